@@ -1,0 +1,55 @@
+"""How numbers are written, everywhere alike: terminal, Markdown and page show the same digits."""
+
+import math
+from collections.abc import Sequence
+
+DASH = "–"
+
+
+def defined(value: float | None) -> bool:
+    """Whether there is a number: neither None (null in JSON) nor NaN."""
+    return value is not None and not math.isnan(value)
+
+
+def number(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
+    """Return a number with fixed digits, "–" where it is undefined; never "-0.000"."""
+    if value is None or math.isnan(value):
+        return DASH
+    text = f"{value * scale:.{digits}f}"
+    return text.replace("-", "", 1) if not text.strip("-0.") else text.replace("-", "−", 1)
+
+
+def signed(value: float | None, digits: int = 3, scale: float = 1.0) -> str:
+    """Return a number that always shows its sign."""
+    text = number(value, digits, scale)
+    return text if text == DASH or text.startswith("−") or not text.strip("0.") else f"+{text}"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Return a share as percent; "100 %" only when nothing is missing."""
+    if value is None or math.isnan(value):
+        return DASH
+    if value in (0.0, 1.0):
+        return f"{value:.0%}"
+    text = f"{value:.{digits}%}"
+    return f">{100 - 10**-digits:.{digits}f}%" if float(text[:-1]) == 100.0 else text
+
+
+def mean_and_sd(mean: float | None, sd: float | None, scale: float = 1.0, digits: int = 3) -> str:
+    """Return "mean ± sd", the mean alone where there is no spread (one repeat)."""
+    text = number(mean, digits, scale)
+    return f"{text} ± {number(sd, digits, scale)}" if text != DASH and defined(sd) else text
+
+
+def interval(bounds: Sequence[float | None] | None, digits: int = 3, scale: float = 1.0) -> str:
+    """Return "low to high", "–" where it is undefined."""
+    if bounds is None or not all(defined(bound) for bound in bounds):
+        return DASH
+    return f"{number(bounds[0], digits, scale)} to {number(bounds[1], digits, scale)}"
+
+
+def p_value(value: float | None) -> str:
+    """Return a p-value with three digits; very small ones as a bound."""
+    if value is None or math.isnan(value):
+        return DASH
+    return "<0.001" if value < 0.001 else f"{value:.3f}"

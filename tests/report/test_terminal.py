@@ -1,0 +1,111 @@
+"""The terminal's tables say what results.json says."""
+
+from typing import Any
+
+import pytest
+from rich.console import Console, RenderableType
+
+from fwc_llm.report.numbers import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.terminal import results_table
+
+
+def printed(renderable: RenderableType, width: int = 120) -> str:
+    console = Console(width=width, record=True, file=None, quiet=False, force_terminal=False)
+    with console.capture() as captured:
+        console.print(renderable)
+    return captured.get()
+
+
+def arm(name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "arm": name,
+        "n": 200,
+        "coverage": 1.0,
+        "accuracy": 0.7654,
+        "accuracy_sd": 0.0163,
+        "demographic_parity_difference": 0.42,
+        "demographic_parity_difference_sd": 0.016,
+        "demographic_parity_ratio": 0.4,
+        "demographic_parity_ratio_sd": 0.02,
+        "equalized_odds_difference": 0.3,
+        "equalized_odds_difference_sd": 0.01,
+        "rates": {"Female": 0.28, "Male": 0.7},
+        "per_repeat": [],
+    } | changes
+
+
+def results(*arms: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "task": "adult",
+        "model": "gpt-4",
+        "simulated": False,
+        "n_test": 200,
+        "base_parity": 0.5,
+        "seed": 0,
+        "repeats": 5,
+        "arms": list(arms),
+    } | changes
+
+
+def test_the_papers_layout() -> None:
+    text = printed(results_table(results(arm("zero"), arm("fwc", accuracy=0.652, coverage=0.995))))
+    assert "76.54 ± 1.63" in text
+    assert "0.420 ± 0.016" in text
+    assert "65.20 ± 1.63" in text
+    assert "99.5%" in text
+    assert "mean ± sd over 5 repeats" in text
+    assert "SIMULATED" not in text
+
+
+def test_simulated_results_say_so() -> None:
+    text = printed(results_table(results(arm("zero"), model="surrogate", simulated=True)))
+    assert "SIMULATED" in text
+    assert "not from a language model" in text
+
+
+def test_an_undefined_value_is_a_dash_with_its_reason() -> None:
+    broken = arm(
+        "fwc",
+        demographic_parity_difference=None,
+        demographic_parity_difference_sd=None,
+        reasons={"demographic_parity_difference": "no parsed answer in group Male"},
+        rates={"Female": 0.28, "Male": None},
+    )
+    text = printed(results_table(results(broken, repeats=1)))
+    assert "– DP gap of fwc: no parsed answer in group Male" in text
+    assert "None" not in text
+    assert "nan" not in text
+
+
+def test_markup_in_names_stays_text() -> None:
+    text = printed(results_table(results(arm("[red]x[/red]", rates={"[bold]A": 0.1, "B": 0.2}))), width=200)
+    assert "[red]x[/red]" in text
+    assert "[bold]A" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (number(0.12345, 3), "0.123"),
+        (number(-0.0001, 3), "0.000"),
+        (number(-0.25, 2), "−0.25"),
+        (number(None), "–"),
+        (number(float("nan")), "–"),
+        (signed(0.25, 2), "+0.25"),
+        (signed(-0.25, 2), "−0.25"),
+        (signed(0.0, 2), "0.00"),
+        (percent(1.0), "100%"),
+        (percent(0.99999), ">99.9%"),
+        (percent(0.995), "99.5%"),
+        (percent(0.0), "0%"),
+        (mean_and_sd(0.7654, 0.0163, 100, 2), "76.54 ± 1.63"),
+        (mean_and_sd(0.7654, None, 100, 2), "76.54"),
+        (mean_and_sd(None, None), "–"),
+        (interval((0.1, 0.2), 2), "0.10 to 0.20"),
+        (interval((0.1, float("nan"))), "–"),
+        (p_value(0.0004), "<0.001"),
+        (p_value(0.0416), "0.042"),
+    ],
+)
+def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
+    assert text == wanted
