@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -47,13 +47,21 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     return Group(table, *_footnotes(results))
 
 
+def as_text(renderable: RenderableType, width: int = 120) -> str:
+    """Return what rich would print, as plain text without colours; lines end where their text ends."""
+    console = Console(width=width, force_terminal=False, color_system=None)
+    with console.capture() as captured:
+        console.print(renderable)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
 def _footnotes(results: Mapping[str, Any]) -> list[Text]:
     notes = [_how(results)]
     headings = {key: heading for key, heading, _, _ in _METRICS}
     for arm in results["arms"]:
         for key, heading in headings.items():
             if arm.get(key) is None:
-                reason = (arm.get("reasons") or {}).get(key, "not defined for these answers")
+                reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
     if results["simulated"]:
         notes.append(

@@ -3,17 +3,9 @@
 from typing import Any
 
 import pytest
-from rich.console import Console, RenderableType
 
 from fwc_llm.report.numbers import interval, mean_and_sd, number, p_value, percent, signed
-from fwc_llm.report.terminal import results_table
-
-
-def printed(renderable: RenderableType, width: int = 120) -> str:
-    console = Console(width=width, record=True, file=None, quiet=False, force_terminal=False)
-    with console.capture() as captured:
-        console.print(renderable)
-    return captured.get()
+from fwc_llm.report.terminal import as_text, results_table
 
 
 def arm(name: str, **changes: Any) -> dict[str, Any]:
@@ -48,7 +40,7 @@ def results(*arms: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def test_the_papers_layout() -> None:
-    text = printed(results_table(results(arm("zero"), arm("fwc", accuracy=0.652, coverage=0.995))))
+    text = as_text(results_table(results(arm("zero"), arm("fwc", accuracy=0.652, coverage=0.995))))
     assert "76.54 ± 1.63" in text
     assert "0.420 ± 0.016" in text
     assert "65.20 ± 1.63" in text
@@ -58,7 +50,7 @@ def test_the_papers_layout() -> None:
 
 
 def test_simulated_results_say_so() -> None:
-    text = printed(results_table(results(arm("zero"), model="surrogate", simulated=True)))
+    text = as_text(results_table(results(arm("zero"), model="surrogate", simulated=True)))
     assert "SIMULATED" in text
     assert "not from a language model" in text
 
@@ -68,17 +60,17 @@ def test_an_undefined_value_is_a_dash_with_its_reason() -> None:
         "fwc",
         demographic_parity_difference=None,
         demographic_parity_difference_sd=None,
-        reasons={"demographic_parity_difference": "no parsed answer in group Male"},
+        undefined={"demographic_parity_difference": "no parsed answer in group Male"},
         rates={"Female": 0.28, "Male": None},
     )
-    text = printed(results_table(results(broken, repeats=1)))
+    text = as_text(results_table(results(broken, repeats=1)))
     assert "– DP gap of fwc: no parsed answer in group Male" in text
     assert "None" not in text
     assert "nan" not in text
 
 
 def test_markup_in_names_stays_text() -> None:
-    text = printed(results_table(results(arm("[red]x[/red]", rates={"[bold]A": 0.1, "B": 0.2}))), width=200)
+    text = as_text(results_table(results(arm("[red]x[/red]", rates={"[bold]A": 0.1, "B": 0.2}))), width=200)
     assert "[red]x[/red]" in text
     assert "[bold]A" in text
 
