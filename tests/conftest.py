@@ -24,6 +24,13 @@ for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failure, whatever its reason."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if IN_CI and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def missing(what: str) -> None:
     """Skip with a reason on a user's machine, fail in CI: there nothing may go untested."""
     if IN_CI:

@@ -1,0 +1,1 @@
+"""From a plan to answers on disk: calls, journal, results."""

@@ -1,0 +1,155 @@
+"""`evaluate`: plan, ask, score. The whole line in one function."""
+
+import asyncio
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError, InterruptedRunError, ProviderError
+from fwc_llm.models.base import Model
+from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.results import Result, score, write_questions
+from fwc_llm.shots.base import Shots
+
+if TYPE_CHECKING:
+    from fwc_llm.runs.execute import Progress
+    from fwc_llm.tasks import Task
+
+_MODEL_OPTIONS = {
+    "base_url", "api_key_env", "logprobs", "params", "max_tokens", "rpm", "tpm", "deadline",
+}  # fmt: skip
+
+
+def evaluate(
+    task: "str | Task",
+    model: str | Model,
+    arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
+    n_test: int = 200,
+    base_parity: float | None = 0.5,
+    repeats: int = 1,
+    seed: int = 0,
+    out: str | Path | None = None,
+    **options: Any,
+) -> Result:
+    """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
+
+    `arms` are strategy names, files of saved shots (ending in .json) or `Shots`. Options: every field of
+    `Settings` (m, epsilon, template, orders, weights, redraw, counterfactual, strategy_options), those of
+    the client (base_url, api_key_env, logprobs, params, max_tokens, rpm, tpm, deadline), `concurrency`,
+    `data_dir`, `allow_changed_data`, `max_cost`, and the callbacks `on_step(text)` and `on_progress(progress)`.
+
+    With `out` naming the folder of an interrupted run, it continues where that stopped. Works inside a
+    running event loop too (notebooks).
+
+    Errors: `FwcError` for bad input, before any request; `ProviderError` when the provider rejects the run
+    and `InterruptedRunError` on Ctrl-C, both with what was answered scored and kept (attribute `result`).
+    """
+    from fwc_llm.models import open_model
+    from fwc_llm.tasks import load_task
+
+    data_dir = options.pop("data_dir", None)
+    concurrency = options.pop("concurrency", 8)
+    allow_changed_data = options.pop("allow_changed_data", False)
+    max_cost = options.pop("max_cost", None)
+    on_step, on_progress = options.pop("on_step", None), options.pop("on_progress", None)
+    model_options = {name: options.pop(name) for name in list(options) if name in _MODEL_OPTIONS}
+    try:
+        settings = Settings(n_test=n_test, base_parity=base_parity, repeats=repeats, seed=seed, **options)
+    except TypeError as error:
+        raise FwcError(f"evaluate: unknown option ({error})") from None
+    task = load_task(task, data_dir) if isinstance(task, str) else task
+    if isinstance(model, str):
+        model = open_model(model, concurrency=concurrency, **model_options)
+    plan = make_plan(task, arms, settings, allow_changed_data, on_step)
+    return run_plan(plan, model, out, concurrency, max_cost, on_progress)
+
+
+def run_plan(
+    plan: Plan,
+    model: Model,
+    out: str | Path | None = None,
+    concurrency: int = 8,
+    max_cost: float | None = None,
+    on_progress: "Callable[[Progress], None] | None" = None,
+) -> Result:
+    """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
+    from fwc_llm.runs.execute import execute
+
+    folder = RunFolder(Path(out)) if out else RunFolder.default(plan.task.name, model.name)
+    description = describe(plan, model)
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with Journal(folder.path) as journal:
+        if not folder.begin(description):
+            _write_examples(folder, plan)
+            write_questions(folder, plan)
+        try:
+            _run(execute(model, plan.calls(), journal, concurrency=concurrency, progress=on_progress))
+        except (ProviderError, FwcError) as error:
+            error.result = score(folder, journal)  # type: ignore[attr-defined]
+            raise
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            interrupted = InterruptedRunError(f"interrupted; what was answered is in {folder.path}")
+            interrupted.result = score(folder, journal)  # type: ignore[attr-defined]
+            raise interrupted from None
+        return score(folder, journal)
+
+
+def describe(plan: Plan, model: Model) -> dict[str, Any]:
+    """The content of run.json: all that decides the run, and the versions it ran with."""
+    return {
+        "format": FORMAT,
+        "task": plan.task.name,
+        "title": plan.task.title,
+        "model": model.name,
+        "parameters": dict(model.parameters),
+        "simulated": bool(model.simulated or plan.task.simulated),
+        "arms": [arm.name for arm in plan.arms],
+        "sources": {arm.name: arm.source for arm in plan.arms},
+        "settings": plan.settings.as_json(),
+        "fingerprint": plan.task.fingerprint,
+        "calls": plan.n_calls,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": versions(),
+        "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+    }
+
+
+def _write_examples(folder: RunFolder, plan: Plan) -> None:
+    """Write the shots of every arm and repeat, and one full prompt per arm."""
+    from fwc_llm.shots import save_shots
+
+    for repeat in plan.repeats:
+        for arm in plan.arms:
+            if arm.name in repeat.shots:
+                path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save_shots(repeat.shots[arm.name], path)
+    for arm in plan.arms:
+        folder.write_json(f"prompts/{file_name(arm.name)}.json", list(plan.first_prompt(arm)))
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> None:
+    """Run a coroutine to its end, in a thread of its own when this one already runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:  # handed to the caller's thread below
+            failure.append(error)
+
+    thread = threading.Thread(target=target, name="fwc-llm-evaluate")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

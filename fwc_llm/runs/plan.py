@@ -1,0 +1,246 @@
+"""What a run will ask: per repeat the test rows, per arm the examples, and from both the calls, made lazily."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Messages
+from fwc_llm.prompts import Prompt
+from fwc_llm.runs.execute import Call
+from fwc_llm.shots import is_per_row, load_shots, order_shots, select_shots
+from fwc_llm.shots.base import Shots
+
+if TYPE_CHECKING:
+    from fwc_llm.data.splits import Split
+    from fwc_llm.tasks import Task
+
+COUNTERFACTUAL = "counterfactual:"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what is asked. Defaults are the paper's experiment (protocol.md).
+
+    `orders` empty means each strategy's own order; several orders make one arm each. `base_parity` None
+    draws the test rows uniformly.
+    """
+
+    m: int = 16
+    epsilon: float | None = 0.01
+    n_test: int = 200
+    base_parity: float | None = 0.5
+    repeats: int = 1
+    seed: int = 0
+    template: str = "default"
+    orders: tuple[str, ...] = ()
+    weights: str = "show"
+    redraw: str = "once"
+    counterfactual: bool = False
+    strategy_options: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """The settings as they stand in run.json."""
+        return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order."""
+
+    name: str
+    source: str
+    order: str | None = None
+
+    @property
+    def is_file(self) -> bool:
+        """A source whose name ends in .json is a file of saved shots."""
+        return self.source.endswith(".json")
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """One repeat: its test rows, and the shots of each arm that keeps them fixed."""
+
+    index: int
+    seed: int
+    split: "Split"
+    shots: Mapping[str, Shots]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole run before its first request."""
+
+    task: "Task"
+    arms: tuple[Arm, ...]
+    settings: Settings
+    repeats: tuple[Repeat, ...]
+
+    @cached_property
+    def n_calls(self) -> int:
+        """How many requests the run makes."""
+        others = (
+            sum(len(levels) - 1 for levels in self._levels.values()) if self.settings.counterfactual else 0
+        )
+        return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
+
+    @cached_property
+    def _levels(self) -> dict[str, list[str]]:
+        pool = self.task.pool()
+        return {name: sorted(pool[name].unique()) for name in self.task.protected}
+
+    def calls(self) -> Iterator[Call]:
+        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
+        for repeat in self.repeats:
+            rows = repeat.split.test
+            for arm in self.arms:
+                prompt = self._prompt(repeat.shots[arm.name]) if arm.name in repeat.shots else None
+                for position, (row, values) in enumerate(
+                    zip(rows.index, rows.to_dict("records"), strict=True)
+                ):
+                    builder = prompt or self._prompt(self.shots_for_row(repeat, arm, position))
+                    for variant, changed in self.variants(values):
+                        yield Call(arm.name, repeat.index, str(row), variant, builder.build(changed))
+
+    def first_prompt(self, arm: Arm) -> Messages:
+        """The messages for the first test row: one full prompt of the arm."""
+        repeat = self.repeats[0]
+        shots = repeat.shots[arm.name] if arm.name in repeat.shots else self.shots_for_row(repeat, arm, 0)
+        return self._prompt(shots).build(repeat.split.test.iloc[0].to_dict())
+
+    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
+        """The shots of one row of an arm that chooses anew for every row."""
+        from numpy.random import SeedSequence
+
+        query = repeat.split.test.iloc[position].to_dict()
+        seed = int(SeedSequence([repeat.seed, position]).generate_state(1)[0])
+        return _select(self.task, arm, self.settings, repeat.split, seed, query)
+
+    def _prompt(self, shots: Shots) -> Prompt:
+        return Prompt(self.task, shots, self.settings.template, show_weights=self.settings.weights == "show")
+
+    def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The row itself, then, for the counterfactual probe, the row with one protected level changed."""
+        yield "", values
+        if not self.settings.counterfactual:
+            return
+        for name in self.task.protected:
+            for level in self._levels[name]:
+                if level != values[name]:
+                    changed = {**values, name: level}
+                    group = " & ".join(str(changed[attribute]) for attribute in self.task.protected)
+                    yield COUNTERFACTUAL + group, changed
+
+
+def make_plan(
+    task: "Task",
+    sources: Sequence[str | Shots],
+    settings: Settings,
+    allow_changed_data: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Plan:
+    """Draw the test rows and choose the examples of every repeat (protocol.md, "Ours").
+
+    Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
+    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike.
+
+    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that do not come out.
+    """
+    _check(settings)
+    saved: dict[str, Shots] = {}
+    arms = _arms(sources, settings, saved, task, allow_changed_data)
+    fixed_values = [example.values for shots in saved.values() for example in shots.examples]
+    repeats = []
+    for index in range(settings.repeats):
+        seed = settings.seed + index
+        split = _draw(task, settings, seed, fixed_values)
+        chosen: dict[str, Shots] = {}
+        for arm in arms:
+            if arm.source in saved:
+                chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
+            elif not is_per_row(arm.source, _options(arm, settings)):
+                if progress:
+                    progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
+                twin = next((a for a in arms if a.source == arm.source and a.name in chosen), None)
+                shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
+                chosen[arm.name] = _ordered(shots, arm, seed)
+        repeats.append(Repeat(index, seed, split, chosen))
+    return Plan(task, arms, settings, tuple(repeats))
+
+
+def _check(settings: Settings) -> None:
+    if settings.repeats < 1:
+        raise FwcError(f"repeats is {settings.repeats}: a run needs at least 1")
+    if settings.weights not in {"show", "hide"}:
+        raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
+    if settings.redraw not in {"once", "per-row"}:
+        raise FwcError(f"redraw is {settings.redraw!r}: choose 'once' or 'per-row'")
+
+
+def _arms(
+    sources: Sequence[str | Shots],
+    settings: Settings,
+    saved: dict[str, Shots],
+    task: "Task",
+    allow_changed_data: bool,
+) -> tuple[Arm, ...]:
+    """One arm per source and order, each with a name of its own; fills `saved` with the files' shots."""
+    if not sources:
+        raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
+    arms: list[Arm] = []
+    for source in sources:
+        if isinstance(source, Shots):
+            key, name = f"shots-{len(saved)}", source.strategy
+            saved[key] = source
+        elif source.endswith(".json"):
+            key, name = source, Path(source).stem
+            saved[key] = load_shots(source, task, allow_changed_data=allow_changed_data)
+        else:
+            key = name = source
+            is_per_row(source, {})  # an unknown strategy is refused here, before any work
+        orders = settings.orders or (None,)
+        for order in orders:
+            arms.append(Arm(name if len(orders) == 1 else f"{name}@{order}", key, order))
+    names = [arm.name for arm in arms]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise FwcError(
+            f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"
+        )
+    return tuple(arms)
+
+
+def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":
+    from fwc_llm.data.splits import draw_split
+
+    return draw_split(task, settings.n_test, settings.base_parity, seed, not_equal_to=not_equal_to or None)
+
+
+def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
+    options = dict(settings.strategy_options)
+    if arm.source == "balanced":
+        options["redraw"] = settings.redraw
+    return options
+
+
+def _select(
+    task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
+) -> Shots:
+    shots = select_shots(
+        task,
+        arm.source,
+        m=settings.m,
+        epsilon=settings.epsilon,
+        seed=seed,
+        pool=split.pool,
+        candidates=split.candidates,
+        query=query,
+        **_options(arm, settings),
+    )
+    return _ordered(shots, arm, seed) if query is not None else shots
+
+
+def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:
+    return order_shots(shots, arm.order, seed) if arm.order else shots

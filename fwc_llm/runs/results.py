@@ -1,0 +1,178 @@
+"""From a run's journal to its numbers: answers.csv, results.json, and the `Result` that `evaluate` returns."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.models.base import Reply
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.metrics import GroupMetrics
+    from fwc_llm.runs.plan import Plan
+
+_METRICS = (
+    "accuracy",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+)
+_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run found. `data` is results.json; `folder` holds everything else."""
+
+    folder: Path
+    data: dict[str, Any]
+
+    @property
+    def arms(self) -> list[dict[str, Any]]:
+        """One object per arm: its means over repeats, their standard deviations, and each repeat."""
+        return list(self.data["arms"])
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests have no reply at all."""
+        return int(self.data["unanswered"])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The arms as a table, one row an arm."""
+        import pandas as pd
+
+        simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
+        return pd.DataFrame(simple).set_index("arm")
+
+    def answers(self) -> "pd.DataFrame":
+        """Every answer of the run (answers.csv)."""
+        import pandas as pd
+
+        return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
+
+    def __str__(self) -> str:
+        from fwc_llm.report.terminal import as_text, results_table
+
+        return as_text(results_table(self.data))
+
+
+def write_questions(folder: RunFolder, plan: "Plan") -> None:
+    """Write answers.csv with every question of the run and no answer yet: what `score` then fills in."""
+    folder.write_answers(_questions(plan))
+
+
+def score(folder: RunFolder, journal: Journal) -> Result:
+    """Parse every reply of the journal, write answers.csv and results.json. Makes no request."""
+    described = folder.describe()
+    replies = {_key(record): record for record in journal.records()}
+    rows = [_answered(question, replies.get(_key(question))) for question in folder.read_answers()]
+    folder.write_answers(rows)
+    usage: Counter[str] = Counter()
+    for record in replies.values():
+        usage.update({name: int(count or 0) for name, count in (record.get("usage") or {}).items()})
+    data = {
+        "format": "fwc-llm-results/1",
+        "task": described["task"],
+        "model": described["model"],
+        "simulated": described["simulated"],
+        **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
+        "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
+        "requests": len(rows),
+        "unanswered": sum(row["reason"] == "error" for row in rows),
+        "usage": dict(usage),
+        "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
+    }
+    folder.write_json("results.json", data)
+    return Result(folder.path, data)
+
+
+def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
+    task = plan.task
+    for repeat in plan.repeats:
+        rows = repeat.split.test
+        groups, labels = task.sensitive(rows), task.labels(rows)
+        for arm in plan.arms:
+            for position, (row, values) in enumerate(zip(rows.index, rows.to_dict("records"), strict=True)):
+                for variant, _ in plan.variants(values):
+                    yield {
+                        "arm": arm.name,
+                        "repeat": repeat.index,
+                        "row": row,
+                        "variant": variant,
+                        "group": groups[position],
+                        "label": "yes" if labels[position] else "no",
+                        "reason": "error",
+                    }
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
+    return row["arm"], int(row["repeat"]), row["row"], row["variant"]
+
+
+def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
+    row = {name: question[name] for name in ("arm", "repeat", "row", "variant", "group", "label")}
+    if record is None or record.get("text") is None:
+        return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
+    logprobs = record.get("logprobs")
+    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
+    fields["logprobs"] = tuple((token, value) for token, value in logprobs) if logprobs else None
+    reply = Reply(**fields)
+    answer = parse_answer(reply)
+    probability = p_yes(reply.logprobs) if reply.logprobs else None
+    return {
+        **row,
+        "answer": answer.value or "",
+        "reason": answer.reason,
+        "p_yes": "" if probability is None else f"{probability:.6f}",
+        "reply": record["text"],
+    }
+
+
+def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
+    factual = [row for row in rows if not row["variant"]]
+    repeats = sorted({int(row["repeat"]) for row in factual})
+    measured = [_metrics([row for row in factual if int(row["repeat"]) == repeat]) for repeat in repeats]
+    arm: dict[str, Any] = {"arm": name, "n": sum(metrics.n for metrics in measured)}
+    for metric in ("coverage", *_METRICS):
+        values = [getattr(metrics, metric) for metrics in measured]
+        arm[metric] = _null(fmean(values))
+        arm[f"{metric}_sd"] = _null(stdev(values)) if len(values) > 1 else None
+        arm.setdefault("per_repeat", [{} for _ in values])
+        for each, value in zip(arm["per_repeat"], values, strict=True):
+            each[metric] = _null(value)
+    groups = list(measured[0].rates)
+    arm["rates"] = {group: _null(fmean(metrics.rates[group] for metrics in measured)) for group in groups}
+    arm["sizes"] = {group: sum(metrics.sizes[group] for metrics in measured) for group in groups}
+    arm["coverage_by_group"] = {
+        group: _null(fmean(metrics.coverage_by_group[group] for metrics in measured)) for group in groups
+    }
+    arm["unparsed"] = dict(Counter(row["reason"] for row in factual if row["reason"]))
+    arm["undefined"] = {metric: why for metrics in measured for metric, why in metrics.reasons.items()}
+    return arm
+
+
+def _metrics(rows: list[dict[str, Any]]) -> "GroupMetrics":
+    import numpy as np
+
+    from fwc_llm.metrics import group_metrics
+
+    value = {"yes": 1.0, "no": 0.0, "": math.nan}
+    return group_metrics(
+        np.array([value[row["answer"]] for row in rows]),
+        np.array([row["label"] == "yes" for row in rows], dtype=np.int8),
+        np.array([row["group"] for row in rows]),
+    )
+
+
+def _null(value: float) -> float | None:
+    """JSON has no NaN."""
+    return None if math.isnan(value) else float(value)
