@@ -1,0 +1,101 @@
+"""Between a task's rows and `Shots`: what strategies share."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.shots.base import Example, Request, Shots
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+LABELS = ("no", "yes")
+
+
+def make_shots(
+    request: Request,
+    strategy: str,
+    positions: "Sequence[int] | np.ndarray",
+    weights: "np.ndarray | None" = None,
+    certificate: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Shots:
+    """The rows of the pool at `positions`, in this order, as shots.
+
+    `weights` (m,) are scaled so that they sum to m; None makes unweighted shots. `options` are recorded
+    beside m, that the file says how its examples were chosen.
+    """
+    positions = np.asarray(positions, dtype=np.int64)
+    rows = request.pool.iloc[positions]
+    labels = request.task.labels(rows)
+    theta: list[float | None] = [None] * len(positions)
+    if weights is not None and len(positions):
+        theta = [float(weight) for weight in np.asarray(weights, float) * (len(positions) / np.sum(weights))]
+    names = [column.name for column in request.task.shown]
+    examples = tuple(
+        Example(str(row), {name: plain(values[name]) for name in names}, LABELS[int(label)], weight)  # type: ignore[arg-type]
+        for row, values, label, weight in zip(rows.index, rows.to_dict("records"), labels, theta, strict=True)
+    )
+    return Shots(
+        strategy=strategy,
+        task=request.task.name,
+        fingerprint=request.task.fingerprint,
+        seed=request.seed,
+        examples=examples,
+        certificate=certificate,
+        options={"m": request.m, **options},
+    )
+
+
+def plain(value: Any) -> Any:
+    """A cell as a plain Python int, float or str."""
+    value = value.item() if hasattr(value, "item") else value
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else str(value)
+
+
+def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
+    """The candidates of every cell: (protected level, "no" or "yes") -> positions in the pool.
+
+    Levels are in sorted order, "no" before "yes"; every level of the table has both cells, if only as an
+    empty array.
+    """
+    sensitive = request.task.sensitive(request.pool)
+    labels = request.task.labels(request.pool)
+    return {
+        (str(level), LABELS[label]): np.flatnonzero(
+            (sensitive == level) & (labels == label) & request.candidates
+        )
+        for level in np.unique(sensitive)
+        for label in (0, 1)
+    }
+
+
+def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False) -> "pd.DataFrame":
+    """The columns that distances are measured on, in file order: the features, `protected` ones on request.
+
+    Ordinal columns become ordered categoricals, so that whoever encodes the table knows their ranks.
+    """
+    import pandas as pd
+
+    chosen = {column.name for column in task.features} | (set(task.protected) if protected else set())
+    columns = [column for column in task.columns if column.name in chosen]
+    table = frame[[column.name for column in columns]].copy()
+    for column in columns:
+        if column.kind == "ordinal":
+            table[column.name] = pd.Categorical(
+                table[column.name], categories=list(column.order), ordered=True
+            )
+        elif column.kind == "categorical":
+            table[column.name] = table[column.name].astype(str)
+    return table
+
+
+def alternate(no: "Sequence[int] | np.ndarray", yes: "Sequence[int] | np.ndarray") -> list[int]:
+    """Positions with labels alternating no, yes, …; what is left of the longer list comes last."""
+    paired = min(len(no), len(yes))
+    mixed = [int(position) for pair in zip(no, yes, strict=False) for position in pair]
+    return mixed + [int(position) for position in (*no[paired:], *yes[paired:])]

@@ -1,0 +1,100 @@
+"""Strategies by name: ours, those of installed plugins, and `module:function`."""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Request, Shots, Strategy
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "fwc_llm.strategies"
+
+_BUILT_IN = {
+    "zero": "fwc_llm.shots.strategies.zero:zero",
+    "random": "fwc_llm.shots.strategies.uniform:uniform",
+    "balanced": "fwc_llm.shots.strategies.balanced:balanced",
+    "fwc": "fwc_llm.shots.strategies.fwc:fwc",
+}
+
+_F = TypeVar("_F", bound=Callable[..., Shots])
+
+
+def strategies() -> tuple[str, ...]:
+    """The names of all strategies: the built-in ones first, then those that installed packages add."""
+    return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
+
+
+def find_strategy(name: str) -> Strategy:
+    """The strategy called `name`, which may also be `module:function`.
+
+    Errors: `FwcError` for an unknown name (with the list) and for a module that cannot be imported.
+    """
+    if name in _BUILT_IN:
+        return _load(name, _BUILT_IN[name])
+    plugins = _plugins()
+    if name in plugins:
+        return _load(name, plugins[name].value)
+    if ":" in name:
+        return _load(name, name)
+    raise FwcError(
+        f"unknown strategy {name!r}: choose one of {', '.join(strategies())}, or name your own as "
+        "module:function"
+    )
+
+
+def strategy(
+    per_row: Callable[[Mapping[str, Any]], bool] | bool = False, **defaults: Any
+) -> Callable[[_F], Strategy]:
+    """Make a strategy of `function(request, **options)`: `defaults` are its options with their defaults.
+
+    `per_row` says whether the examples are chosen anew for every queried row; it may depend on the options.
+    An option that is not among the defaults is refused, so that a typing error cannot change nothing.
+    """
+
+    def decorate(function: _F) -> Strategy:
+        def run(request: Request) -> Shots:
+            unknown = sorted(set(request.options) - set(defaults))
+            if unknown:
+                known = f"it takes {', '.join(defaults)}" if defaults else "it takes none"
+                raise FwcError(f"the strategy has no option {unknown[0]!r}: {known}")
+            return function(request, **(defaults | dict(request.options)))
+
+        run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, function.__module__
+        run.per_row, run.options = per_row, tuple(defaults)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+def is_per_row(name: str, options: Mapping[str, Any] | None = None) -> bool:
+    """Whether the strategy chooses examples for each queried row (`nearest`, `balanced` drawn per row).
+
+    A plugin says so with an attribute `per_row` on its function: a bool, or a function of the options.
+    """
+    per_row = getattr(find_strategy(name), "per_row", False)
+    return bool(per_row(options or {}) if callable(per_row) else per_row)
+
+
+def accepted_options(name: str) -> tuple[str, ...] | None:
+    """The names of the options that the strategy takes; None when a plugin does not say."""
+    return cast("tuple[str, ...] | None", getattr(find_strategy(name), "options", None))
+
+
+def _plugins() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(name: str, target: str) -> Strategy:
+    module_name, _, attribute = target.partition(":")
+    try:
+        found = getattr(import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise FwcError(f"strategy {name!r} cannot be loaded from {target!r}: {error}") from None
+    if not callable(found) or isinstance(found, type):
+        raise FwcError(f"strategy {name!r}: {target!r} is no function that takes a Request and returns Shots")
+    return cast(Strategy, found)

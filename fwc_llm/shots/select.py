@@ -1,0 +1,158 @@
+"""`select_shots`: check what is asked, let the strategy choose, check what it returns."""
+
+import math
+import operator
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Example, Request, Shots
+from fwc_llm.shots.order import order_shots
+from fwc_llm.shots.registry import find_strategy
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+
+def select_shots(
+    task: "Task",
+    strategy: str = "fwc",
+    m: int = 16,
+    epsilon: float | None = 0.01,
+    seed: int = 0,
+    pool: "pd.DataFrame | None" = None,
+    candidates: "np.ndarray | None" = None,
+    query: "Mapping[str, Any] | None" = None,
+    order: str = "given",
+    **options: Any,
+) -> Shots:
+    """Choose m examples for a prompt about `task`.
+
+    `pool` is the table (n rows, indexed by row id; default: the task's own pool) and `candidates` (n,) bool
+    marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
+    strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
+    choose per row (its outcome, if it is there, is not looked at). Further options belong to the strategy;
+    see its docstring.
+
+    Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
+    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for whatever the strategy
+    itself refuses or returns wrongly.
+    """
+    choose = find_strategy(strategy)
+    request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
+    shots = choose(request)
+    _check_result(shots, strategy, request, pool_checked=_is_own(choose))
+    return order_shots(replace(shots, strategy=strategy), order, seed)
+
+
+def _is_own(choose: Any) -> bool:
+    return str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
+
+
+def _checked(
+    task: "Task",
+    strategy: str,
+    m: int,
+    epsilon: float | None,
+    seed: int,
+    pool: "pd.DataFrame | None",
+    candidates: "np.ndarray | None",
+    query: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+) -> Request:
+    import numpy as np
+
+    table = task.pool() if pool is None else pool
+    mask = np.ones(len(table), bool) if candidates is None else np.asarray(candidates)
+    if mask.dtype != bool or mask.shape != (len(table),):
+        raise FwcError(
+            f"candidates must be one bool a row of the pool, ({len(table)},): got {mask.dtype} {mask.shape}"
+        )
+    if not table.index.is_unique:
+        twice = table.index[table.index.duplicated()][0]
+        raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
+    m, seed = _whole(m, "m"), _whole(seed, "seed")
+    if seed < 0:
+        raise FwcError(f"seed is {seed}: give a whole number from 0 up")
+    if m < 1:
+        raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
+    if m > mask.sum() and strategy not in {"zero", "ids"}:
+        raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples: lower m")
+    if epsilon is not None and not (isinstance(epsilon, (int, float)) and 0 <= epsilon < 1):
+        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 up to, not including, 1")
+    if query is not None:
+        query = {name: value for name, value in query.items() if name != task.outcome}
+    return Request(task, table, mask, m, epsilon, seed, query, dict(options))
+
+
+def _whole(value: Any, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise FwcError(f"{name} is {value!r}: give a whole number") from None
+
+
+def _check_result(shots: Any, strategy: str, request: Request, pool_checked: bool) -> None:
+    """Refuse what is no choice of examples; the values of a plugin's rows are compared with the table."""
+    import pandas as pd
+
+    if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
+        raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
+    check_examples(shots.examples, f"strategy {strategy!r}")
+    if (shots.task, shots.fingerprint) != (request.task.name, request.task.fingerprint):
+        raise FwcError(f"strategy {strategy!r} returned shots of another task or table ({shots.task!r})")
+    if shots.m > request.m and strategy != "ids":
+        raise FwcError(f"strategy {strategy!r} returned {shots.m} examples, {request.m} were asked for")
+    if pool_checked:
+        return
+    rows = pd.Index([example.row for example in shots.examples], dtype=object)
+    positions = request.pool.index.get_indexer(rows)
+    for example, position in zip(shots.examples, positions, strict=True):
+        if position < 0:
+            raise FwcError(
+                f"strategy {strategy!r} returned the row {example.row!r}, which is not in the pool"
+            )
+        if not request.candidates[position]:
+            raise FwcError(f"strategy {strategy!r} returned the row {example.row!r}, which is no candidate")
+        row = request.pool.iloc[position]
+        wrong = [
+            column.name
+            for column in request.task.shown
+            if column.name not in example.values or example.values[column.name] != row[column.name]
+        ]
+        if wrong:
+            raise FwcError(
+                f"strategy {strategy!r}: row {example.row!r} does not have the table's {wrong[0]!r}"
+            )
+        if example.label != row[request.task.outcome]:
+            raise FwcError(f"strategy {strategy!r}: row {example.row!r} does not have its true label")
+
+
+def check_examples(examples: tuple[Example, ...], where: str) -> None:
+    """Refuse duplicate rows, labels other than yes and no, and weights that are no weights."""
+    rows = [example.row for example in examples]
+    if len(set(rows)) < len(rows):
+        twice = next(row for row in rows if rows.count(row) > 1)
+        raise FwcError(f"{where}: the row {twice!r} stands there twice")
+    for example in examples:
+        if example.label not in {"yes", "no"}:
+            raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")
+        weight = example.weight
+        if weight is not None and not (
+            isinstance(weight, (int, float))
+            and not isinstance(weight, bool)
+            and math.isfinite(weight)
+            and weight >= 0
+        ):
+            raise FwcError(
+                f"{where}: row {example.row!r} has the weight {weight!r}; weights are finite and not negative"
+            )
+    weighted = [example.weight for example in examples if example.weight is not None]
+    if weighted and len(weighted) < len(examples):
+        raise FwcError(f"{where}: some rows have a weight and some have none")
+    if weighted and sum(weighted) <= 0:
+        raise FwcError(f"{where}: all weights are 0")

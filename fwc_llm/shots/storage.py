@@ -1,0 +1,134 @@
+"""Shots as a JSON file: what was chosen, from which table, with which weights and certificate."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.shots.select import check_examples
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FORMAT = "fwc-llm-shots/1"
+
+
+def save_shots(shots: Shots, path: str | Path) -> None:
+    """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
+    path = Path(path)
+    text = json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise FwcError(f"cannot write the shots to {path}: {error.strerror or error}") from None
+
+
+def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
+    """Read shots that `save_shots` wrote.
+
+    With a `task` the file must be of this task and, unless `allow_changed_data`, of the same table.
+
+    Errors: `FwcError` for a file that cannot be read or is no shots file, for weights that are negative or
+    NaN, duplicate rows, another task, and a changed table.
+    """
+    where = f"shots file {path}"
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        raise FwcError(f"{where} is no JSON: {error}") from None
+    if not isinstance(content, dict) or "format" not in content:
+        raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
+    if content["format"] != FORMAT:
+        raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
+    shots = _from_json(content, where)
+    check_examples(shots.examples, where)
+    if task is not None:
+        _check_task(shots, task, allow_changed_data, where)
+    return shots
+
+
+def _as_json(shots: Shots) -> dict[str, Any]:
+    displayed = {example.row: weight for example, weight in shots.shown()}
+    return {
+        "format": FORMAT,
+        "task": shots.task,
+        "fingerprint": shots.fingerprint,
+        "strategy": shots.strategy,
+        "seed": shots.seed,
+        "options": dict(shots.options),
+        "certificate": None if shots.certificate is None else dict(shots.certificate),
+        "examples": [
+            {
+                "row": example.row,
+                "label": example.label,
+                "weight": example.weight,
+                "displayed": displayed.get(example.row),
+                "values": dict(example.values),
+            }
+            for example in shots.examples
+        ],
+    }
+
+
+def _from_json(content: Mapping[str, Any], where: str) -> Shots:
+    examples = _field(content, "examples", list, where)
+    certificate = content.get("certificate")
+    if certificate is not None and not isinstance(certificate, dict):
+        raise FwcError(f'{where}: "certificate" is neither an object nor null')
+    return Shots(
+        strategy=_field(content, "strategy", str, where),
+        task=_field(content, "task", str, where),
+        fingerprint=_field(content, "fingerprint", str, where),
+        seed=_field(content, "seed", int, where),
+        options=_field(content, "options", dict, where),
+        certificate=certificate,
+        examples=tuple(_example(item, f"{where}, example {i + 1}") for i, item in enumerate(examples)),
+    )
+
+
+def _example(item: Any, where: str) -> Example:
+    if not isinstance(item, dict):
+        raise FwcError(f"{where} is no object")
+    values = _field(item, "values", dict, where)
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value != value:
+            raise FwcError(f"{where}: the value of {name!r} is {value!r}, neither text nor a number")
+    return Example(
+        _field(item, "row", str, where), values, _field(item, "label", str, where), item.get("weight")
+    )
+
+
+def _field(item: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
+    if name not in item:
+        raise FwcError(f'{where}: "{name}" is missing')
+    value = item[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        words = {list: "a list", dict: "an object", str: "text", int: "a whole number"}
+        raise FwcError(f'{where}: "{name}" is {value!r}, not {words[kind]}')
+    return value
+
+
+def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:
+    if shots.task != task.name:
+        raise FwcError(f"{where} is for the task {shots.task!r}, not {task.name!r}: choose its examples anew")
+    if shots.fingerprint != task.fingerprint and not allow_changed_data:
+        raise FwcError(
+            f"{where} was chosen from another version of the table of {task.name!r} (fingerprint "
+            f"{shots.fingerprint[:12]}…, now {task.fingerprint[:12]}…): choose its examples anew, or pass "
+            "--allow-changed-data"
+        )
+    needed = {column.name for column in task.shown}
+    for example in shots.examples:
+        if lacking := sorted(needed - set(example.values)):
+            raise FwcError(f"{where}: row {example.row!r} has no value for the column {lacking[0]!r}")

@@ -1,0 +1,1 @@
+"""One file a strategy, found by its name in `fwc_llm.shots.registry`."""

@@ -1,0 +1,14 @@
+"""`random`: uniform sampling."""
+
+import numpy as np
+
+from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.examples import make_shots
+from fwc_llm.shots.registry import strategy
+
+
+@strategy()
+def uniform(request: Request) -> Shots:
+    """m candidates drawn uniformly without replacement, in the order of the draw, unweighted."""
+    rng = np.random.default_rng(request.seed)
+    return make_shots(request, "random", rng.permutation(np.flatnonzero(request.candidates))[: request.m])
