@@ -1,0 +1,107 @@
+"""Downloading a task's files: checked by sha256, moved into place in one step, with a progress bar."""
+
+import hashlib
+import http.client
+import os
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fwc_llm.data.locate import Places
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import TaskFile
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_TIMEOUT = 30.0  # seconds without a byte
+_CHUNK = 1 << 16
+_LARGEST = 1 << 30  # bytes; a server that sends more sends something else
+
+
+def download(task: TaskFile, places: Places) -> tuple[Path, ...]:
+    """Fetch those files of `task` that the cache folder lacks; returns the paths of all of them.
+
+    A file appears under its name only when it is complete and its sha256 is the published one. Raises
+    `FwcError` naming the places searched and what works without data when the server cannot be reached.
+    """
+    targets = tuple(places.cache / name for name in task.source.files)
+    with _progress() as progress:
+        for name, target in zip(task.source.files, targets, strict=True):
+            if not target.is_file():
+                url = f"{(places.mirror or task.source.url).rstrip('/')}/{name.rpartition('/')[2]}"
+                _fetch(url, target, task.source.sha256[name], progress, _elsewhere(task, places))
+    return targets
+
+
+def _elsewhere(task: TaskFile, places: Places) -> str:
+    """What a user without network can do."""
+    searched = ", ".join(str(folder) for folder in places.folders)
+    return (
+        f"the data of task {task.name!r} is in none of {searched}: put {' and '.join(task.source.files)} into one of "
+        "these folders or name theirs with --data-dir or FWC_LLM_DATA. Without data, key or network works "
+        "`fwc-llm eval --task census --model surrogate`"
+    )
+
+
+def _fetch(url: str, target: Path, sha256: str, progress: "Progress", elsewhere: str) -> None:
+    partial: str | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            digest = _receive(url, file.fileno(), progress)
+        if digest != sha256:
+            raise FwcError(
+                f"what {url} sent is not the published file (sha256 {digest[:12]}… instead of {sha256[:12]}…), so it was "
+                f"thrown away; try again later. Otherwise: {elsewhere}"
+            )
+        os.chmod(partial, 0o644)
+        os.replace(partial, target)
+        partial = None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise FwcError(f"cannot download {url} ({reason}); {elsewhere}") from error
+    except OSError as error:
+        raise FwcError(f"cannot write {target}: {error.strerror or error}; {elsewhere}") from error
+    finally:
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
+
+
+def _receive(url: str, descriptor: int, progress: "Progress") -> str:
+    """Write the body at `url` to `descriptor`; returns its sha256. A body cut short raises IncompleteRead."""
+    request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
+    digest, received = hashlib.sha256(), 0
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length and length.isdigit() else None
+        bar = progress.add_task(url.rpartition("/")[2], total=total)
+        while chunk := response.read(_CHUNK):
+            received += len(chunk)
+            if received > _LARGEST:
+                raise http.client.HTTPException("the answer is far larger than the file")
+            digest.update(chunk)
+            os.write(descriptor, chunk)
+            progress.advance(bar, len(chunk))
+    if total is not None and received != total:
+        raise http.client.IncompleteRead(b"", total - received)
+    return digest.hexdigest()
+
+
+def _progress() -> "Progress":
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("downloading {task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )

@@ -1,0 +1,52 @@
+"""The files of a task, found or downloaded, as its clean tables."""
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fwc_llm.data.download import download
+from fwc_llm.data.locate import Places
+from fwc_llm.data.reading import read_table
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import TaskFile
+
+if TYPE_CHECKING:
+    from fwc_llm.data.table import Tables
+
+
+def load_tables(task: TaskFile, places: Places) -> "Tables":
+    """Find (or download) the files of `task`, read and clean them. Raises `FwcError` for all that is wrong."""
+    from dataclasses import replace
+
+    from fwc_llm.data.table import build_tables
+
+    raws, notes = [], []
+    names = [item.name for item in task.fields]
+    for name, path in zip(task.source.files, _files(task, places), strict=True):
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
+        expected = task.source.sha256.get(name)
+        if expected and hashlib.sha256(content).hexdigest() != expected:
+            notes.append(f"{path} differs from the published file (its sha256 is another)")
+        raws.append(read_table(path, content, task.source, names))
+    tables = build_tables(task, raws)
+    return replace(tables, notes=(*tables.notes, *notes))
+
+
+def _files(task: TaskFile, places: Places) -> tuple[Path, ...]:
+    names = task.source.files
+    found = places.find_all(names)
+    if found is not None:
+        return found
+    if task.source.url:
+        return download(task, places)
+    absolute = tuple(Path(name).expanduser() for name in names)
+    if all(path.is_absolute() and path.is_file() for path in absolute):
+        return absolute
+    searched = ", ".join(str(folder) for folder in places.folders)
+    missing = next((name for name in names if places.find(name) is None), names[0])
+    raise FwcError(
+        f"{task.path}: its data file {missing} is in none of {searched}; correct the path under [data]"
+    )

@@ -1,0 +1,67 @@
+"""Where the files of a task are looked for."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fwc_llm.errors import FwcError
+
+MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders to look in, first to last, and the cache folder that downloads go to.
+
+    `mirror` replaces the address in a task file, for a copy of the data nearer by.
+    """
+
+    folders: tuple[Path, ...]
+    cache: Path
+    mirror: str = ""
+
+    def find(self, name: str) -> Path | None:
+        """The first of the folders' files `name`, or None."""
+        return next((folder / name for folder in self.folders if (folder / name).is_file()), None)
+
+    def find_all(self, names: Sequence[str]) -> tuple[Path, ...] | None:
+        """All of `names` from the first folder that has them all, or None."""
+        for folder in self.folders:
+            paths = tuple(folder / name for name in names)
+            if all(path.is_file() for path in paths):
+                return paths
+        return None
+
+
+def places_from_environment(data_dir: str | Path | None, beside: Path | None = None) -> Places:
+    """`data_dir`, then FWC_LLM_DATA, then the user's cache folder; for a user's task file its own folder first.
+
+    Raises `FwcError` when `data_dir` is given and is no folder.
+    """
+    folders: list[Path] = []
+    if data_dir is not None:
+        folder = Path(data_dir).expanduser()
+        if not folder.is_dir():
+            raise FwcError(
+                f"the data folder {folder} does not exist; create it or name another with --data-dir"
+            )
+        folders.append(folder)
+    if beside is not None:
+        folders.insert(0, beside)
+    if os.environ.get("FWC_LLM_DATA"):
+        folders.append(Path(os.environ["FWC_LLM_DATA"]).expanduser())
+    cache = cache_folder()
+    return Places((*folders, cache), cache, os.environ.get(MIRROR_VARIABLE, ""))
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for downloaded data, as the operating system has it."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "fwc-llm"

@@ -1,0 +1,148 @@
+"""A CSV or Parquet file as columns of raw texts, each row with its place in the file."""
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import Source
+
+Cells = list[str | None]  # one column: raw texts, None where the value is missing
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """Raw columns of equal length; `ids` are "file:line" with 1-based lines ("file:row" for Parquet)."""
+
+    columns: dict[str, Cells]
+    ids: list[str]
+
+
+def read_table(
+    path: Path, content: bytes, source: Source, names: Sequence[str], headed: bool | None = None
+) -> RawTable:
+    """Read one file of `source`, whose bytes are `content`, into raw columns.
+
+    `names` are the columns in file order: all of them where the file has no header line; with a header they
+    are looked up by name, and columns of the file that are not listed are left out.
+
+    Raises `FwcError` for a file that is no table, a line of another length, or a listed column that is absent.
+    """
+    if source.format == "parquet":
+        return _read_parquet(path, content, source, names)
+    return _read_csv(path, content, source, names, source.header if headed is None else headed)
+
+
+def cleaner(markers: Sequence[str]) -> Callable[[str], str | None]:
+    """A function from a raw cell to its text without surrounding spaces, or None where it is missing."""
+    missing = frozenset(marker.strip() for marker in markers)
+
+    def clean(cell: str) -> str | None:
+        text = cell.strip()
+        return None if text in missing else text
+
+    return clean
+
+
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], header: bool) -> RawTable:
+    records, lines = split_csv(path, content, source)
+    if not records:
+        raise FwcError(f"{path}: the file holds no table: it has no rows")
+    if header:
+        titles, records, lines = [title.strip() for title in records[0]], records[1:], lines[1:]
+        if not records:
+            raise FwcError(f"{path}: the file has a header line but no rows")
+    else:
+        titles = list(names)
+    for record, line in zip(records, lines, strict=True):
+        if len(record) != len(titles):
+            raise FwcError(
+                f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
+                f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
+            )
+    positions = _find_columns(path, titles, names)
+    clean = cleaner(source.markers)
+    columns: dict[str, Cells] = {}
+    for name, position in positions.items():
+        cells = [record[position] for record in records]
+        texts = {cell: clean(cell) for cell in set(cells)}
+        columns[name] = [texts[cell] for cell in cells]
+    return RawTable(columns, [f"{path.name}:{line}" for line in lines])
+
+
+def split_csv(path: Path, content: bytes, source: Source) -> tuple[list[list[str]], list[int]]:
+    """The records of a CSV file with the 1-based line that each starts on; empty and comment lines left out."""
+    try:
+        text = content.decode(source.encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        raise FwcError(
+            f'{path} is no table of {source.encoding} text ({error}); name its encoding (encoding = "latin-1") '
+            'or format = "parquet" under [data]'
+        ) from error
+    if "\0" in text:
+        raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
+    reader = csv.reader(StringIO(text, newline=""), delimiter=source.separator, skipinitialspace=True)
+    records, lines, start = [], [], 1
+    comment = source.comment
+    try:
+        for record in reader:
+            blank = not record or (len(record) == 1 and not record[0].strip())
+            if not blank and not (comment and record[0].startswith(comment)):
+                records.append(record)
+                lines.append(start)
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise FwcError(f"{path}:{reader.line_num}: this line is no row of a table: {error}") from error
+    return records, lines
+
+
+def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> dict[str, int]:
+    repeated = {title for title in titles if titles.count(title) > 1}
+    found = {}
+    for name in names:
+        if name not in titles:
+            raise FwcError(
+                f"{path}: there is no column {name!r}; the file has {', '.join(map(repr, titles[:30]))}"
+                f"{'; is the separator right?' if len(titles) == 1 else ''}"
+            )
+        if name in repeated:
+            raise FwcError(f"{path}: the header names column {name!r} more than once")
+        found[name] = titles.index(name)
+    return found
+
+
+def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
+    from io import BytesIO
+
+    import pandas as pd
+
+    try:
+        frame = pd.read_parquet(BytesIO(content))
+    except ImportError as error:
+        raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
+    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no Parquet table
+        raise FwcError(f"{path} is no Parquet table: {error}") from error
+    titles = [str(title) for title in frame.columns]
+    clean = cleaner(source.markers)
+    columns: dict[str, Cells] = {}
+    for name, position in _find_columns(path, titles, names).items():
+        columns[name] = [
+            None if _is_null(cell) else clean(_as_text(cell)) for cell in frame.iloc[:, position].tolist()
+        ]
+    return RawTable(columns, [f"{path.name}:{row}" for row in range(1, len(frame) + 1)])
+
+
+def _is_null(cell: Any) -> bool:
+    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def _as_text(cell: Any) -> str:
+    """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)

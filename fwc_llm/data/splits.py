@@ -1,0 +1,145 @@
+"""Test rows with controlled base rates, and the rows that may still become examples.
+
+The rules are those of the evaluation protocol: test rows are drawn first; a pool row that equals one of them by
+value is no candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Split:
+    """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
+
+    The pool is the table that examples shall represent: candidates only says which of its rows can be one.
+    """
+
+    pool: "pd.DataFrame"
+    test: "pd.DataFrame"
+    candidates: "np.ndarray"
+
+
+def draw_split(
+    task: Task,
+    n_test: int = 200,
+    base_parity: float | None = 0.5,
+    seed: int = 0,
+    exclude: Collection[str] | None = None,
+    not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]] | None" = None,
+) -> Split:
+    """Draw `n_test` test rows without replacement, then say which pool rows may be examples.
+
+    `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
+    in the order of `task.groups`; None draws from all test rows alike. Rows whose id is in `exclude`, or that
+    equal one of `not_equal_to` in every feature and protected attribute, are not drawn.
+
+    Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
+    cell with too few rows (naming it).
+    """
+    import numpy as np
+
+    table = task.test()
+    free = np.ones(len(table), dtype=bool)
+    if exclude:
+        free &= ~table.index.isin(list(exclude))
+    if not_equal_to is not None and len(not_equal_to):
+        taken = set(row_values(task, not_equal_to))
+        free &= np.fromiter(
+            (key not in taken for key in row_values(task, table)), dtype=bool, count=len(table)
+        )
+    rng = np.random.default_rng(seed)
+    if base_parity is None:
+        _check_size(n_test, int(free.sum()))
+        drawn = rng.choice(np.flatnonzero(free), size=n_test, replace=False)
+    else:
+        counts = cell_counts(task.groups, n_test, base_parity)
+        drawn = rng.permutation(_draw_cells(task, table, free, counts, n_test, rng))
+    test = table.iloc[drawn]
+    pool = task.pool()
+    if pool is table:  # one file: the pool is the rest
+        pool = pool.drop(index=test.index)
+    held = set(row_values(task, test))
+    candidates = np.fromiter((key not in held for key in row_values(task, pool)), dtype=bool, count=len(pool))
+    return Split(pool, test, candidates)
+
+
+def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
+    """Rows per cell (group, "no" | "yes") for `n` test rows with base-rate parity b over `groups`, low to high.
+
+    Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
+    """
+    if not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0:  # NaN fails too
+        raise FwcError(f"base parity {base_parity} is outside [0, 1]")
+    if len(groups) < 2:
+        raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
+    parity, last = Fraction(repr(float(base_parity))), len(groups) - 1
+    rates = [Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))]
+    # n works exactly when n/G is a multiple of every rate's denominator.
+    step = len(groups) * math.lcm(*(rate.denominator for rate in rates))
+    if n < 1 or n % step:
+        below, above = n // step * step, (n // step + 1) * step
+        nearest = above if below < 1 or above - n < n - below else below
+        other = below if nearest == above else above
+        also = f" or {other}" if other > 0 else ""
+        raise FwcError(
+            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come out whole; "
+            f"the nearest number that works is {nearest}{also} (any multiple of {step})"
+        )
+    size = n // len(groups)
+    return {
+        (group, answer): int(size * (rate if answer == "yes" else 1 - rate))
+        for group, rate in zip(groups, rates, strict=True)
+        for answer in ("no", "yes")
+    }
+
+
+def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
+    """One tuple per row with what makes two rows the same by value: features and protected attributes.
+
+    Extras and the outcome are left out: two people who differ only in a sampling weight are the same question.
+    """
+    names = [column.name for column in task.features] + list(task.protected)
+    if isinstance(rows, Sequence):
+        return [tuple(row[name] for name in names) for row in rows]
+    return list(zip(*(rows[name].tolist() for name in names), strict=True))
+
+
+def _check_size(n: int, available: int) -> None:
+    if n < 1:
+        raise FwcError(f"the number of test rows must be at least 1; it is {n}")
+    if n > available:
+        raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
+
+
+def _draw_cells(
+    task: Task,
+    table: "pd.DataFrame",
+    free: "np.ndarray",
+    counts: Mapping[tuple[str, str], int],
+    n: int,
+    rng: "np.random.Generator",
+) -> "np.ndarray":
+    import numpy as np
+
+    levels, labels = task.sensitive(table), task.labels(table)
+    drawn = []
+    for (group, answer), count in counts.items():
+        cell = np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
+        if len(cell) < count:
+            raise FwcError(
+                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has {len(cell):,} rows to draw "
+                f"from, but {count:,} are needed for {n} test rows; ask for fewer test rows or another base parity"
+            )
+        drawn.append(rng.choice(cell, size=count, replace=False))
+    return np.concatenate(drawn)

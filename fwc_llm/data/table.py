@@ -1,0 +1,273 @@
+"""From raw columns to the clean table: missing values, numbers, protected levels, yes and no."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fwc_llm.data.reading import Cells, RawTable
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MANY_LEVELS = 20
+# Two outcome values that need no `positive`: which of them means yes is plain.
+_PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"), ("true", "false"))}
+
+
+@dataclass(frozen=True)
+class Tables:
+    """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped."""
+
+    pool: "pd.DataFrame"
+    test: "pd.DataFrame"
+    notes: tuple[str, ...]
+
+
+def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
+    """Clean the raw tables of `task` (one, or pool and test) into frames as `Task.pool` describes them.
+
+    Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
+    """
+    import pandas as pd
+
+    ids = [identifier for raw in raws for identifier in raw.ids]
+    raw = {name: [cell for part in raws for cell in part.columns[name]] for name in raws[0].columns}
+    _check_ids(task, raw, ids)
+    used = [item for item in task.fields if _is_used(task, item)]
+    for item in used:
+        if item.strip_suffix:
+            raw[item.name] = [
+                cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
+            ]
+    keep, notes = _missing(task, used, raw, ids)
+    if not any(keep):
+        raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
+    ids = [identifier for identifier, kept in zip(ids, keep, strict=True) if kept]
+    cells = {
+        item.name: [cell for cell, kept in zip(raw[item.name], keep, strict=True) if kept] for item in used
+    }
+
+    values: dict[str, object] = {}
+    derived = {attribute.source: attribute for attribute in task.protected}
+    for item in used:
+        name = item.name
+        if name == task.outcome.source:
+            values[name] = _outcome(task, item, cells[name], ids)
+            continue
+        if name in derived:
+            values[derived[name].name] = _levels(task, derived[name], item, cells[name], ids)
+            if not derived[name].keep:
+                continue
+        values[name] = numbers(task, item, cells[name], ids) if item.column.kind == "numeric" else cells[name]
+        if item.column.kind == "ordinal":
+            _check_order(task, item, cells[name], ids)
+    index = pd.Index(ids, dtype="str")
+    frame = pd.DataFrame(
+        {
+            column.name: pd.Series(
+                values[column.name], index=index, dtype=None if column.kind == "numeric" else "str"
+            )
+            for column in task.columns
+        },
+        index=index,
+    )
+    if len(raws) == 1:
+        return Tables(frame, frame, notes)
+    n_pool = sum(keep[: len(raws[0].ids)])
+    if n_pool in (0, len(frame)):
+        raise FwcError(
+            f"{task.path}: {task.source.files[n_pool > 0]}: no row is left after the missing-value rule"
+        )
+    return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes)
+
+
+def _is_used(task: TaskFile, item: Field) -> bool:
+    return item.use == "column" or item.name in {attribute.source for attribute in task.protected}
+
+
+def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> None:
+    for item in task.fields:
+        if item.use != "id":
+            continue
+        seen: dict[str | None, str] = {}
+        for cell, place in zip(raw[item.name], ids, strict=True):
+            if cell in seen:
+                raise FwcError(
+                    f"{place}: id {cell!r} in column {item.name!r} stands at {seen[cell]} already; "
+                    "ids must be unique: remove the repeated row or give the column another role"
+                )
+            seen[cell] = place
+
+
+def _missing(
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Cells], ids: Sequence[str]
+) -> tuple[list[bool], tuple[str, ...]]:
+    """Apply the missing-value rule: which rows stay, and what is said about it. May fill `raw` in place."""
+    counts = {item.name: raw[item.name].count(None) for item in used}
+    counts = {name: count for name, count in counts.items() if count}
+    total = len(ids)
+    if not counts:
+        return [True] * total, (f"{total:,} rows, none with a missing value",)
+    said = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    if task.missing == "error":
+        name = next(iter(counts))
+        place = ids[raw[name].index(None)]
+        raise FwcError(
+            f'{place}: no value in column {name!r} (missing values: {said}); set missing = "drop" or '
+            f'"category" in {task.path}, or repair the table'
+        )
+    if task.missing == "drop":
+        keep = [True] * total
+        for name in counts:
+            for position, cell in enumerate(raw[name]):
+                if cell is None:
+                    keep[position] = False
+        kept = sum(keep)
+        return keep, (
+            f"{total:,} rows read, {total - kept:,} with a missing value dropped ({said}), {kept:,} kept",
+        )
+    for item in used:
+        if item.name not in counts:
+            continue
+        if item.column.kind != "categorical" or item.name == task.outcome.source:
+            what = (
+                "the outcome" if item.name == task.outcome.source else f"a column of kind {item.column.kind}"
+            )
+            place = ids[raw[item.name].index(None)]
+            raise FwcError(
+                f"{place}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
+                f'set missing = "drop" in {task.path}'
+            )
+        raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
+    return [True] * total, (f"{total:,} rows, missing values made the category {UNKNOWN!r} ({said})",)
+
+
+def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> object:
+    """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
+    import numpy as np
+
+    parsed: dict[str | None, float] = {}
+    for cell in set(cells):
+        number = _number(cell)
+        if number is None:
+            place = ids[cells.index(cell)]
+            raise FwcError(
+                f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair the value, list "
+                f'it as a missing_marker, or make the column kind = "categorical" in {task.path}'
+            )
+        parsed[cell] = number
+    column = np.array([parsed[cell] for cell in cells], dtype=np.float64)
+    whole = bool(np.all(column == np.floor(column)) and np.all(np.abs(column) < 2**53))
+    return column.astype(np.int64) if whole else column
+
+
+def _number(cell: str | None) -> float | None:
+    """The number that a cell writes, or None. Python's own 1_000 and "infinity" are not accepted."""
+    try:
+        number = float(cell) if cell is not None and "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> None:
+    known = {*item.column.order, UNKNOWN}
+    for cell in set(cells):
+        if cell not in known:
+            raise FwcError(
+                f"{ids[cells.index(cell)]}: {cell!r} is not in the order of the ordinal column {item.name!r} "
+                f"({', '.join(item.column.order)}); add it in {task.path}"
+            )
+
+
+def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+    """The protected attribute's level of every row."""
+    if attribute.above is not None:
+        low, high = attribute.levels
+        column = numbers(task, item, cells, ids)
+        levels = [high if number > attribute.above else low for number in column.tolist()]  # type: ignore[attr-defined]
+    elif attribute.mapping:
+        levels = _mapped(task, attribute, cells, ids)
+    else:
+        levels = [str(cell) for cell in cells]
+    distinct = sorted(set(levels))
+    where = f"{task.path}: protected attribute {attribute.name!r}"
+    if len(distinct) == 1:
+        raise FwcError(
+            f"{where} has the one level {distinct[0]!r} in all {len(levels):,} rows: nothing to compare"
+        )
+    if len(distinct) > _MANY_LEVELS:
+        raise FwcError(
+            f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map, or split a "
+            "number with threshold = { above = NUMBER }"
+        )
+    return levels
+
+
+def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[str]) -> list[str]:
+    for cell in set(cells):
+        if cell not in attribute.mapping and cell != UNKNOWN:
+            raise FwcError(
+                f"{ids[cells.index(cell)]}: the map of protected attribute {attribute.name!r} has no entry for {cell!r} "
+                f"in column {attribute.source!r}; add it in {task.path}"
+            )
+    return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
+
+
+def _outcome(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+    """ "yes" or "no" for every row."""
+    rule = task.outcome
+    where = f"{task.path}: outcome {rule.source!r}"
+    is_yes: Callable[[str], bool]
+    if rule.above is not None:
+        column = numbers(task, item, cells, ids)
+        answers = ["yes" if number > rule.above else "no" for number in column.tolist()]  # type: ignore[attr-defined]
+    else:
+        positive = _positive_values(where, rule, Counter(str(cell) for cell in cells))
+        answers = ["yes" if cell in positive else "no" for cell in cells]
+    if len(set(answers)) == 1:
+        raise FwcError(f"{where} is {answers[0]!r} in all {len(answers):,} rows: nothing to predict")
+    return answers
+
+
+def _positive_values(where: str, rule: Outcome, counts: Counter[str]) -> frozenset[str]:
+    """Which raw values mean yes. Refuses values whose meaning the task file leaves open."""
+    found = ", ".join(f"{value!r} ({count:,})" for value, count in counts.most_common(8))
+    if not rule.positive:
+        plain = {value.casefold(): value for value in counts}
+        pair = frozenset(plain)
+        if len(counts) == 2 and pair in _PLAIN_PAIRS:
+            return frozenset({plain[_PLAIN_PAIRS[pair]]})
+        raise FwcError(
+            f'{where} has {len(counts)} values, {found}, and no positive ones are named: positive = ["…"]'
+        )
+    for value in rule.positive:
+        if value not in counts:
+            raise FwcError(f"{where}: the positive value {value!r} does not occur; the column has {found}")
+    positive = frozenset(rule.positive)
+    if rule.negative:
+        for value in counts:
+            if value not in positive and value not in rule.negative:
+                raise FwcError(
+                    f"{where}: the value {value!r} is named neither positive nor negative; it has {found}"
+                )
+        return positive
+    # ">50K." beside ">50K" would quietly count as no: spellings of one value must agree.
+    spellings: dict[str, str] = {}
+    for value in sorted(counts):
+        known = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)
+        if known != value and (known in positive) != (value in positive):
+            raise FwcError(
+                f"{where} has both {known!r} and {value!r}, of which only one is named positive; set strip_suffix on "
+                "the column, or list positive and negative values in full"
+            )
+        if known != value and known not in positive:
+            raise FwcError(
+                f"{where} has both {known!r} and {value!r}; set strip_suffix on the column, or list the negative "
+                "values in full"
+            )
+    return positive

@@ -1,0 +1,419 @@
+"""A task file (TOML) as checked values: what the columns mean, and how the table is written on disk.
+
+`prompts/`, the solver and the models never see this module; they get the `Task` that tasks.py makes of it.
+The keys are documented in evals/tasks/README.md.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from fwc_llm.errors import FwcError
+
+Kind = Literal["numeric", "categorical", "ordinal"]
+MissingRule = Literal["error", "drop", "category"]
+
+DEFAULT_MARKERS = ("", "?", "NaN", "nan")
+UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as prompts and the solver see it.
+
+    `text` is its name in words; `values` maps raw values to words; `order` lists an ordinal column's raw
+    values, lowest first; role "extra" is shown by templates that ask for it, never used by the solver.
+    """
+
+    name: str
+    text: str
+    kind: Kind = "categorical"
+    role: Literal["feature", "extra"] = "feature"
+    values: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column as the file has it: its meaning, whether it is used, and a suffix to strip."""
+
+    column: Column
+    use: Literal["column", "drop", "id"] = "column"
+    strip_suffix: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that the file, or the task file's list of columns, gives it."""
+        return self.column.name
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A protected attribute: column `source` as it stands, or through `mapping`, or split at `above`.
+
+    A derived attribute takes its source's place in the table unless `keep`: left in, the source would
+    count twice in every distance and contradict a flipped attribute.
+    """
+
+    name: str
+    text: str
+    source: str
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    above: float | None = None
+    levels: tuple[str, str] = ("low", "high")
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`."""
+
+    source: str
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+    above: float | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
+
+    files: tuple[str, ...]  # (table,) or (pool, test)
+    format: Literal["csv", "parquet"] = "csv"
+    separator: str = ","
+    header: bool = True
+    markers: tuple[str, ...] = DEFAULT_MARKERS
+    comment: str = ""
+    encoding: str = "utf-8-sig"
+    url: str = ""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A whole task file, checked in itself; nothing here has looked at the data yet."""
+
+    name: str
+    path: Path
+    title: str
+    question: str
+    missing: MissingRule
+    source: Source
+    fields: tuple[Field, ...]
+    protected: tuple[Protected, ...]
+    outcome: Outcome
+    licence: str = ""
+    citation: str = ""
+    note: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns in file order, each derived protected attribute in its source's place."""
+        derived = {attribute.source: attribute for attribute in self.protected}
+        columns: list[Column] = []
+        for item in self.fields:
+            attribute = derived.get(item.name)
+            if item.use != "column" and attribute is None:
+                continue
+            if attribute is None:
+                columns.append(item.column)
+                continue
+            if attribute.name == item.name:
+                plain = not attribute.mapping and attribute.above is None
+                values = item.column.values if plain else {}
+                columns.append(Column(item.name, attribute.text, values=values))
+                continue
+            if attribute.keep:
+                columns.append(item.column)
+            columns.append(Column(attribute.name, attribute.text))
+        return tuple(
+            replace(column, kind="categorical", role="feature", order=())
+            if column.name == self.outcome.source
+            else column
+            for column in columns
+        )
+
+
+def read_taskfile(path: Path) -> TaskFile:
+    """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FwcError(f"cannot read the task file {path}: {_reason(error)}") from error
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FwcError(
+            f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
+        ) from error
+    return _Parser(path).taskfile(data)
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+class _Parser:
+    """Turns the parsed TOML into a `TaskFile`, complaining with the file's name and the key's path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def fail(self, where: str, problem: str) -> FwcError:
+        return FwcError(f"{self.path}: {where}: {problem}" if where else f"{self.path}: {problem}")
+
+    def table(self, value: Any, where: str, allowed: Sequence[str]) -> dict[str, Any]:
+        """`value` as a TOML table without keys that nobody would read."""
+        if not isinstance(value, dict):
+            raise self.fail(where, f"expected a table, found {value!r}")
+        for key in value:
+            if key not in allowed:
+                near = get_close_matches(key, allowed, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(allowed)}"
+                raise self.fail(where, f"unknown key {key!r}; {hint}")
+        return value
+
+    def string(self, table: Mapping[str, Any], key: str, where: str, default: str | None = None) -> str:
+        value = table.get(key, default)
+        if not isinstance(value, str) or (default is None and not value.strip()):
+            found = "it is missing" if value is None else f"found {value!r}"
+            raise self.fail(where, f"{key!r} must be a text; {found}")
+        return value
+
+    def choice(
+        self, table: Mapping[str, Any], key: str, where: str, options: Sequence[str], default: str
+    ) -> str:
+        value = table.get(key, default)
+        if value not in options:
+            raise self.fail(where, f"{key} = {value!r} is none of {', '.join(map(repr, options))}")
+        return str(value)
+
+    def flag(self, table: Mapping[str, Any], key: str, where: str, default: bool) -> bool:
+        value = table.get(key, default)
+        if not isinstance(value, bool):
+            raise self.fail(where, f"{key} = {value!r} must be true or false")
+        return value
+
+    def values(self, table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+        """One value or a list of values, as the texts that the file has (1 and "1" are the same)."""
+        value = table.get(key, [])
+        items = value if isinstance(value, list) else [value]
+        if not all(isinstance(item, (str, int, float)) for item in items):
+            raise self.fail(where, f"{key!r} must be a value or a list of values; found {value!r}")
+        return tuple(_as_written(item) for item in items)
+
+    def mapping(self, value: Any, where: str) -> dict[str, str]:
+        if not isinstance(value, dict) or not all(isinstance(words, str) for words in value.values()):
+            raise self.fail(where, f'expected a table of value = "words"; found {value!r}')
+        return dict(value)
+
+    def above(self, table: Mapping[str, Any], where: str) -> float | None:
+        """The number in `threshold = { above = 0.06 }`, or None without a threshold."""
+        if "threshold" not in table:
+            return None
+        threshold = self.table(table["threshold"], f"{where}.threshold", ("above",))
+        number = threshold.get("above")
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) < float("inf"):
+            raise self.fail(where, f"write the threshold as {{ above = NUMBER }}; found {threshold!r}")
+        return float(number)
+
+    def taskfile(self, data: Mapping[str, Any]) -> TaskFile:
+        keys = ("name", "title", "question", "missing", "licence", "citation", "note")
+        top = self.table(data, "", (*keys, "columns", "values", "data", "protected", "outcome"))
+        fields = self.fields(top)
+        names = [item.name for item in fields]
+        outcome = self.outcome(top, names)
+        task = TaskFile(
+            name=self.string(top, "name", "", self.path.stem),
+            path=self.path,
+            title=self.string(top, "title", "", self.path.stem),
+            question=self.string(top, "question", ""),
+            missing=cast(
+                MissingRule, self.choice(top, "missing", "", ("error", "drop", "category"), "error")
+            ),
+            source=self.source(top, names),
+            fields=fields,
+            protected=self.protected(top, fields, outcome),
+            outcome=outcome,
+            licence=self.string(top, "licence", "", ""),
+            citation=self.string(top, "citation", "", ""),
+            note=self.string(top, "note", "", ""),
+        )
+        self.check_uses(task)
+        return task
+
+    def fields(self, top: Mapping[str, Any]) -> tuple[Field, ...]:
+        entries = top.get("columns")
+        if not isinstance(entries, list) or not entries:
+            raise self.fail(
+                "columns", 'list the table\'s columns: columns = [{ name = "age", kind = "numeric" }, …]'
+            )
+        words = top.get("values", {})
+        if not isinstance(words, dict):
+            raise self.fail("values", f"expected tables [values.COLUMN]; found {words!r}")
+        fields = tuple(self.one_field(entry, position, words) for position, entry in enumerate(entries, 1))
+        names = [item.name for item in fields]
+        for name in names:
+            if names.count(name) > 1:
+                raise self.fail("columns", f"column {name!r} is listed {names.count(name)} times")
+        for name in words:
+            if name not in names:
+                raise self.fail(f"values.{name}", f"there is no column {name!r}{_near(name, names)}")
+        return fields
+
+    def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
+        where = f"columns[{position}]"
+        table = self.table(entry, where, ("name", "text", "kind", "role", "unit", "order", "strip_suffix"))
+        name = self.string(table, "name", where)
+        where = f"column {name!r}"
+        kind = self.choice(table, "kind", where, ("numeric", "categorical", "ordinal"), "categorical")
+        role = self.choice(table, "role", where, ("feature", "extra", "drop", "id"), "feature")
+        values = self.mapping(words[name], f"values.{name}") if name in words else {}
+        order = self.values(table, "order", where)
+        if kind == "ordinal" and not order:
+            order = tuple(values)  # the words are listed lowest first
+        if kind == "ordinal" and len(order) < 2:
+            raise self.fail(where, "an ordinal column needs order = [lowest, …, highest]")
+        if kind != "ordinal" and order:
+            raise self.fail(where, f'order belongs to kind = "ordinal", this column is {kind}')
+        column = Column(
+            name=name,
+            text=self.string(table, "text", where, name.replace("_", " ").replace("-", " ")),
+            kind=cast(Kind, kind),
+            role="extra" if role == "extra" else "feature",
+            values=values,
+            order=order,
+            unit=self.string(table, "unit", where, ""),
+        )
+        use = cast(Literal["column", "drop", "id"], role if role in ("drop", "id") else "column")
+        return Field(column, use, self.string(table, "strip_suffix", where, ""))
+
+    def protected(
+        self, top: Mapping[str, Any], fields: Sequence[Field], outcome: Outcome
+    ) -> tuple[Protected, ...]:
+        entries = top.get("protected")
+        if isinstance(entries, (str, dict)):
+            entries = [entries]
+        if not isinstance(entries, list) or not entries:
+            raise self.fail("protected", 'name the protected attribute: [[protected]] with column = "sex"')
+        found = tuple(self.one_protected(entry, fields) for entry in entries)
+        for attribute in found:
+            if attribute.source == outcome.source:
+                raise self.fail("protected", f"{attribute.source!r} is the outcome already")
+        for what, names in (
+            ("attribute", [item.name for item in found]),
+            ("column", [item.source for item in found]),
+        ):
+            repeated = {name for name in names if names.count(name) > 1}
+            if repeated:
+                raise self.fail("protected", f"{what} {min(repeated)!r} is named more than once")
+        return found
+
+    def one_protected(self, entry: Any, fields: Sequence[Field]) -> Protected:
+        entry = {"column": entry} if isinstance(entry, str) else entry
+        keys = ("column", "name", "text", "map", "threshold", "levels", "keep")
+        table = self.table(entry, "protected", keys)
+        source = self.string(table, "column", "protected")
+        by_name = {item.name: item for item in fields}
+        if source not in by_name:
+            raise self.fail("protected", f"there is no column {source!r}{_near(source, list(by_name))}")
+        where = f"protected {source!r}"
+        name = self.string(table, "name", where, source)
+        if name != source and name in by_name:
+            raise self.fail(where, f"its name {name!r} is a column of its own; choose another")
+        mapping = self.mapping(table["map"], f"{where}.map") if "map" in table else {}
+        above = self.above(table, where)
+        if mapping and above is not None:
+            raise self.fail(where, "give either a map or a threshold, not both")
+        if name != source and not mapping and above is None:
+            raise self.fail(where, f"name = {name!r} is for a derived attribute: add a map or a threshold")
+        keep = self.flag(table, "keep", where, False)
+        if keep and name == source:
+            raise self.fail(where, "keep = true needs a name that differs from the column's")
+        levels = (
+            self.values(table, "levels", where) or (f"at most {above:g}", f"above {above:g}")
+            if above is not None
+            else ()
+        )
+        if above is not None and (len(levels) != 2 or levels[0] == levels[1]):
+            raise self.fail(where, 'levels = ["at or below", "above"] names the two sides of the threshold')
+        text = self.string(
+            table, "text", where, by_name[source].column.text if name == source else name.replace("_", " ")
+        )
+        two = (levels[0], levels[1]) if levels else ("low", "high")
+        return Protected(name, text, source, mapping, above, two, keep)
+
+    def outcome(self, top: Mapping[str, Any], names: Sequence[str]) -> Outcome:
+        table = self.table(top.get("outcome"), "outcome", ("column", "positive", "negative", "threshold"))
+        source = self.string(table, "column", "outcome")
+        if source not in names:
+            raise self.fail("outcome", f"there is no column {source!r}{_near(source, names)}")
+        positive = self.values(table, "positive", "outcome")
+        negative = self.values(table, "negative", "outcome")
+        above = self.above(table, "outcome")
+        if above is not None and (positive or negative):
+            raise self.fail("outcome", "give either positive values or a threshold, not both")
+        if set(positive) & set(negative):
+            raise self.fail(
+                "outcome", f"{min(set(positive) & set(negative))!r} is both positive and negative"
+            )
+        return Outcome(source, positive, negative, above)
+
+    def source(self, top: Mapping[str, Any], names: Sequence[str]) -> Source:
+        keys = ("file", "pool", "test", "format", "separator", "header", "missing_marker", "comment")
+        table = self.table(top.get("data"), "data", (*keys, "encoding", "url", "sha256"))
+        if "file" in table:
+            if "pool" in table or "test" in table:
+                raise self.fail("data", "give either file, or pool and test")
+            files: tuple[str, ...] = (self.string(table, "file", "data"),)
+        else:
+            files = (self.string(table, "pool", "data"), self.string(table, "test", "data"))
+            if files[0] == files[1]:
+                raise self.fail("data", "pool and test are the same file; write file = … to split one table")
+        guess = "parquet" if files[0].endswith((".parquet", ".pq")) else "csv"
+        separator = self.string(table, "separator", "data", ",")
+        if len(separator) != 1 or separator in '"\r\n':
+            raise self.fail("data", f"separator = {separator!r} must be one character")
+        sha256 = self.mapping(table["sha256"], "data.sha256") if "sha256" in table else {}
+        for name in sha256:
+            if name not in files:
+                raise self.fail("data.sha256", f"{name!r} is none of the files {', '.join(files)}")
+        url = self.string(table, "url", "data", "")
+        if url and set(sha256) != set(files):
+            raise self.fail("data", "a url needs the sha256 of every file")
+        return Source(
+            files=files,
+            format=cast(
+                Literal["csv", "parquet"], self.choice(table, "format", "data", ("csv", "parquet"), guess)
+            ),
+            separator=separator,
+            header=self.flag(table, "header", "data", True),
+            markers=self.values(table, "missing_marker", "data") or DEFAULT_MARKERS,
+            comment=self.string(table, "comment", "data", ""),
+            encoding=self.string(table, "encoding", "data", "utf-8-sig"),
+            url=url,
+            sha256=sha256,
+        )
+
+    def check_uses(self, task: TaskFile) -> None:
+        """Every column has one use, and something is left to tell the rows apart."""
+        for item in task.fields:
+            if item.name == task.outcome.source and (item.use != "column" or item.column.role == "extra"):
+                raise self.fail(f"column {item.name!r}", "the outcome cannot be an extra, an id or dropped")
+        taken = {task.outcome.source, *(attribute.name for attribute in task.protected)}
+        if not any(column.role == "feature" for column in task.columns if column.name not in taken):
+            raise self.fail("columns", "no feature is left besides the protected attribute and the outcome")
+
+
+def _as_written(value: str | int | float) -> str:
+    """A TOML value as a CSV file would have it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    near = get_close_matches(name, names, 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names[:20])}"

@@ -1,0 +1,181 @@
+"""`Task`: what the columns mean, which is protected, which answer is positive, the question, the table."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fwc_llm.errors import FwcError
+from fwc_llm.resources import resource_dir
+from fwc_llm.taskfile import Column as Column
+from fwc_llm.taskfile import TaskFile, read_taskfile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fwc_llm.data.table import Tables
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A table with a protected attribute and a yes/no outcome, and the words for both.
+
+    `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
+    read (and, for a built-in task, downloaded where it is nowhere found) when it is first asked for.
+    `simulated` is true where the rows are drawn from a model; every output must then say so.
+    """
+
+    name: str
+    title: str
+    question: str
+    columns: tuple[Column, ...]
+    protected: tuple[str, ...]
+    outcome: str
+    load: "Callable[[], Tables]" = field(repr=False)
+    simulated: bool = False
+    licence: str = ""
+    citation: str = ""
+    note: str = ""
+
+    @property
+    def features(self) -> tuple[Column, ...]:
+        """What the solver uses as X: the features, without protected attributes, extras and outcome."""
+        apart = {*self.protected, self.outcome}
+        return tuple(
+            column for column in self.columns if column.role == "feature" and column.name not in apart
+        )
+
+    @property
+    def shown(self) -> tuple[Column, ...]:
+        """What a prompt may show, in file order: everything but the outcome."""
+        return tuple(column for column in self.columns if column.name != self.outcome)
+
+    def column(self, name: str) -> Column:
+        """The column called `name`; `FwcError` when there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise FwcError(
+            f"task {self.name!r} has no column {name!r}; it has {', '.join(c.name for c in self.columns)}"
+        )
+
+    def pool(self) -> "pd.DataFrame":
+        """The rows that examples come from (the whole table where the task is one file).
+
+        Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
+        int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
+        the outcome "yes" or "no". Treat it as read-only: it is read once and shared.
+        """
+        return self._tables.pool
+
+    def test(self) -> "pd.DataFrame":
+        """The rows that test rows are drawn from, as `pool` describes them."""
+        return self._tables.test
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was kept and dropped when the table was read."""
+        return self._tables.notes
+
+    def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
+        """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
+        levels = frame[self.protected[0]]
+        for name in self.protected[1:]:
+            levels = levels + " & " + frame[name]
+        return levels.to_numpy(dtype=str)
+
+    def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
+        """The outcome (n,) of every row as int8: 1 is yes."""
+        return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        """The protected levels in the order of their base rates in the whole table, lowest first."""
+        import numpy as np
+
+        table = self.table
+        levels, codes = np.unique(self.sensitive(table), return_inverse=True)
+        rates = np.bincount(codes, weights=self.labels(table)) / np.bincount(codes)
+        return tuple(str(level) for level in levels[np.argsort(rates, kind="stable")])
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
+        import hashlib
+
+        table, digest = self.table, hashlib.sha256()
+        digest.update("\x1f".join(table.index.tolist()).encode())
+        for column in self.columns:
+            digest.update(f"\x1d{column.name}\x1f{column.kind}\x1e".encode())
+            values = table[column.name]
+            if column.kind == "numeric":
+                digest.update(values.to_numpy(dtype="<f8").tobytes())
+            else:
+                digest.update("\x1f".join(values.tolist()).encode())
+        return digest.hexdigest()
+
+    @cached_property
+    def table(self) -> "pd.DataFrame":
+        """The whole table: pool, then test."""
+        import pandas as pd
+
+        pool, test = self.pool(), self.test()
+        return pool if test is pool else pd.concat([pool, test])
+
+    @cached_property
+    def _tables(self) -> "Tables":
+        return self.load()
+
+
+def task_names() -> tuple[str, ...]:
+    """The built-in tasks, the simulated census among them."""
+    return (
+        *sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml") if path.stem != "census"),
+        "census",
+    )
+
+
+def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
+    """The built-in task called `name`, or the task of a TOML file.
+
+    Its data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
+    folder (for a task file of one's own in that file's folder first), and else downloaded where the task
+    file says from where. Nothing is read before it is needed.
+
+    Raises `FwcError` for an unknown name and for a file that is no task; `Task.pool` for what the data lacks.
+    """
+    text = str(name)
+    if text.endswith(".toml"):
+        path = Path(text).expanduser()
+        return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
+    if text not in task_names():
+        raise FwcError(
+            f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
+        )
+    return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
+
+
+def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:
+    from fwc_llm.data.locate import places_from_environment
+
+    places = places_from_environment(data_dir, beside)
+
+    def load() -> "Tables":
+        from fwc_llm.data.load import load_tables
+
+        return load_tables(taskfile, places)
+
+    return Task(
+        name=taskfile.name,
+        title=taskfile.title,
+        question=taskfile.question,
+        columns=taskfile.columns,
+        protected=tuple(attribute.name for attribute in taskfile.protected),
+        outcome=taskfile.outcome.source,
+        load=load,
+        licence=taskfile.licence,
+        citation=taskfile.citation,
+        note=taskfile.note,
+    )
