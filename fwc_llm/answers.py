@@ -1,0 +1,74 @@
+"""From a reply to yes, no or a reason why it is neither (protocol.md, "Parsing").
+
+The first run of letters decides, in any case; never a substring ("I cannot" is no "no"). A reply that holds
+both words is ambiguous. What is not parsed is kept apart by reason, because refusals are not random.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from fwc_llm.models.base import Reply
+
+Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_REFUSAL = re.compile(
+    r"\b(?:sorry|apologi[sz]e|unable to|cannot|(?:can|won)['’]?t|i (?:could|would|will|do|am)\s?(?:not|n['’]t)"
+    r"|i['’]m not|as an? (?:ai|artificial|language|large))\b",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"[^\w]*Ġ?[^\w]*(yes|no)[^\w]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a reply says: `value` "yes" or "no", or None with the `reason`."""
+
+    value: Literal["yes", "no"] | None
+    reason: Reason = ""
+
+
+def parse_answer(reply: Reply) -> Answer:
+    """The answer in `reply`.
+
+    Reasons: error (no reply at all), refused, filtered (by the provider), empty, truncated (cut off before an
+    answer), ambiguous (yes and no), other.
+    """
+    if reply.text is None:
+        return Answer(None, "error")
+    if reply.refusal:
+        return Answer(None, "refused")
+    if reply.finish_reason == "content_filter":
+        return Answer(None, "filtered")
+    truncated = reply.finish_reason == "length"
+    words = [word.lower() for word in _LETTERS.findall(unicodedata.normalize("NFC", reply.text))]
+    if not words and not reply.text.strip():
+        return Answer(None, "truncated" if truncated else "empty")
+    said = {"yes", "no"} & set(words)
+    if len(said) == 2:
+        return Answer(None, "ambiguous")
+    if words and words[0] == "yes":
+        return Answer("yes")
+    if words and words[0] == "no":
+        return Answer("no")
+    if _REFUSAL.search(reply.text):
+        return Answer(None, "refused")
+    return Answer(None, "truncated" if truncated else "other")
+
+
+def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:
+    """P(yes), in [0, 1], from the top (token, natural-log probability) pairs of the answer's first token.
+
+    The probability of all spellings of yes (" Yes", "yes.", "▁YES") over that of all spellings of yes and
+    no; None where neither is among the tokens.
+    """
+    mass = {"yes": 0.0, "no": 0.0}
+    for token, logprob in logprobs or ():
+        if (spelling := _TOKEN.fullmatch(token)) and not math.isnan(logprob):
+            mass[spelling[1].lower()] += math.exp(min(logprob, 0.0))
+    total = mass["yes"] + mass["no"]
+    return mass["yes"] / total if total > 0 else None

@@ -1,0 +1,227 @@
+"""From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
+
+A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
+A template hands over a message by calling `message(role)`, so a message is a value from the start: no text in
+a cell can end one or begin another (`records.py` has what a cell may show).
+
+The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
+cache it; the queried row comes last.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from jinja2 import FileSystemLoader, StrictUndefined, Template
+from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from fwc_llm.errors import FwcError
+from fwc_llm.records import Cells, Record, decimal
+from fwc_llm.resources import resource_dir
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.models.base import Message
+    from fwc_llm.shots.base import Shots
+    from fwc_llm.tasks import Task
+
+    Row = Mapping[str, Any] | pd.Series
+
+_FILES = ("system.j2", "shots.j2", "query.j2")
+_ROLES = ("system", "developer", "user", "assistant")
+_KEPT_PROMPTS = 8
+
+
+class Prompt:
+    """The prompts of one task, one set of examples and one template set.
+
+    `template` is the name of a set (see `templates`) or a folder of one's own. `show_weights=False` hides the
+    weights of weighted shots; examples of weight zero are left out either way. Building raises `FwcError` for
+    a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
+    """
+
+    def __init__(
+        self,
+        task: "Task",
+        shots: "Shots | None" = None,
+        template: str | Path = "default",
+        show_weights: bool = True,
+    ) -> None:
+        if shots is not None and shots.task != task.name:
+            raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
+        self._templates = _template_set(template)
+        self._cells = Cells(task)
+        examples = [
+            ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
+            for example, weight in (shots.shown() if shots is not None else ())
+        ]
+        self._variables: dict[str, Any] = {
+            "task": SimpleNamespace(name=task.name, title=task.title, question=task.question),
+            "m": len(examples),
+            "weighted": any(example.weight is not None for example in examples),
+            "only_for": partial(_only_for, task.name, self._templates.folder.name),
+        }
+        fixed = self._templates.render("system.j2", self._variables)
+        if examples:
+            fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
+        self._fixed = tuple(fixed)
+
+    @property
+    def prefix(self) -> "list[Message]":
+        """The messages that every prompt begins with: system and examples."""
+        return [message.copy() for message in self._fixed]
+
+    def build(self, row: "Row") -> "list[Message]":
+        """The whole conversation that asks for `row` (its outcome, when passed along, is not looked at)."""
+        record = Record(self._cells, _mapping(row))
+        query = self._templates.render("query.j2", {**self._variables, "row": record})
+        if not query or query[-1]["role"] != "user":
+            raise FwcError(f"{self._templates.folder / 'query.j2'}: its last message must have the role user")
+        return self.prefix + query
+
+
+class ShownExample(Record):
+    """A row with its answer inside a template: `label` is "yes" or "no", `weight` its text or None."""
+
+    __slots__ = ("label", "weight")
+
+    def __init__(self, cells: Cells, values: Mapping[str, Any], label: str, weight: str | None) -> None:
+        super().__init__(cells, values)
+        self.label = label
+        self.weight = weight
+
+
+def build_prompt(
+    task: "Task", row: "Row", shots: "Shots | None" = None, template: str | Path = "default"
+) -> "list[Message]":
+    """The chat messages that ask for `row`, a mapping or Series of column names to values.
+
+    `shots` are the examples, `template` names a set or a folder. The last few prompts are kept, so that a
+    loop with the same task and shots renders their fixed part once.
+    """
+    templates_now = _template_set(template)
+    for known_task, known_shots, known_templates, prompt in _recent:
+        if known_task is task and known_shots is shots and known_templates is templates_now:
+            return prompt.build(row)
+    prompt = Prompt(task, shots, template)
+    _recent.appendleft((task, shots, templates_now, prompt))
+    return prompt.build(row)
+
+
+_recent: "deque[tuple[Task, Shots | None, TemplateSet, Prompt]]" = deque(maxlen=_KEPT_PROMPTS)
+
+
+def _mapping(row: "Row") -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    if hasattr(row, "to_dict"):
+        return cast("dict[str, Any]", row.to_dict())
+    raise FwcError(f"a row is a mapping or Series of column names to values, not {type(row).__name__}")
+
+
+def _only_for(task: str, template: str, *tasks: str) -> str:
+    """For templates: refuse every task but those named."""
+    if task not in tasks:
+        raise FwcError(
+            f"the template set {template!r} words the task {' or '.join(tasks)} and does not fit {task!r}: "
+            "use --template default or a folder of your own"
+        )
+    return ""
+
+
+class TemplateSet:
+    """The three templates of a folder, compiled in a sandbox where an undefined variable is an error."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        environment = ImmutableSandboxedEnvironment(
+            loader=FileSystemLoader(folder),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            auto_reload=False,
+        )
+        environment.filters["decimal"] = decimal
+        self._compiled: dict[str, Template] = {}
+        for file in _FILES:
+            try:
+                self._compiled[file] = environment.get_template(file)
+            except TemplateNotFound:
+                raise FwcError(f"{folder} is no template set: it has no {file}") from None
+            except Exception as error:
+                raise self._mistake(file, error) from None
+
+    def render(self, file: str, variables: Mapping[str, Any]) -> "list[Message]":
+        """The messages that `file` hands over when rendered with `variables`."""
+        messages: list[Message] = []
+
+        def message(role: str, name: str | None = None, *, caller: Callable[[], str]) -> str:
+            if role not in _ROLES:
+                raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(_ROLES)}")
+            content = caller().strip()
+            if not content:
+                raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
+            messages.append({"role": role, "content": content})
+            if name is not None:
+                messages[-1]["name"] = name
+            return ""
+
+        try:
+            outside = self._compiled[file].render(variables, message=message)
+        except FwcError:
+            raise
+        except Exception as error:  # whatever the expressions of a user's template can raise
+            raise self._mistake(file, error) from None
+        if not outside.isspace() and outside:
+            raise FwcError(f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}")
+        return messages
+
+    def _mistake(self, file: str, error: Exception) -> FwcError:
+        """`error` as one line that names the file and the line of the template."""
+        if isinstance(error, TemplateSyntaxError):
+            place, line = error.filename or str(self.folder / file), error.lineno
+        else:
+            place, line = str(self.folder / file), 0
+            step = error.__traceback__
+            while step is not None:  # jinja2 rewrites its frames to the template's own files and lines
+                if step.tb_frame.f_code.co_filename.endswith(".j2"):
+                    place, line = step.tb_frame.f_code.co_filename, step.tb_lineno
+                step = step.tb_next
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return FwcError(f"{place}{f', line {line}' if line else ''}: {reason}")
+
+
+def templates() -> tuple[str, ...]:
+    """The names of the template sets that come with the package."""
+    return tuple(_built_in())
+
+
+@cache
+def _built_in() -> dict[str, Path]:
+    return {file.parent.name: file.parent for file in sorted(resource_dir("prompts").glob("*/query.j2"))}
+
+
+def _template_set(template: str | Path) -> TemplateSet:
+    """The set called `template`, or the one in that folder, compiled again when a file in it has changed."""
+    folder = _built_in().get(str(template))
+    if folder is not None:
+        return _compiled(folder, ())
+    folder = Path(template)
+    if not folder.is_dir():
+        raise FwcError(
+            f"no template set {str(template)!r}: there are {', '.join(templates())}, or name a folder "
+            f"with {', '.join(_FILES)}"
+        )
+    return _compiled(
+        folder, tuple((file.name, file.stat().st_mtime_ns) for file in sorted(folder.glob("*.j2")))
+    )
+
+
+@lru_cache(maxsize=32)
+def _compiled(folder: Path, changed: tuple[tuple[str, int], ...]) -> TemplateSet:
+    return TemplateSet(folder)

@@ -1,0 +1,197 @@
+"""One row of a table as a template sees it: words and values, always as data.
+
+What a cell holds may have been written by anyone. It is shown on one line, without control, bidirectional or
+invisible characters, and without the marks by which chat servers tell one message from the next
+(`<|im_start|>`, `<s>`, `[INST]`): it cannot start a line, a message or an example of its own.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Mapping
+from numbers import Number
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Column, Task
+
+_PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
+_JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
+_MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
+_CACHED_VALUES = 4096
+
+
+def clean(text: str) -> str:
+    """`text` as one line of visible characters that no chat server takes for its own marks."""
+    if _PLAIN.fullmatch(text):
+        return text
+    visible = "".join(_visible(character) for character in text)
+    return _MESSAGE_MARKS.sub(lambda mark: mark.group() + " ", visible)
+
+
+def _visible(character: str) -> str:
+    category = unicodedata.category(character)
+    if category in ("Cc", "Zl", "Zp", "Zs"):
+        return " "
+    if category == "Cs":
+        return "\N{REPLACEMENT CHARACTER}"
+    if category == "Cf" and character not in _JOINERS:
+        return ""
+    return character
+
+
+class Cell:
+    """How the values of one column are written.
+
+    `words(value)` is the value as words (the column's value map and unit applied), `raw(value)` the value
+    itself: cleaned text, or a number, whole ones as int. A value outside the map is written as it is.
+    """
+
+    def __init__(self, column: "Column") -> None:
+        self.name = column.name
+        self.text = clean(column.text)
+        self._unit = f" {column.unit}" if column.unit else ""
+        self._words_by_text = dict(column.values)
+        self._words_by_number = _numbered(column.values)
+        self._worded: dict[str, str] = {}
+        self._cleaned: dict[str, str] = {}
+
+    def words(self, value: Any) -> str:
+        """The value in words, e.g. "40 hours"."""
+        if type(value) is str:
+            text = self._worded.get(value)
+            if text is None:
+                known = self._words_by_text.get(value)
+                text = clean(value) + self._unit if known is None else clean(known)
+                _keep(self._worded, value, text)
+            return text
+        plain = self.raw(value)
+        if isinstance(plain, str):
+            return self.words(plain)
+        if self._words_by_number and plain in self._words_by_number:
+            return self._words_by_number[plain]
+        return f"{plain}{self._unit}"
+
+    def raw(self, value: Any) -> int | float | str:
+        """The value itself; raises `FwcError` where there is none."""
+        kind = type(value)
+        if kind is int:
+            return value  # type: ignore[no-any-return]
+        if kind is str:
+            text = self._cleaned.get(value)
+            if text is None:
+                text = clean(value)
+                _keep(self._cleaned, value, text)
+            return text
+        if kind is not float and hasattr(value, "item"):
+            value = value.item()  # a numpy scalar
+        if isinstance(value, bool) or not isinstance(value, Number):
+            if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+                raise FwcError(self._missing())
+            return clean(str(value))
+        number = float(value)  # type: ignore[arg-type]
+        if math.isnan(number):
+            raise FwcError(self._missing())
+        return int(number) if number.is_integer() else number
+
+    def _missing(self) -> str:
+        return f"the row has no value for {self.name!r}: fill it in, or set a missing rule in the task"
+
+
+def _keep(cache: dict[str, str], value: str, text: str) -> None:
+    """Remember `text` for `value`; free text in a long run must not fill the memory."""
+    if len(cache) >= _CACHED_VALUES:
+        cache.clear()
+    cache[value] = text
+
+
+def _numbered(values: Mapping[str, str]) -> dict[float, str]:
+    """The value map by number ("0.11440" is 0.1144), for the entries that are numbers."""
+    numbered = {}
+    for text, words in values.items():
+        try:
+            numbered[float(text)] = clean(words)
+        except ValueError:
+            continue
+    return numbered
+
+
+class Cells:
+    """The columns of a task that a prompt may show, compiled once."""
+
+    def __init__(self, task: "Task") -> None:
+        self.task = task.name
+        self.outcome = task.outcome
+        self.by_name = {column.name: Cell(column) for column in task.shown}
+        self.extras = frozenset(column.name for column in task.shown if column.role == "extra")
+        self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
+
+    def absent(self, name: str) -> str:
+        """Why a row has nothing to show for `name`."""
+        if name == self.outcome:
+            return f"{name!r} is the outcome of task {self.task!r}: no template may show it"
+        if name not in self.by_name:
+            return f"task {self.task!r} has no column {name!r}; it has {', '.join(self.by_name)}"
+        return f"the row lacks the attribute {name!r}, which prompts for task {self.task!r} show"
+
+
+class _Row:
+    """The columns of a task and the values of one row."""
+
+    __slots__ = ("_cells", "_values")
+
+    def __init__(self, cells: Cells, values: Mapping[str, Any]) -> None:
+        self._cells = cells
+        self._values = values
+
+    def _found(self, name: str) -> tuple[Cell, Any]:
+        try:
+            return self._cells.by_name[name], self._values[name]
+        except KeyError:
+            raise FwcError(self._cells.absent(name)) from None
+
+
+class RawValues(_Row):
+    """`row.raw` inside a template: `row.raw["age"]` is a number or the cleaned text of the cell."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> int | float | str:
+        cell, value = self._found(name)
+        return cell.raw(value)
+
+
+class Record(_Row):
+    """A row inside a template: `row["age"]` in words, `row.raw["age"]`, and `row.attributes`."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> str:
+        cell, value = self._found(name)
+        return cell.words(value)
+
+    @property
+    def raw(self) -> RawValues:
+        """The values without value map and unit, by column name."""
+        return RawValues(self._cells, self._values)
+
+    @property
+    def attributes(self) -> list[tuple[str, str]]:
+        """(words, value) of features and protected columns in the file's order; no column of role extra."""
+        values = self._values
+        try:
+            return [(cell.text, cell.words(values[cell.name])) for cell in self._cells.described]
+        except KeyError as missing:
+            raise FwcError(self._cells.absent(str(missing.args[0]))) from None
+
+
+def decimal(value: int | float | str) -> str:
+    """Template filter: a number with its decimals, 21 as "21.0"; any other value as it is."""
+    if isinstance(value, str):
+        try:
+            return repr(float(value))
+        except ValueError:
+            return value
+    return repr(float(value))

@@ -1,0 +1,117 @@
+"""The parser of replies: every distinct recorded answer, and replies that fool looser rules."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fwc_llm.answers import Answer, p_yes, parse_answer
+from fwc_llm.models.base import Reply
+
+
+def answer(text: str | None, finish_reason: str = "stop") -> Answer:
+    return parse_answer(Reply(text=text, finish_reason=finish_reason))
+
+
+def test_every_recorded_answer_is_parsed(data_dir: Path) -> None:
+    seen: dict[str, str | None] = {}
+    for file in sorted((data_dir / "gpt4-answers").glob("*.jsonl")):
+        for _, response in json.loads(file.read_text()):
+            choice = response["choices"][0]
+            text = choice["message"]["content"]
+            seen[text] = parse_answer(Reply(text=text, finish_reason=choice["finish_reason"])).value
+    assert seen == {"yes": "yes", "no": "no", "Yes": "yes", "No": "no", "Yes.": "yes", "No.": "no"}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("yes", "yes"),
+        ("NO", "no"),
+        (" Yes", "yes"),
+        ("Yes.\n", "yes"),
+        ("**No**", "no"),
+        ("'yes'", "yes"),
+        ("\u201cNo.\u201d", "no"),
+        ("1. yes", "yes"),
+        ("No, the person is a student.", "no"),
+        ("Yes - this record knows nothing otherwise", "yes"),  # "knows", "nothing": words, not answers
+        ("no\u00a0", "no"),
+    ],
+)
+def test_the_first_word_decides(text: str, value: str) -> None:
+    assert answer(text) == Answer(value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Yes/No", "ambiguous"),
+        ("yes or no", "ambiguous"),
+        ("No. Well, yes.", "ambiguous"),
+        ("It could be yes, it could be no", "ambiguous"),
+        ("I cannot answer that.", "refused"),
+        ("I can\u2019t help with this", "refused"),
+        ("I'm sorry, but I don't know", "refused"),
+        ("As an AI language model, my view does not count", "refused"),
+        ("Unable to predict income", "refused"),
+        ("Not enough information", "other"),
+        ("None", "other"),
+        ("Nope", "other"),
+        ("yesterday", "other"),
+        ("The person is not likely to earn that much", "other"),
+        ("It can’t be told", "refused"),
+        ("n\u006f\u0301", "other"),  # "nó" spelled with a combining accent
+        ("n\u200bo", "other"),
+        ("Answer: yes", "other"),  # strict: the answer was to be one word
+        ("The answer is no", "other"),
+        ("<think>hm</think> yes", "other"),
+        ("да", "other"),
+        ("50K", "other"),
+        ("?!", "other"),
+        ("", "empty"),
+        (" \n\t", "empty"),
+    ],
+)
+def test_everything_else_is_unparsed_with_a_reason(text: str, reason: str) -> None:
+    assert answer(text) == Answer(None, reason)  # type: ignore[arg-type]
+
+
+def test_how_the_reply_ended_counts() -> None:
+    assert answer("", "length") == Answer(None, "truncated")
+    assert answer("The person in question", "length") == Answer(None, "truncated")
+    assert answer("I'm sorry, but as an AI", "length") == Answer(None, "refused")
+    assert answer("Yes, because", "length") == Answer("yes")
+    assert answer("Yes", "content_filter") == Answer(None, "filtered")
+    assert answer(None) == Answer(None, "error")
+    assert parse_answer(Reply(text="Yes", refusal=True)) == Answer(None, "refused")
+
+
+@given(st.text())
+def test_any_text_has_exactly_one_of_value_and_reason(text: str) -> None:
+    parsed = answer(text)
+    assert (parsed.value is None) == (parsed.reason != "")
+
+
+@given(st.text(alphabet="ynoesYNOES /.,-", max_size=12))
+def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
+    letters = "".join(c if c.isalpha() else " " for c in text).lower().split()
+    expected = letters[0] if letters and {"yes", "no"} & set(letters) == {letters[0]} else None
+    assert answer(text).value == expected
+
+
+def test_p_yes_weighs_all_spellings() -> None:
+    top = [("Yes", math.log(0.5)), (" yes", math.log(0.1)), ("No", math.log(0.2)), ("Maybe", math.log(0.1))]
+    assert p_yes(top) == pytest.approx(0.6 / 0.8)
+    assert p_yes([("▁no", -0.1), ("Ġyes", -math.inf)]) == 0.0
+    assert p_yes([("yes.", -1e-9)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    "top", [None, [], [("Not", -0.1), ("yesterday", -2.0)], [("yes", -math.inf)], [("no", math.nan)]]
+)
+def test_p_yes_is_none_where_neither_word_has_mass(top: list[tuple[str, float]] | None) -> None:
+    assert p_yes(top) is None
