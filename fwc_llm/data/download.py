@@ -40,8 +40,8 @@ def _elsewhere(task: TaskFile, places: Places) -> str:
     """What a user without network can do."""
     searched = ", ".join(str(folder) for folder in places.folders)
     return (
-        f"the data of task {task.name!r} is in none of {searched}: put {' and '.join(task.source.files)} into one of "
-        "these folders or name theirs with --data-dir or FWC_LLM_DATA. Without data, key or network works "
+        f"the data of task {task.name!r} is in none of {searched}: put {' and '.join(task.source.files)} "
+        "into one of these folders or name theirs with --data-dir or FWC_LLM_DATA. Without data, key or network works "
         "`fwc-llm eval --task census --model surrogate`"
     )
 
@@ -55,8 +55,8 @@ def _fetch(url: str, target: Path, sha256: str, progress: "Progress", elsewhere:
             digest = _receive(url, file.fileno(), progress)
         if digest != sha256:
             raise FwcError(
-                f"what {url} sent is not the published file (sha256 {digest[:12]}… instead of {sha256[:12]}…), so it was "
-                f"thrown away; try again later. Otherwise: {elsewhere}"
+                f"what {url} sent is not the published file (sha256 {digest[:12]}… instead of "
+                f"{sha256[:12]}…), so it was thrown away; try again later. Otherwise: {elsewhere}"
             )
         os.chmod(partial, 0o644)
         os.replace(partial, target)

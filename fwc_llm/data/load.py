@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_tables(task: TaskFile, places: Places) -> "Tables":
-    """Find (or download) the files of `task`, read and clean them. Raises `FwcError` for all that is wrong."""
+    """Find (or download) the files of `task`, read and clean them; `FwcError` for all that is wrong."""
     from dataclasses import replace
 
     from fwc_llm.data.table import build_tables

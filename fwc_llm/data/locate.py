@@ -36,7 +36,7 @@ class Places:
 
 
 def places_from_environment(data_dir: str | Path | None, beside: Path | None = None) -> Places:
-    """`data_dir`, then FWC_LLM_DATA, then the user's cache folder; for a user's task file its own folder first.
+    """`data_dir`, then FWC_LLM_DATA, then the user's cache folder; first of all the task file's own folder, `beside`.
 
     Raises `FwcError` when `data_dir` is given and is no folder.
     """

@@ -29,7 +29,7 @@ def read_table(
     `names` are the columns in file order: all of them where the file has no header line; with a header they
     are looked up by name, and columns of the file that are not listed are left out.
 
-    Raises `FwcError` for a file that is no table, a line of another length, or a listed column that is absent.
+    Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
     if source.format == "parquet":
         return _read_parquet(path, content, source, names)
@@ -37,8 +37,11 @@ def read_table(
 
 
 def cleaner(markers: Sequence[str]) -> Callable[[str], str | None]:
-    """A function from a raw cell to its text without surrounding spaces, or None where it is missing."""
-    missing = frozenset(marker.strip() for marker in markers)
+    """A function from a raw cell to its text without surrounding spaces, or None where it is missing.
+
+    An empty cell is always missing.
+    """
+    missing = frozenset(marker.strip() for marker in ("", *markers))
 
     def clean(cell: str) -> str | None:
         text = cell.strip()
@@ -74,13 +77,13 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
 
 
 def split_csv(path: Path, content: bytes, source: Source) -> tuple[list[list[str]], list[int]]:
-    """The records of a CSV file with the 1-based line that each starts on; empty and comment lines left out."""
+    """The records of a CSV file and the 1-based line each starts on; empty and comment lines left out."""
     try:
         text = content.decode(source.encoding)
     except (UnicodeDecodeError, LookupError) as error:
         raise FwcError(
-            f'{path} is no table of {source.encoding} text ({error}); name its encoding (encoding = "latin-1") '
-            'or format = "parquet" under [data]'
+            f"{path} is no table of {source.encoding} text ({error}); name its encoding "
+            '(encoding = "latin-1") or format = "parquet" under [data]'
         ) from error
     if "\0" in text:
         raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")

@@ -1,7 +1,7 @@
 """Test rows with controlled base rates, and the rows that may still become examples.
 
-The rules are those of the evaluation protocol: test rows are drawn first; a pool row that equals one of them by
-value is no candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
+The rules of the evaluation protocol: test rows are drawn first; a pool row that equals one of them by value is
+no candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
 """
 
 import math
@@ -75,7 +75,7 @@ def draw_split(
 
 
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
-    """Rows per cell (group, "no" | "yes") for `n` test rows with base-rate parity b over `groups`, low to high.
+    """Rows per cell (group, "no" | "yes"): `n` test rows with base-rate parity b over `groups`, low to high.
 
     Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
     """
@@ -93,8 +93,8 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
         other = below if nearest == above else above
         also = f" or {other}" if other > 0 else ""
         raise FwcError(
-            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come out whole; "
-            f"the nearest number that works is {nearest}{also} (any multiple of {step})"
+            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come out "
+            f"whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
         )
     size = n // len(groups)
     return {
@@ -107,7 +107,7 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
 def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
     """One tuple per row with what makes two rows the same by value: features and protected attributes.
 
-    Extras and the outcome are left out: two people who differ only in a sampling weight are the same question.
+    Extras and the outcome are left out: people who differ only in a sampling weight are one question.
     """
     names = [column.name for column in task.features] + list(task.protected)
     if isinstance(rows, Sequence):
@@ -138,8 +138,8 @@ def _draw_cells(
         cell = np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
         if len(cell) < count:
             raise FwcError(
-                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has {len(cell):,} rows to draw "
-                f"from, but {count:,} are needed for {n} test rows; ask for fewer test rows or another base parity"
+                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has {len(cell):,} rows "
+                f"to draw from, but {count:,} are needed for {n} test rows; ask for fewer or another base parity"
             )
         drawn.append(rng.choice(cell, size=count, replace=False))
     return np.concatenate(drawn)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,8 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = [
                 cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
             ]
-    keep, notes = _missing(task, used, raw, ids)
+    keep, said = _missing(task, used, raw, ids)
+    notes = (*_kept(task, raws, keep), said)
     if not any(keep):
         raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
     ids = [identifier for identifier, kept in zip(ids, keep, strict=True) if kept]
@@ -105,13 +106,13 @@ def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> Non
 
 def _missing(
     task: TaskFile, used: Sequence[Field], raw: dict[str, Cells], ids: Sequence[str]
-) -> tuple[list[bool], tuple[str, ...]]:
+) -> tuple[list[bool], str]:
     """Apply the missing-value rule: which rows stay, and what is said about it. May fill `raw` in place."""
     counts = {item.name: raw[item.name].count(None) for item in used}
     counts = {name: count for name, count in counts.items() if count}
     total = len(ids)
     if not counts:
-        return [True] * total, (f"{total:,} rows, none with a missing value",)
+        return [True] * total, "no value is missing"
     said = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     if task.missing == "error":
         name = next(iter(counts))
@@ -156,8 +157,8 @@ def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> ob
         if number is None:
             place = ids[cells.index(cell)]
             raise FwcError(
-                f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair the value, list "
-                f'it as a missing_marker, or make the column kind = "categorical" in {task.path}'
+                f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair the value, "
+                f'list it as a missing_marker, or make the column kind = "categorical" in {task.path}'
             )
         parsed[cell] = number
     column = np.array([parsed[cell] for cell in cells], dtype=np.float64)
@@ -202,8 +203,8 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids
         )
     if len(distinct) > _MANY_LEVELS:
         raise FwcError(
-            f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map, or split a "
-            "number with threshold = { above = NUMBER }"
+            f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map, or split "
+            "a number with threshold = { above = NUMBER }"
         )
     return levels
 
@@ -212,8 +213,8 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[st
     for cell in set(cells):
         if cell not in attribute.mapping and cell != UNKNOWN:
             raise FwcError(
-                f"{ids[cells.index(cell)]}: the map of protected attribute {attribute.name!r} has no entry for {cell!r} "
-                f"in column {attribute.source!r}; add it in {task.path}"
+                f"{ids[cells.index(cell)]}: the map of protected attribute {attribute.name!r} has no entry for "
+                f"{cell!r} in column {attribute.source!r}; add it in {task.path}"
             )
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
@@ -222,7 +223,6 @@ def _outcome(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> l
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"
-    is_yes: Callable[[str], bool]
     if rule.above is not None:
         column = numbers(task, item, cells, ids)
         answers = ["yes" if number > rule.above else "no" for number in column.tolist()]  # type: ignore[attr-defined]
@@ -262,12 +262,12 @@ def _positive_values(where: str, rule: Outcome, counts: Counter[str]) -> frozens
         known = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)
         if known != value and (known in positive) != (value in positive):
             raise FwcError(
-                f"{where} has both {known!r} and {value!r}, of which only one is named positive; set strip_suffix on "
-                "the column, or list positive and negative values in full"
+                f"{where} has both {known!r} and {value!r}, of which only one is named positive; set strip_suffix "
+                "on the column, or list positive and negative values in full"
             )
         if known != value and known not in positive:
             raise FwcError(
-                f"{where} has both {known!r} and {value!r}; set strip_suffix on the column, or list the negative "
-                "values in full"
+                f"{where} has both {known!r} and {value!r}; set strip_suffix on the column, or list the "
+                "negative values in full"
             )
     return positive
