@@ -1,0 +1,22 @@
+"""Fair Wasserstein Coresets: arrays in, arrays out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fwc_llm.coreset.estimator import FairCoreset
+    from fwc_llm.coreset.transport import Transport, fair_transport
+
+__all__ = ["FairCoreset", "Transport", "fair_transport"]
+
+_HOME = {"FairCoreset": "estimator", "Transport": "transport", "fair_transport": "transport"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"fwc_llm.coreset.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'fwc_llm.coreset' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,195 @@
+"""A table of mixed columns as one matrix of numbers (method.md, section 1: costs and scaling).
+
+Numeric columns come first, scaled; categorical columns follow as codes 0, 1, …, which the costs compare
+only for equality. One-hot columns are never built.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Table:
+    """The features of n rows: `values` (n, p), the first `n_numeric` columns numbers, the rest codes."""
+
+    values: np.ndarray
+    n_numeric: int
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return int(self.values.shape[0])
+
+    @property
+    def p(self) -> int:
+        """Number of columns."""
+        return int(self.values.shape[1])
+
+
+@dataclass(frozen=True)
+class ColumnCode:
+    """How one DataFrame column is encoded: its kind, its values (ordinal, categorical) and its z-score."""
+
+    name: Any
+    kind: str  # "numeric", "ordinal" or "categorical"
+    values: np.ndarray
+    mean: float = 0.0
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
+
+    Numeric columns (numbers) and ordinal columns (pandas' ordered categorical dtype, replaced by the rank
+    of their category) are z-scored over the rows given, a constant one becoming 0; everything else (text,
+    booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    """
+
+    columns: tuple[ColumnCode, ...]
+    order: tuple[Any, ...]
+
+    @classmethod
+    def fit(cls, frame: "pd.DataFrame") -> tuple["Encoder", Table]:
+        """The encoder of this table, and the table encoded; `FwcError` for a missing or infinite value."""
+        import pandas as pd
+
+        if frame.columns.duplicated().any():
+            twice = frame.columns[frame.columns.duplicated()][0]
+            raise FwcError(f"column {twice!r} occurs twice: name every column once")
+        numbers: list[tuple[ColumnCode, np.ndarray]] = []
+        categories: list[tuple[ColumnCode, np.ndarray]] = []
+        for name in frame.columns:
+            series = frame[name]
+            missing = series.isna().to_numpy()
+            if missing.any():
+                raise FwcError(
+                    f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
+                    "drop or fill such rows"
+                )
+            if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
+                values = np.asarray(series.dtype.categories, dtype=object)
+                numbers.append(_scaled(name, "ordinal", values, series.cat.codes.to_numpy().astype(float)))
+            elif pd.api.types.is_bool_dtype(series.dtype) or not pd.api.types.is_numeric_dtype(series.dtype):
+                if pd.api.types.is_datetime64_any_dtype(series.dtype):
+                    raise FwcError(f"column {name!r} holds dates: turn them into numbers, such as days")
+                code, found = pd.factorize(series.astype(object), sort=False)
+                kind = ColumnCode(name, "categorical", np.asarray(found, dtype=object))
+                categories.append((kind, code.astype(float)))
+            else:
+                numeric = series.to_numpy(dtype=float)
+                if not np.isfinite(numeric).all():
+                    row = frame.index[int((~np.isfinite(numeric)).argmax())]
+                    raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
+                numbers.append(_scaled(name, "numeric", np.empty(0), numeric))
+        both = numbers + categories
+        if not both:
+            raise FwcError("X has no columns: pass at least one feature")
+        encoder = cls(tuple(code for code, _ in both), tuple(frame.columns))
+        return encoder, Table(np.column_stack([column for _, column in both]), len(numbers))
+
+    def encode(self, points: "pd.DataFrame") -> np.ndarray:
+        """Points in the units of the DataFrame as rows (m, p) of the table."""
+        encoded = []
+        for column in self.columns:
+            if not hasattr(points, "columns") or column.name not in points.columns:
+                raise FwcError(
+                    f"init lacks the column {column.name!r}: pass a DataFrame with the columns of X"
+                )
+            values = points[column.name]
+            if column.kind != "numeric":
+                place = {value: i for i, value in enumerate(column.values)}
+                unknown = [value for value in values if value not in place]
+                if unknown:
+                    raise FwcError(f"column {column.name!r} of init holds {unknown[0]!r}, which X does not")
+                values = np.array([place[value] for value in values], dtype=float)
+            encoded.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
+        return np.column_stack(encoded)
+
+    def decode(self, points: np.ndarray) -> "pd.DataFrame":
+        """Points (m, p) of the table in the units of the DataFrame, its columns in their order.
+
+        A point between two ranks of an ordinal column takes the nearer one.
+        """
+        import pandas as pd
+
+        decoded: dict[Any, Any] = {}
+        for column, values in zip(self.columns, points.T, strict=True):
+            raw = values * column.scale + column.mean
+            if column.kind == "numeric":
+                decoded[column.name] = raw
+                continue
+            code = np.clip(np.rint(raw), 0, len(column.values) - 1).astype(int)
+            chosen = column.values[code]
+            if column.kind == "ordinal":
+                chosen = pd.Categorical(chosen, categories=column.values, ordered=True)
+            decoded[column.name] = chosen
+        return pd.DataFrame(decoded)[list(self.order)]
+
+
+def _scaled(name: Any, kind: str, values: np.ndarray, numbers: np.ndarray) -> tuple[ColumnCode, np.ndarray]:
+    """The z-scores of one column; a constant column is all 0."""
+    if numbers.min() == numbers.max():
+        return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
+    # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
+    size = float(np.abs(numbers).max())
+    mean = float((numbers / size).mean())
+    spread = float((numbers / size).std())
+    if spread == 0.0:  # all but constant: no digit of difference is left
+        return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
+    return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
+
+
+def encode_array(x: Any) -> Table:
+    """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
+    try:
+        array = np.asarray(x)
+        if array.dtype != np.float32:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise FwcError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+    if array.ndim != 2:
+        raise FwcError(
+            f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
+            "X.reshape(-1, 1) for one feature"
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise FwcError(f"Found array with shape {array.shape}: X needs at least one row and one column")
+    if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        kind = "NaN" if np.isnan(array[row, column]) else "infinity"
+        raise FwcError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
+    return Table(array, array.shape[1])
+
+
+def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
+    """Every column's sorted distinct values, and each entry's place among them, (n, p) int32."""
+    distinct, places = [], np.empty(table.values.shape, np.int32)
+    for k in range(table.p):
+        values, places[:, k] = np.unique(table.values[:, k], return_inverse=True)
+        distinct.append(values)
+    return distinct, places
+
+
+def value_ids(values: np.ndarray) -> np.ndarray:
+    """(n,) ids, equal exactly when the rows of `values` (n, p) are equal."""
+    for salt in range(8):
+        # One 64-bit number per row; rows that share one are compared, and another is drawn if they differ.
+        drawn = np.random.default_rng(salt).integers(1, 2**62, size=values.shape[1])
+        factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
+        keys = np.zeros(len(values), np.uint64)
+        for k in range(values.shape[1]):
+            bits = (values[:, k].astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
+            keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factors[k]
+            keys ^= keys >> np.uint64(32)
+        _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
+        if all(np.array_equal(values[first, k][ids], values[:, k]) for k in range(values.shape[1])):
+            return np.asarray(ids)
+    raise RuntimeError("eight 64-bit hashes in a row collided")

@@ -1,0 +1,244 @@
+"""`FairCoreset`: the solver with the face of a scikit-learn estimator."""
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+
+from fwc_llm.coreset.assignment import Assigner, between_cells
+from fwc_llm.coreset.cells import Cells, count_slots, find_cells, overall_target
+from fwc_llm.coreset.encoding import Encoder, Table, encode_array, value_ids
+from fwc_llm.coreset.parameters import Parameters
+from fwc_llm.coreset.solver import Descent, Problem, descend
+from fwc_llm.coreset.start import random_rows, spread_rows
+from fwc_llm.coreset.updates import Medoids
+from fwc_llm.errors import FwcError
+
+_CHOICES = {"cost": ("l1", "sqeuclidean"), "support": ("free", "rows", "features")}
+_STARTS = ("k-means++", "random")
+
+
+class FairCoreset(Parameters):
+    """A Fair Wasserstein Coreset: m weighted representatives that stand for n rows, fairly.
+
+    Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
+    subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y (the paper's
+    problem (3); method.md, sections 1 to 4).
+
+    Args:
+        m: number of representatives.
+        epsilon: parity limit in [0, 1), or None for no constraint.
+        cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
+        support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
+            (the features of any real row).
+        slots: how many representatives each cell gets: "proportional", "balanced-positive", "equal", or a
+            table of counts, (|D|, |Y|) with levels and outcomes sorted, or {(level, outcome): count}.
+        target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
+        positive: the outcome that "balanced-positive" balances.
+        cost_sensitive: what it costs to move a row to another protected level.
+        cost_outcome: what it costs to move a row to another outcome.
+        init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
+            support="free", points (m, p) in cell order and in the units of X.
+        n_init: number of starts, of which the best is kept.
+        max_iter: most moves of the representatives in one start.
+        random_state: seed, or a numpy Generator.
+
+    Attributes:
+        representatives_: (m, p) features in the units of X; a DataFrame when X was one.
+        sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed.
+        y_: (m,) outcome of each.
+        weights_: (m,) θ, not negative, summing to m.
+        row_index_: (m,) position of each representative's row in X; None with support="free".
+        objective_: Wasserstein distance between rows and coreset, in units of the cost.
+        lower_bound_: of the inner problem for these representatives; with the objective, the certificate.
+        violation_: largest |p(y|d) / p_T(y) − 1|.
+        history_: objective before each move and after the last.
+        n_iter_: number of moves.
+        n_features_in_, feature_names_in_ (when X was a DataFrame).
+    """
+
+    def __init__(
+        self,
+        m: int,
+        epsilon: float | None = 0.01,
+        cost: str = "l1",
+        support: str = "free",
+        slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int] = "proportional",
+        target: Any = None,
+        positive: Any = 1,
+        cost_sensitive: float = 1.0,
+        cost_outcome: float = 1.0,
+        init: str | np.ndarray | Sequence[Any] = "k-means++",
+        n_init: int = 1,
+        max_iter: int = 300,
+        random_state: Any = None,
+    ) -> None:
+        self.m = m
+        self.epsilon = epsilon
+        self.cost = cost
+        self.support = support
+        self.slots = slots
+        self.target = target
+        self.positive = positive
+        self.cost_sensitive = cost_sensitive
+        self.cost_outcome = cost_outcome
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Self:
+        """Chooses the coreset of the rows.
+
+        Args:
+            X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
+                DataFrame are scaled by their kind (see `fwc_llm.coreset.encoding.Encoder`).
+            y: (n,) outcomes, any labels.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+            candidates: (n,) bool, the rows that may become representatives (support "rows" and
+                "features"); the distance is still to the whole table. All rows by default.
+
+        Raises:
+            FwcError: bad input, naming the row, column or cell.
+        """
+        self._check_parameters()
+        encoder, table = _encode(X)
+        cells = find_cells(y, sensitive, table.n)
+        problem = self._problem(table, cells, _mask(candidates, table.n))
+        rng = np.random.default_rng(self.random_state)
+        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
+        assign = Assigner(table, cells, self.cost, move)
+        medoids = None if self.support == "free" else Medoids(table, self.cost, problem.ids, problem.pools)
+        found = [
+            descend(problem, assign, medoids, self._start(problem, encoder, rng), self.max_iter)
+            for _ in range(self.n_init if isinstance(self.init, str) else 1)
+        ]
+        self._keep(min(found, key=lambda descent: descent.objective), problem, encoder, X)
+        return self
+
+    def _check_parameters(self) -> None:
+        for name, choices in _CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise FwcError(f"{name}={getattr(self, name)!r} is unknown: use one of {', '.join(choices)}")
+        if isinstance(self.init, str) and self.init not in _STARTS:
+            raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
+        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
+        if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
+            raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        for name in ("cost_sensitive", "cost_outcome"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise FwcError(f"{name}={value!r}: give a number of at least 0")
+
+    def _problem(self, table: Table, cells: Cells, candidates: np.ndarray | None) -> Problem:
+        """Cells, slots and the rows that may stand for each cell."""
+        if self.epsilon is not None and cells.n_levels == 1:
+            raise FwcError(
+                f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
+                "pass another attribute, or epsilon=None"
+            )
+        if candidates is not None and self.support == "free":
+            raise FwcError(
+                "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
+            )
+        may = np.ones(table.n, bool) if candidates is None else candidates
+        ids = value_ids(table.values)
+        if self.support == "features":
+            pools = [np.flatnonzero(may)] * cells.n_cells
+        else:
+            pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
+        available = np.array([len(np.unique(ids[pool])) for pool in pools]) * (cells.counts > 0)
+        slots = self.slots
+        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
+            slots = np.bincount(cells.cell[self._given_rows(cells)], minlength=cells.n_cells)
+        if self.m > table.n:
+            raise FwcError(f"m={self.m} is larger than the {table.n} rows: lower m")
+        seats = count_slots(
+            slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
+        )
+        for g in np.flatnonzero(seats > available).tolist():
+            # Fewer distinct values than seats: there, and only there, equal rows count as different ones.
+            if seats[g] > len(pools[g]):
+                raise FwcError(
+                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
+                )
+            ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
+        cell_of = np.repeat(np.arange(cells.n_cells), seats)
+        target = overall_target(cells, self.target)
+        return Problem(table, cells, cell_of, target, self.epsilon, self.cost, self.support, pools, ids)
+
+    def _given_rows(self, cells: Cells) -> np.ndarray:
+        """The rows given as `init`, checked, in cell order."""
+        rows = np.asarray(self.init)
+        n = len(cells.cell)
+        if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
+            raise FwcError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
+        if len(np.unique(rows)) < len(rows):
+            raise FwcError("init names a row twice: the representatives start from different rows")
+        return np.asarray(rows[np.argsort(cells.cell[rows], kind="stable")])
+
+    def _start(self, problem: Problem, encoder: Encoder | None, rng: np.random.Generator) -> np.ndarray:
+        """Rows (m,) to start from, or points (m, p)."""
+        seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
+        if isinstance(self.init, str):
+            if self.init == "random":
+                return random_rows(seats, problem.pools, problem.ids, rng)
+            return spread_rows(seats, problem.pools, problem.ids, problem.table, self.cost, rng)
+        if np.ndim(self.init) == 1:
+            rows = self._given_rows(problem.cells)
+            for g, pool in enumerate(problem.pools):
+                refused = np.setdiff1d(rows[problem.cell_of == g], pool)
+                if len(refused):
+                    raise FwcError(f"init names row {refused[0]}, which is no candidate of its cell")
+            return rows
+        if self.support != "free":
+            raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
+        given: Any = self.init
+        points = encode_array(given if encoder is None else encoder.encode(given)).values
+        if points.shape != (self.m, problem.table.p):
+            raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+        return points
+
+    def _keep(self, best: Descent, problem: Problem, encoder: Encoder | None, X: Any) -> None:
+        """Sets the fitted attributes."""
+        cells = problem.cells
+        level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
+        self.sensitive_ = cells.levels[level]
+        self.y_ = cells.outcomes[outcome]
+        self.weights_ = best.weights
+        self.row_index_ = best.row_index
+        self.representatives_: Any
+        if encoder is None:
+            self.representatives_ = best.points.astype(problem.table.values.dtype, copy=False)
+        elif best.row_index is not None:
+            self.representatives_ = X.iloc[best.row_index]
+        else:
+            self.representatives_ = encoder.decode(best.points)
+        self.objective_ = best.objective
+        self.lower_bound_ = best.lower_bound
+        self.violation_ = best.violation
+        self.history_ = np.array(best.history)
+        self.n_iter_ = len(best.history) - 1
+        self.n_features_in_ = problem.table.p
+        if encoder is not None:
+            self.feature_names_in_ = np.array(encoder.order, dtype=object)
+
+
+def _encode(X: Any) -> tuple[Encoder | None, Table]:
+    """A DataFrame by its column kinds; anything else as a plain array."""
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return Encoder.fit(X)
+    return None, encode_array(X)
+
+
+def _mask(candidates: Any, n: int) -> np.ndarray | None:
+    if candidates is None:
+        return None
+    mask = np.asarray(candidates)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise FwcError(f"candidates must be a boolean mask ({n},), not {mask.dtype} of shape {mask.shape}")
+    return mask

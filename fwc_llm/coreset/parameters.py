@@ -1,0 +1,48 @@
+"""What scikit-learn asks of an estimator, without importing scikit-learn."""
+
+import inspect
+from typing import Any, Self
+
+from fwc_llm.errors import FwcError
+
+
+class Parameters:
+    """Parameters by name, as scikit-learn's `BaseEstimator` has them: `clone`, `get_params`, `set_params`."""
+
+    @classmethod
+    def _parameter_names(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments and their present values; nothing is nested: `deep` changes nothing."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
+    def set_params(self, **params: Any) -> Self:
+        """Changes parameters by name; `FwcError` for an unknown one."""
+        names = self._parameter_names()
+        for name, value in params.items():
+            if name not in names:
+                raise FwcError(
+                    f"Invalid parameter {name!r} for estimator {type(self).__name__}: use one of {names}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """The constructor call that makes this estimator, defaults left out."""
+        shown = []
+        for name, parameter in inspect.signature(type(self)).parameters.items():
+            value = getattr(self, name)
+            if parameter.default is inspect.Parameter.empty or repr(value) != repr(parameter.default):
+                shown.append(f"{name}={value!r}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's own tools, which import it anyway."""
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=True),
+            input_tags=InputTags(two_d_array=True, categorical=True),
+        )
