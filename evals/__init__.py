@@ -1,0 +1,1 @@
+"""Experiments, benchmarks and their recorded results; not part of the installed package."""

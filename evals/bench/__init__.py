@@ -1,0 +1,1 @@
+"""Benchmarks; each prints a ratio against its peer in the same run."""
