@@ -1,0 +1,148 @@
+"""Answers as counts per repeat, group, label and answer: all that any group metric needs.
+
+A metric of answers depends on them only through these counts, so that resampling rows within a cell is one
+multinomial draw, and thousands of resamples are one array operation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError
+
+Floats = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int8]
+Strings = npt.NDArray[np.str_]
+
+NO, YES, UNPARSED = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Counts (R, G, 2, 3): repeat, group, label (no, yes), answer (no, yes, unparsed).
+
+    `distinct` (G, 2) is the share of a cell's questions that ask about different rows: 1 when no row is
+    asked about in two repeats. A row asked about twice is not two observations, so intervals count with
+    `distinct` times the number of questions.
+    """
+
+    counts: Floats
+    groups: tuple[str, ...]
+    distinct: Floats
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Every metric of counts (..., R, G, 2, 3): arrays (..., R), per group (..., R, G); NaN if undefined."""
+
+    accuracy: Floats
+    coverage: Floats
+    demographic_parity_difference: Floats
+    demographic_parity_ratio: Floats
+    equalized_odds_difference: Floats
+    rates: Floats
+    true_positive_rates: Floats
+    false_positive_rates: Floats
+    coverage_by_group: Floats
+
+
+def count_cells(
+    predicted: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    order: Sequence[str] | None = None,
+    repeats: npt.ArrayLike | None = None,
+    rows: npt.ArrayLike | None = None,
+) -> Cells:
+    """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups`, `repeats` and `rows` names.
+
+    `order` names the groups in the order wanted, those without rows included (default: sorted); without
+    `repeats` all answers are of one, without `rows` every answer is about a row of its own. Raises
+    `FwcError` for arrays that do not fit.
+    """
+    yes, truth, level = checked_answers(predicted, labels, groups)
+    names = group_order(level, order)
+    member = np.array([names.index(name) for name in level])
+    repeat = np.zeros(len(yes), dtype=np.intp)
+    if repeats is not None:
+        repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
+    answer = np.where(np.isnan(yes), UNPARSED, yes).astype(np.intp)
+    counts = np.zeros((repeat.max() + 1, len(names), 2, 3))
+    np.add.at(counts, (repeat, member, truth, answer), 1.0)
+    distinct = np.ones((len(names), 2))
+    if rows is not None:
+        asked = np.asarray(rows)
+        for group in range(len(names)):
+            for label in (0, 1):
+                here = asked[(member == group) & (truth == label)]
+                distinct[group, label] = len(np.unique(here)) / len(here) if len(here) else 1.0
+    return Cells(counts, tuple(names), distinct)
+
+
+def measure(counts: Floats) -> Measures:
+    """Return every metric of counts (..., R, G, 2, 3), for as many resamples at once as the array holds."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        parsed = counts[..., NO] + counts[..., YES]
+        yes = counts[..., YES]
+        right = counts[..., 0, NO] + counts[..., 1, YES]
+        asked = counts.sum(axis=(-1, -2))
+        rates = yes.sum(-1) / parsed.sum(-1)
+        true_positive, false_positive = (yes / parsed)[..., 1], (yes / parsed)[..., 0]
+        highest = rates.max(-1)
+        return Measures(
+            accuracy=right.sum(-1) / parsed.sum((-1, -2)),
+            coverage=parsed.sum((-1, -2)) / asked.sum(-1),
+            demographic_parity_difference=_spread(rates),
+            demographic_parity_ratio=rates.min(-1) / highest
+            if rates.shape[-1] > 1
+            else np.full_like(highest, np.nan),
+            equalized_odds_difference=np.maximum(_spread(true_positive), _spread(false_positive)),
+            rates=rates,
+            true_positive_rates=true_positive,
+            false_positive_rates=false_positive,
+            coverage_by_group=parsed.sum(-1) / asked,
+        )
+
+
+def _spread(rates: Floats) -> Floats:
+    """Largest minus smallest rate over the last axis; undefined for one group."""
+    if rates.shape[-1] < 2:
+        return np.full(rates.shape[:-1], np.nan)
+    return np.asarray(rates.max(-1) - rates.min(-1))
+
+
+def checked_answers(
+    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike
+) -> tuple[Floats, Labels, Strings]:
+    """Return the three arrays with their proper types, or raise `FwcError` saying what does not fit."""
+    try:
+        yes = np.asarray(predicted, dtype=np.float64)
+        truth = np.asarray(labels, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FwcError(
+            "answers and labels must be numbers: 1 for yes, 0 for no, NaN for an unparsed answer"
+        ) from None
+    level = np.asarray(groups).astype(np.str_)
+    if not yes.shape == truth.shape == level.shape or yes.ndim != 1:
+        shapes = f"{yes.shape}, {truth.shape}, {level.shape}"
+        raise FwcError(f"answers, labels and groups must be lists of one length, not {shapes}")
+    if not len(yes):
+        raise FwcError("there are no answers to measure")
+    if not np.isin(yes[~np.isnan(yes)], (0.0, 1.0)).all():
+        raise FwcError("an answer is 1 (yes), 0 (no) or NaN (unparsed): something else was given")
+    if not np.isin(truth, (0.0, 1.0)).all():
+        raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
+    return yes, truth.astype(np.int8), level
+
+
+def group_order(groups: Strings, order: Sequence[str] | None) -> list[str]:
+    """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
+    present = sorted({str(name) for name in groups})
+    if order is None:
+        return present
+    strangers = [name for name in present if name not in order]
+    if strangers:
+        raise FwcError(f"rows belong to group {strangers[0]!r}, which is not among {', '.join(order)}")
+    return [str(name) for name in order]
