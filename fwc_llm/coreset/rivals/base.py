@@ -1,0 +1,142 @@
+"""What the rivals share: the rows as points (x, d, y), and the value that every rival returns.
+
+Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`, for X (n, p) a float array, taken
+as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does (method.md, section 1).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.coreset.encoding import Encoder, encode_array
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+METRICS = ("l1", "l2")
+
+
+@dataclass(frozen=True)
+class Coreset:
+    """m weighted points that stand for n rows.
+
+    `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
+    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) how many rows
+    each stands for: they sum to n, for sensitivity sampling only in expectation. `note` says what was
+    bounded or left out, if anything was.
+    """
+
+    points: "np.ndarray | pd.DataFrame"
+    rows: np.ndarray | None
+    sensitive: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The table as points: `numbers` (n, k) scaled features, `codes` (n, c) categorical ones, then d, then y.
+
+    A mismatch of two codes costs 1, in L1 and in squared L2.
+    """
+
+    numbers: np.ndarray
+    codes: np.ndarray
+    levels: np.ndarray
+    outcomes: np.ndarray
+    source: Any
+    encoder: Encoder | None
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    @property
+    def sensitive(self) -> np.ndarray:
+        """(n,) protected levels."""
+        return np.asarray(self.levels[self.codes[:, -2]])
+
+    @property
+    def y(self) -> np.ndarray:
+        """(n,) outcomes."""
+        return np.asarray(self.outcomes[self.codes[:, -1]])
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """How many codes each categorical column has."""
+        return tuple(int(column.max()) + 1 for column in self.codes.T)
+
+    def dense(self, mismatch: float) -> np.ndarray:
+        """(n, q) float32: the numbers, then one-hot columns in which a mismatch costs `mismatch` twice.
+
+        √½ makes a mismatch cost 1 in squared L2, ½ in L1.
+        """
+        width = self.numbers.shape[1] + sum(self.sizes)
+        matrix = np.zeros((self.n, width), np.float32)
+        matrix[:, : self.numbers.shape[1]] = self.numbers
+        start = self.numbers.shape[1]
+        for codes, size in zip(self.codes.T, self.sizes, strict=True):
+            matrix[np.arange(self.n), start + codes] = mismatch
+            start += size
+        return matrix
+
+    def subset(self, positions: np.ndarray) -> "Rows":
+        """These rows only."""
+        source = self.source.iloc[positions] if self.encoder else self.source[positions]
+        return replace(self, numbers=self.numbers[positions], codes=self.codes[positions], source=source)
+
+    def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
+        """The coreset of these real rows."""
+        rows = np.asarray(rows, np.int64)
+        points = self.source.iloc[rows] if self.encoder else self.source[rows]
+        return Coreset(points, rows, self.sensitive[rows], self.y[rows], np.asarray(weights, float), note)
+
+
+def as_rows(X: Any, y: Any, sensitive: Any) -> Rows:
+    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are no numbers."""
+    encoder = None
+    if hasattr(X, "iloc"):
+        encoder, table = Encoder.fit(X)
+        source = X
+    else:
+        table = encode_array(X)
+        source = table.values
+    y, sensitive = np.asarray(y), np.asarray(sensitive)
+    for name, values in (("y", y), ("sensitive", sensitive)):
+        if values.shape != (table.n,):
+            raise FwcError(f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row")
+    levels, d = np.unique(sensitive, return_inverse=True)
+    outcomes, outcome = np.unique(y, return_inverse=True)
+    codes = np.column_stack([table.values[:, table.n_numeric :].astype(np.int64), d, outcome])
+    return Rows(
+        table.values[:, : table.n_numeric].astype(np.float64),
+        codes.astype(np.int32),
+        levels,
+        outcomes,
+        source,
+        encoder,
+    )
+
+
+def check_size(m: int, available: int) -> int:
+    """Refuse a size that is not within 1 and the number of rows that may be chosen."""
+    if not 1 <= m <= available:
+        raise FwcError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
+    return int(m)
+
+
+def candidate_rows(candidates: Any, n: int) -> np.ndarray:
+    """Positions that may be chosen: all of them, or where the mask `candidates` (n,) is true."""
+    if candidates is None:
+        return np.arange(n)
+    mask = np.asarray(candidates)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise FwcError(
+            f"candidates has the shape {mask.shape} and type {mask.dtype}: give {n} bools, one a row"
+        )
+    return np.flatnonzero(mask)
