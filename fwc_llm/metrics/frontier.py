@@ -1,0 +1,65 @@
+"""What was possible on this very test set: the best accuracy at a disparity, and answers without a model.
+
+On a test set with different base rates a perfect classifier is unfair and a fair one imperfect
+(protocol.md, "A perfect classifier is unfair here").
+"""
+
+from itertools import permutations
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.metrics.cells import Floats
+
+
+def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -> float:
+    """Return the highest accuracy of any answers whose demographic parity difference is `gap`.
+
+    `base_rates` (G,) are the shares of label yes, `sizes` (G,) the rows of each group. With rates of yes `r`
+    nothing beats giving the yeses to rows with label yes first, which errs on `Σ_g n_g |r_g − b_g|` rows. So
+    this is the linear program
+
+        max 1 − Σ_g (n_g / n) |r_g − b_g|   s.t.  max r − min r = gap,  0 ≤ r ≤ 1
+
+    (protocol.md; for two equal groups `1 − |gap − b| / 2`). Its optimum has one group at the top, one at the
+    bottom, and sits at a breakpoint of the objective: all of them are tried. Rates are taken as continuous,
+    so the value is a bound that whole rows may miss by less than one row a group. NaN with fewer than two
+    groups or a gap outside [0, 1].
+    """
+    base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
+    if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():
+        return np.nan
+    breakpoints = np.concatenate([base, base - gap, [0.0, 1.0 - gap]])
+    bottom = np.unique(np.clip(breakpoints, 0.0, 1.0 - gap))
+    best = 0.0
+    for high, low in permutations(range(len(base)), 2):
+        rates = np.clip(base, bottom[:, None], bottom[:, None] + gap)
+        rates[:, low], rates[:, high] = bottom, bottom + gap
+        errors = np.abs(rates - base) @ size / size.sum()
+        best = max(best, float(1.0 - errors.min()))
+    return best
+
+
+def frontier(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, points: int = 101) -> tuple[Floats, Floats]:
+    """Return gaps (points,) from 0 to 1 and the best accuracy (points,) at each."""
+    gaps = np.linspace(0.0, 1.0, points)
+    return gaps, np.array([best_accuracy(base_rates, sizes, float(gap)) for gap in gaps])
+
+
+def constant_answers(labels: npt.ArrayLike, groups: npt.ArrayLike) -> dict[str, Floats]:
+    """Return the answers (n,) of models that need no model, by name.
+
+    `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the
+    commoner label (no when they are equal); `group alone` gives every row its group's commoner label.
+    """
+    truth, level = np.asarray(labels, float), np.asarray(groups)
+    by_group = np.zeros_like(truth)
+    for name in np.unique(level):
+        by_group[level == name] = float(truth[level == name].mean() > 0.5)
+    return {
+        "oracle": truth,
+        "always yes": np.ones_like(truth),
+        "always no": np.zeros_like(truth),
+        "majority": np.full_like(truth, float(truth.mean() > 0.5)),
+        "group alone": by_group,
+    }

@@ -1,0 +1,129 @@
+"""When the model also gives P(yes): how well it ranks, how well it is calibrated, what a threshold could do.
+
+Probabilities `p` (n,) are shares; rows without one must be left out before.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.metrics.cells import Floats
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One point per threshold: answering yes when p ≥ threshold. `best` marks the accuracy–DP frontier."""
+
+    thresholds: Floats
+    accuracy: Floats
+    demographic_parity_difference: Floats
+    best: npt.NDArray[np.bool_]
+
+
+def auc(p: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the area under the ROC curve: the chance that a yes ranks above a no, ties counting half."""
+    score, truth = np.asarray(p, float), np.asarray(labels) == 1
+    positives, negatives = int(truth.sum()), int((~truth).sum())
+    if not positives or not negatives:
+        return np.nan
+    _, place, count = np.unique(score, return_inverse=True, return_counts=True)
+    rank = np.cumsum(count) - (count - 1) / 2
+    total = rank[place][truth].sum()
+    return float((total - positives * (positives + 1) / 2) / (positives * negatives))
+
+
+def brier(p: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the mean squared distance between probability and label; 0.25 is a coin's."""
+    score, truth = np.asarray(p, float), np.asarray(labels, float)
+    return float(np.mean((score - truth) ** 2)) if len(score) else np.nan
+
+
+def calibration(p: npt.ArrayLike, labels: npt.ArrayLike, bins: int = 10) -> tuple[Floats, Floats, Floats]:
+    """Return per non-empty bin of equal width: mean probability, share of label yes, and rows."""
+    score, truth = np.asarray(p, float), np.asarray(labels, float)
+    place = np.minimum((score * bins).astype(np.intp), bins - 1)
+    rows = np.bincount(place, minlength=bins).astype(float)
+    filled = rows > 0
+    mean = np.bincount(place, weights=score, minlength=bins)[filled] / rows[filled]
+    share = np.bincount(place, weights=truth, minlength=bins)[filled] / rows[filled]
+    return mean, share, rows[filled]
+
+
+def calibration_error(p: npt.ArrayLike, labels: npt.ArrayLike, bins: int = 10) -> float:
+    """Return the expected calibration error: the bins' |mean probability − share of yes|, by their rows."""
+    mean, share, rows = calibration(p, labels, bins)
+    return float(np.abs(mean - share) @ rows / rows.sum()) if len(rows) else np.nan
+
+
+def probability_gap(p: npt.ArrayLike, groups: npt.ArrayLike) -> float:
+    """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
+    score, level = np.asarray(p, float), np.asarray(groups)
+    means = [float(score[level == name].mean()) for name in np.unique(level)]
+    return max(means) - min(means) if len(means) > 1 else np.nan
+
+
+def sweep(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> Sweep:
+    """Return accuracy and DP at every threshold that changes an answer, from all yes to all no."""
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    thresholds = np.append(np.unique(score), np.inf)
+    yes = score[None, :] >= thresholds[:, None]
+    accuracy = (yes == (truth == 1)).mean(1)
+    rates = np.stack([yes[:, level == name].mean(1) for name in np.unique(level)])
+    gap = np.ptp(rates, axis=0) if len(rates) > 1 else np.full(len(thresholds), np.nan)
+    order = np.lexsort((-accuracy, gap.round(12)))  # equal gaps may differ in their last bit
+    best = np.zeros(len(thresholds), dtype=bool)
+    reached = -1.0
+    for place in order:
+        if accuracy[place] > reached + 1e-12:
+            best[place], reached = True, accuracy[place]
+    return Sweep(thresholds, accuracy, gap, best)
+
+
+def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> dict[str, float]:
+    """Return one threshold per group that give all groups the same rate of yes, as accurately as possible.
+
+    Every common rate k/n is tried; a group's threshold is then its own quantile. Fit on some rows, use on
+    others (`held_out_equal_rates`): on the rows they were fitted on, the rates are equal by construction.
+    """
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    names = [str(name) for name in np.unique(level)]
+    rates = np.linspace(0.0, 1.0, len(score) + 1)
+    right = np.zeros(len(rates))
+    thresholds = np.empty((len(names), len(rates)))
+    for index, name in enumerate(names):
+        here = score[level == name]
+        descending = np.sort(here)[::-1]
+        count = np.rint(rates * len(here)).astype(np.intp)
+        edge = np.concatenate([[np.inf], descending])
+        thresholds[index] = edge[count]
+        answers = here[None, :] >= thresholds[index][:, None]
+        right += (answers == (truth[level == name] == 1)).sum(1)
+    choice = int(np.argmax(right))
+    return {name: float(thresholds[index, choice]) for index, name in enumerate(names)}
+
+
+def held_out_equal_rates(
+    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike, rows: npt.ArrayLike, seed: int = 0
+) -> Floats:
+    """Return answers (n,) from per-group thresholds, each row's fitted on the half that it is not in.
+
+    Rows are split in two within group and label; all questions about one row stay in one half. A group that
+    the fitting half does not have is left unanswered (NaN).
+    """
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
+    shuffled = np.random.default_rng(seed).permutation(len(units))
+    by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
+    half = np.empty(len(units), dtype=np.intp)
+    half[by_cell] = np.arange(len(units)) % 2
+    answers = np.full(len(score), np.nan)
+    for side in (0, 1):
+        fitting, using = half[unit] != side, half[unit] == side
+        fitted = (
+            equal_rate_thresholds(score[fitting], truth[fitting], level[fitting]) if fitting.any() else {}
+        )
+        for name, threshold in fitted.items():
+            here = using & (level == name)
+            answers[here] = score[here] >= threshold
+    return answers

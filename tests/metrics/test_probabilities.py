@@ -1,0 +1,132 @@
+"""Probabilities against scikit-learn, thresholds against brute force."""
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
+
+from fwc_llm.metrics import group_metrics
+from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
+from fwc_llm.metrics.probabilities import (
+    auc,
+    brier,
+    calibration,
+    calibration_error,
+    equal_rate_thresholds,
+    held_out_equal_rates,
+    probability_gap,
+    sweep,
+)
+
+
+def rows(seed: int, n: int = 120, decimals: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(["F", "M"], n // 2)
+    labels = (rng.random(n) < np.where(groups == "M", 0.7, 0.3)).astype(int)
+    p = np.clip(0.5 + 0.25 * (labels - 0.5) + rng.normal(0, 0.2, n) + 0.1 * (groups == "M"), 0, 1)
+    return np.round(p, decimals), labels, groups
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.integers(1, 3))
+def test_auc_and_brier_agree_with_scikit_learn(seed: int, decimals: int) -> None:
+    p, labels, _ = rows(seed, decimals=decimals)
+    assert auc(p, labels) == pytest.approx(sklearn.metrics.roc_auc_score(labels, p))
+    assert brier(p, labels) == pytest.approx(sklearn.metrics.brier_score_loss(labels, p))
+
+
+def test_auc_needs_both_labels() -> None:
+    assert np.isnan(auc([0.1, 0.9], [1, 1]))
+
+
+def test_calibration_error_row_by_row() -> None:
+    p, labels, _ = rows(1)
+    total = 0.0
+    for low in range(10):
+        inside = [i for i in range(len(p)) if min(int(p[i] * 10), 9) == low]
+        if inside:
+            total += len(inside) * abs(np.mean([p[i] for i in inside]) - np.mean([labels[i] for i in inside]))
+    assert calibration_error(p, labels) == pytest.approx(total / len(p))
+    assert calibration(p, labels)[2].sum() == len(p)
+
+
+def test_a_calibrated_model_has_little_error_and_a_boastful_one_much() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.random(50_000)
+    labels = (rng.random(50_000) < p).astype(int)
+    assert calibration_error(p, labels) < 0.01
+    assert calibration_error((p > 0.5).astype(float), labels) == pytest.approx(0.25, abs=0.01)
+
+
+def test_gap_of_the_mean_probability() -> None:
+    assert probability_gap([0.2, 0.4, 0.9, 0.7], list("aabb")) == pytest.approx(0.5)
+    assert np.isnan(probability_gap([0.2], ["a"]))
+
+
+def test_the_sweep_measures_what_its_thresholds_answer() -> None:
+    p, labels, groups = rows(2)
+    found = sweep(p, labels, groups)
+    for i, threshold in enumerate(found.thresholds):
+        metrics = group_metrics((p >= threshold).astype(float), labels, groups)
+        assert found.accuracy[i] == pytest.approx(metrics.accuracy)
+        assert found.demographic_parity_difference[i] == pytest.approx(metrics.demographic_parity_difference)
+
+
+def test_the_frontier_of_a_sweep_is_what_nothing_beats() -> None:
+    found = sweep(*rows(3))
+    for i in range(len(found.thresholds)):
+        no_worse = (found.demographic_parity_difference <= found.demographic_parity_difference[i] + 1e-12) & (
+            found.accuracy >= found.accuracy[i] - 1e-12
+        )
+        better = no_worse & (
+            (found.demographic_parity_difference < found.demographic_parity_difference[i] - 1e-12)
+            | (found.accuracy > found.accuracy[i] + 1e-12)
+        )
+        if found.best[i]:
+            assert not better.any()
+        else:  # beaten, or the twin of a point on the frontier
+            assert better.any() or (no_worse & found.best).any()
+
+
+def test_thresholds_equalise_the_rates_on_the_rows_they_were_fitted_on() -> None:
+    p, labels, groups = rows(4, decimals=9)
+    fitted = equal_rate_thresholds(p, labels, groups)
+    answers = (p >= np.array([fitted[g] for g in groups])).astype(float)
+    found = group_metrics(answers, labels, groups)
+    assert found.demographic_parity_difference <= 1 / 60 + 1e-12
+    # Brute force over all pairs of thresholds with equal counts of yes.
+    best = 0.0
+    for count in range(61):
+        trial = np.zeros(120)
+        for g in "FM":
+            here = np.flatnonzero(groups == g)
+            trial[here[np.argsort(-p[here])[:count]]] = 1
+        best = max(best, float(np.mean(trial == labels)))
+    assert found.accuracy == pytest.approx(best)
+
+
+def test_held_out_thresholds_never_see_the_row_they_answer() -> None:
+    """Changing one row's label cannot change that row's own answer."""
+    p, labels, groups = rows(5)
+    names = np.arange(len(p))
+    before = held_out_equal_rates(p, labels, groups, names)
+    assert not np.isnan(before).any()
+    gap = group_metrics(before, labels, groups).demographic_parity_difference
+    assert gap < group_metrics((p >= 0.5).astype(float), labels, groups).demographic_parity_difference
+    again = np.tile(names, 2)
+    doubled = held_out_equal_rates(np.tile(p, 2), np.tile(labels, 2), np.tile(groups, 2), again)
+    assert (doubled[: len(p)] == doubled[len(p) :]).all()
+
+
+@pytest.mark.parametrize("penalty", [0.5, 1.0, 10.0])
+def test_the_logistic_regression_agrees_with_scikit_learn(penalty: float) -> None:
+    rng = np.random.default_rng(6)
+    x, weights = rng.normal(size=(150, 6)), rng.random(150)
+    y = (x[:, 0] - x[:, 1] + rng.normal(size=150) > 0.3).astype(int)
+    theirs = LogisticRegression(C=1 / penalty, tol=1e-9, max_iter=5000).fit(x, y, weights)
+    ours = fit_logistic(x, y, weights, penalty)
+    assert ours[:-1] == pytest.approx(theirs.coef_[0], abs=1e-4)
+    assert ours[-1] == pytest.approx(theirs.intercept_[0], abs=1e-4)
+    assert logistic_probability(ours, x) == pytest.approx(theirs.predict_proba(x)[:, 1], abs=1e-4)
