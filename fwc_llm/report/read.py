@@ -1,0 +1,260 @@
+"""A run's folder, read and checked: what the report, the comparison and the statistics start from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells, measure
+from fwc_llm.runs.folder import RunFolder, file_name
+
+if TYPE_CHECKING:
+    from fwc_llm.shots.base import Shots
+
+_VALUES = {"yes": 1.0, "no": 0.0, "": np.nan}
+_COUNTERFACTUAL = "counterfactual:"
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN."""
+
+    repeat: npt.NDArray[np.int64]
+    row: Strings
+    variant: Strings
+    group: Strings
+    label: Labels
+    answer: Floats
+    reason: Strings
+    p_yes: Floats
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    def where(self, chosen: npt.NDArray[Any]) -> "Answers":
+        """Return the answers at a mask (n,) or at positions."""
+        return Answers(**{name: values[chosen] for name, values in vars(self).items()})
+
+    @property
+    def key(self) -> Strings:
+        """What tells two questions of an arm apart: repeat and row."""
+        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), self.row)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished (or interrupted) run.
+
+    `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
+    test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
+    those to rows with the protected attribute changed. `label` tells runs apart that are shown together.
+    """
+
+    folder: Path
+    label: str
+    described: Mapping[str, Any]
+    results: Mapping[str, Any]
+    arms: tuple[str, ...]
+    groups: tuple[str, ...]
+    answers: Mapping[str, Answers]
+    counterfactuals: Mapping[str, Answers]
+
+    @property
+    def task(self) -> str:
+        """The task's name."""
+        return str(self.described["task"])
+
+    @property
+    def simulated(self) -> bool:
+        """Whether model or table are simulated."""
+        return bool(self.described["simulated"])
+
+    def cells(self, arm: str) -> Cells:
+        """Return the arm's answers as counts, over the run's groups in their order."""
+        a = self.answers[arm]
+        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.row)
+
+    def shots(self, arm: str) -> "dict[int, Shots]":
+        """Return the arm's examples by repeat; empty for an arm that chooses anew for every row."""
+        from fwc_llm.shots.storage import load_shots
+
+        found = {}
+        for repeat in np.unique(self.answers[arm].repeat).tolist():
+            path = self.folder / "shots" / f"{file_name(arm)}-{repeat}.json"
+            if path.is_file():
+                found[int(repeat)] = load_shots(path)
+        return found
+
+    def prompt(self, arm: str) -> list[dict[str, str]]:
+        """Return the arm's example of a full prompt as messages; empty when it was not kept."""
+        import json
+
+        path = self.folder / "prompts" / f"{file_name(arm)}.json"
+        if not path.is_file():
+            return []
+        try:
+            messages = json.loads(path.read_text(encoding="utf-8"))
+            return [
+                {"role": str(m["role"]), "name": str(m.get("name", "")), "content": str(m["content"])}
+                for m in messages
+            ]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise _damaged(path, "it is not a list of chat messages") from None
+
+
+def read_run(path: str | Path, label: str | None = None) -> Run:
+    """Read a run's folder.
+
+    Raises `FwcError` for a folder that is no run, an empty run (nothing was answered), and a damaged one:
+    files that are missing or unreadable, values that no run writes, arms that did not see the same rows,
+    or results that are not those of the answers.
+    """
+    folder = RunFolder.existing(path)
+    described = folder.describe()
+    for name in ("task", "model", "simulated", "arms", "settings"):
+        if name not in described:
+            raise _damaged(folder.path / "run.json", f"{name!r} is missing")
+    results = folder.read_json("results.json")
+    by_arm = _by_arm(folder, described["arms"])
+    answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
+    where = folder.path / "answers.csv"
+    _check_rows(answers, where)
+    if all((a.reason == "error").all() for a in answers.values()):
+        raise FwcError(
+            f"{path} holds no reply yet: run the same `fwc-llm eval` command with --out {path} first"
+        )
+    run = Run(
+        folder=folder.path,
+        label=label or str(described["model"]),
+        described=described,
+        results=results,
+        arms=tuple(answers),
+        groups=_groups(answers),
+        answers=answers,
+        counterfactuals={
+            arm: a.where(a.variant != "") for arm, a in by_arm.items() if (a.variant != "").any()
+        },
+    )
+    _check_results(run)
+    return run
+
+
+def read_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """Read several runs for one report; they must be of one task and one table.
+
+    Runs of one model are told apart by their folder's name. Raises `FwcError` as `read_run` does.
+    """
+    if not paths:
+        raise FwcError("name at least one run's folder")
+    runs = [read_run(path) for path in paths]
+    for run in runs[1:]:
+        check_same_task(runs[0], run)
+    if len({run.folder.resolve() for run in runs}) < len(runs):
+        raise FwcError("a run is named twice")
+    labels = [run.label for run in runs]
+    if len(set(labels)) == len(labels):
+        return runs
+    return [read_run(run.folder, f"{run.label} · {run.folder.name}") for run in runs]
+
+
+def check_same_task(run: Run, other: Run) -> None:
+    """Refuse to put two runs beside each other that are not about the same task."""
+    if run.task != other.task:
+        raise FwcError(
+            f"{run.folder} is about {run.task!r} and {other.folder} about {other.task!r}: "
+            "numbers of different tasks cannot be compared; make one report each"
+        )
+
+
+def _by_arm(folder: RunFolder, arms: Sequence[str]) -> dict[str, Answers]:
+    where = folder.path / "answers.csv"
+    columns: dict[str, list[tuple[Any, ...]]] = {str(arm): [] for arm in arms}
+    try:
+        for line, row in enumerate(folder.read_answers(), start=2):
+            if row["arm"] not in columns:
+                raise _damaged(where, f"line {line} names the arm {row['arm']!r}, which run.json does not")
+            columns[row["arm"]].append(_values(row, line, where))
+    except (UnicodeDecodeError, KeyError) as error:
+        raise _damaged(where, str(error)) from None
+    if not any(columns.values()):
+        raise FwcError(f"{where} is empty: the run never began")
+    if silent := [arm for arm, rows in columns.items() if not rows]:
+        raise _damaged(where, f"the arm {silent[0]!r} of run.json has no row")
+    return {arm: _arrays(rows) for arm, rows in columns.items()}
+
+
+def _values(row: Mapping[str, str | None], line: int, where: Path) -> tuple[Any, ...]:
+    try:
+        if row["label"] not in ("yes", "no") or row["variant"] is None or row["reply"] is None:
+            raise ValueError
+        probability = float(row["p_yes"]) if row["p_yes"] else np.nan
+        if not np.isnan(probability) and not 0.0 <= probability <= 1.0:
+            raise ValueError
+        answer = _VALUES[row["answer"] or ""]
+        label = int(row["label"] == "yes")
+        repeat = int(row["repeat"] or "")
+    except (KeyError, ValueError):
+        raise _damaged(where, f"line {line} is not an answer that a run writes") from None
+    return repeat, row["row"], row["variant"], row["group"], label, answer, row["reason"], probability
+
+
+def _arrays(rows: list[tuple[Any, ...]]) -> Answers:
+    repeat, row, variant, group, label, answer, reason, p_yes = zip(*rows, strict=True)
+    return Answers(
+        repeat=np.array(repeat, dtype=np.int64),
+        row=np.array(row, dtype=np.str_),
+        variant=np.array(variant, dtype=np.str_),
+        group=np.array(group, dtype=np.str_),
+        label=np.array(label, dtype=np.int8),
+        answer=np.array(answer, dtype=np.float64),
+        reason=np.array(reason, dtype=np.str_),
+        p_yes=np.array(p_yes, dtype=np.float64),
+    )
+
+
+def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
+    """All arms of a repeat see the same rows, each once: paired tests rest on it."""
+    first: set[str] = set()
+    for arm, a in answers.items():
+        keys = set(a.key.tolist())
+        if len(keys) < len(a):
+            raise _damaged(where, f"a row of the arm {arm!r} is there twice")
+        if first and keys != first:
+            raise _damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
+        first = first or keys
+
+
+def _groups(answers: Mapping[str, Answers]) -> tuple[str, ...]:
+    first = next(iter(answers.values()))
+    names = np.unique(first.group)
+    rates = [float(first.label[first.group == name].mean()) for name in names]
+    return tuple(str(names[place]) for place in np.argsort(rates, kind="stable"))
+
+
+def _check_results(run: Run) -> None:
+    """results.json must be of these answers: a hand-edited or half-written folder is not reported."""
+    where = run.folder / "results.json"
+    said = {arm["arm"]: arm for arm in run.results.get("arms", []) if isinstance(arm, dict) and "arm" in arm}
+    for arm in run.arms:
+        accuracy = float(measure(run.cells(arm).counts).accuracy.mean())
+        value = said.get(arm, {}).get("accuracy")
+        if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
+            raise FwcError(
+                f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
+                f"run `fwc-llm rescore {run.folder}` to compute it again"
+            )
+
+
+def _damaged(path: Path, why: str) -> FwcError:
+    return FwcError(f"{path} is damaged: {why}")
+
+
+def pairs(items: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every two items, in order."""
+    for place, first in enumerate(items):
+        for second in items[place + 1 :]:
+            yield first, second
