@@ -12,11 +12,15 @@ bound for any `u`, which is the whole dual problem in G variables:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fwc_llm.coreset.cost_table import CostTable
+from fwc_llm.coreset.narrowing import Optimum, solve
+from fwc_llm.coreset.parity import ParitySet
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -24,17 +28,39 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
+_NOISE = 1e-12  # random changes of the costs that break ties, relative to a typical cost
+
 
 @dataclass(frozen=True)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
-    plan: "csr_array"  # (n, G) float64, sparse; row i sums to 1/n
+    cell: NDArray[np.int32]  # (n,) the cell each row goes to, but for what the splits move elsewhere
+    split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
+    split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
+    split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
     mass: Floats  # (G,) mass of each cell, sums to 1
     objective: float  # Σ_ig c_ig q_ig, in units of the cost
     lower_bound: float  # D(dual)
-    violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass; 0 with epsilon=None
+    violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     dual: Floats  # (G,) prices of the cells, in units of the cost; hand them to the next call as `warm`
+
+    @cached_property
+    def plan(self) -> "csr_array":
+        """The plan (n, G), float64 and sparse (n + s entries); row i sums to 1/n. Made when asked for."""
+        from scipy.sparse import csr_array
+
+        n = len(self.cell)
+        rest = np.full(n, 1.0)
+        np.subtract.at(rest, self.split_row, self.split_share)
+        order = self.split_row.argsort(kind="stable")
+        rows = self.split_row[order]
+        starts = np.arange(n + 1, dtype=np.int32)
+        for row in rows:
+            starts[row + 1 :] += 1
+        cells = np.insert(self.cell, rows, self.split_cell[order])
+        shares = np.insert(rest, rows, self.split_share[order])
+        return csr_array((shares / n, cells, starts), shape=(n, len(self.mass)))
 
 
 def fair_transport(
@@ -72,7 +98,41 @@ def fair_transport(
     if epsilon is not None and not 0 <= epsilon < 1:
         raise FwcError(f"epsilon is {epsilon}: give a number from 0 to below 1, or None for no constraint")
     start = _checked_warm(warm, costs.shape[1])
-    return _solve(costs, share, epsilon, n_sensitive, start)
+    live = _live_cells(costs, n_outcomes, epsilon)
+    rows = CostTable(costs if len(live) == len(start) else costs[:, live])
+    if epsilon is None:
+        fair = None
+        found = rows.nearest()
+    else:
+        fair = ParitySet(share, epsilon, len(live) // n_outcomes)
+        found = solve(rows.table(), start[live], fair, _NOISE * rows.typical_cost())
+    return _transport(found, fair, share, live, len(start))
+
+
+def _transport(
+    found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int
+) -> Transport:
+    vertex = found.vertex
+    n = len(vertex.key)
+    counts = np.bincount(vertex.key, minlength=len(live)).astype(np.float64)
+    np.add.at(counts, vertex.split_cell, vertex.split_mass)
+    np.subtract.at(counts, vertex.key[vertex.split_row], vertex.split_mass)
+    mass, dual = np.zeros(cells), np.zeros(cells)
+    mass[live], dual[live] = counts / n, vertex.prices
+    table = mass.reshape(-1, len(share))
+    table = table[table.any(axis=1)]
+    violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
+    return Transport(
+        cell=live.astype(np.int32)[vertex.key],
+        split_row=vertex.split_row,
+        split_cell=live[vertex.split_cell],
+        split_share=vertex.split_mass,
+        mass=mass,
+        objective=found.cost / n,
+        lower_bound=found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0),
+        violation=violation,
+        dual=dual,
+    )
 
 
 def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
@@ -108,80 +168,16 @@ def _checked_warm(warm: ArrayLike | None, cells: int) -> Floats:
     return start
 
 
-def _solve(costs: NDArray[Any], share: Floats, epsilon: float | None, n_sensitive: int, start: Floats) -> Transport:
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_array, csr_array
-
-    n, cells = costs.shape
-    if np.isnan(costs).any() or np.isneginf(costs).any():
-        row, cell = np.argwhere(np.isnan(costs) | np.isneginf(costs))[0]
-        raise FwcError(f"cost of row {row} to cell {cell} is {costs[row, cell]}: give numbers, or inf for no representative")
-    n_outcomes = len(share)
-    live = np.isfinite(costs).all(axis=0)
+def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: float | None) -> NDArray[np.intp]:
+    """The cells that can carry mass: with a parity limit, those of levels without a missing cell."""
+    live = np.isfinite(costs[0])
+    for cell in np.flatnonzero(~live):
+        live[cell] = np.isfinite(costs[:, cell]).any()
     if epsilon is not None:
-        live = np.repeat(live.reshape(n_sensitive, n_outcomes).all(axis=1), n_outcomes)
+        live = np.repeat(live.reshape(-1, n_outcomes).all(axis=1), n_outcomes)
     if not live.any():
-        raise FwcError("no protected level has a representative in each of its cells: give every cell of some level one")
-    index = np.flatnonzero(live)
-    c = costs[:, index].astype(np.float64)
-    k = len(index)
-    scale = max(np.abs(c).max(), 1e-300)
-    low = c.min(axis=1)
-    body = (c - low[:, None]) / scale
-    if epsilon is None:
-        flow = (body == 0) / (body == 0).sum(axis=1, keepdims=True) * 0
-        flow[np.arange(n), body.argmin(axis=1)] = 1.0
-        prices = np.zeros(cells)
-        bound = float(low.mean())
-    else:
-        level, outcome = index // n_outcomes, index % n_outcomes
-        same = level[:, None] == level[None, :]
-        own = np.eye(k)
-        upper = own - (1 + epsilon) * share[outcome][:, None] * same
-        lower = (1 - epsilon) * share[outcome][:, None] * same - own
-        # variables: q (n*k, in rows), then w (k,)
-        rows = np.repeat(np.arange(n), k)
-        cols = np.arange(n * k)
-        eq = coo_array(
-            (
-                np.concatenate([np.ones(n * k), np.ones(n * k), -np.ones(k)]),
-                (
-                    np.concatenate([rows, n + cols % k, n + np.arange(k)]),
-                    np.concatenate([cols, cols, n * k + np.arange(k)]),
-                ),
-            ),
-            shape=(n + k, n * k + k),
-        ).tocsr()
-        ub = csr_array(np.hstack([np.zeros((2 * k, 1)), np.vstack([upper, lower])]))
-        ub = coo_array((ub.tocoo().data, (ub.tocoo().row, ub.tocoo().col + n * k - 1)), shape=(2 * k, n * k + k))
-        answer = linprog(
-            np.concatenate([body.ravel(), np.zeros(k)]),
-            A_eq=eq,
-            b_eq=np.concatenate([np.ones(n), np.zeros(k)]),
-            A_ub=ub,
-            b_ub=np.zeros(2 * k),
-            method="highs",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        raise FwcError(
+            "no protected level has a representative in each of its cells (their costs are inf): "
+            "give every cell of at least one level a representative"
         )
-        flow = answer.x[: n * k].reshape(n, k)
-        flow = np.where(flow < 1e-12, 0.0, flow)
-        flow /= flow.sum(axis=1, keepdims=True)
-        prices = np.zeros(cells)
-        prices[index] = answer.eqlin.marginals[n:] * scale
-        u = prices[index].reshape(-1, n_outcomes)
-        centre = [sorted(zip(row, share, strict=True)) for row in u]
-        best = np.inf
-        for pairs in centre:
-            spread = min(sum(s * abs(v - m) for v, s in pairs) for m, _ in pairs)
-            best = min(best, sum(s * v for v, s in pairs) - epsilon * spread)
-        bound = float((c - prices[index]).min(axis=1).mean() + best)
-    plan = np.zeros((n, cells))
-    plan[:, index] = flow / n
-    mass = plan.sum(axis=0)
-    violation = 0.0
-    if epsilon is not None:
-        table = mass.reshape(n_sensitive, n_outcomes)
-        carried = table[table.sum(axis=1) > 0]
-        violation = float(np.abs(carried / carried.sum(axis=1, keepdims=True) / share - 1).max())
-    objective = float((flow * c).sum() / n)
-    return Transport(csr_array(plan), mass, objective, bound, violation, prices)
+    return np.flatnonzero(live)
