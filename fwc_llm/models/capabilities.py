@@ -1,0 +1,85 @@
+"""What is sent besides the messages: as little as possible, and what a model is known to refuse is left out."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fwc_llm.errors import FwcError
+
+ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
+REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
+TOP_LOGPROBS = 20
+_FEWER_TOP_LOGPROBS = 5
+_REASONING = re.compile(r"(?:ft:)?(?:[\w.-]+/)*(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)", re.I)
+_OURS = {"model", "messages", "stream", "n"}
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
+
+def is_reasoning(name: str) -> bool:
+    """Whether a model of this name is known to reason before it answers (o1, o3, o4, gpt-5 and later)."""
+    return _REASONING.match(name) is not None
+
+
+def request_parameters(
+    name: str, params: Mapping[str, Any], max_tokens: int | None = None, logprobs: bool = False
+) -> dict[str, Any]:
+    """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
+
+    A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
+    `reasoning_effort` is set to "none". `store` is never set here.
+
+    Errors: `FwcError` for a parameter that this client sets itself (model, messages, stream, n).
+    """
+    if taken := sorted(_OURS & set(params)):
+        raise FwcError(
+            f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave out --param {taken[0]}"
+        )
+    if max_tokens is not None and max_tokens < 1:
+        raise FwcError(f"max_tokens is {max_tokens}: a reply needs at least 1")
+    reasons = is_reasoning(name) and params.get("reasoning_effort") != "none"
+    sent: dict[str, Any] = {} if reasons else {"temperature": 0}
+    if not any(limit in params for limit in _LIMITS):
+        limit = _LIMITS[1] if is_reasoning(name) else _LIMITS[0]
+        sent[limit] = max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
+    if logprobs:
+        sent |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
+    return sent | dict(params)
+
+
+def completion_limit(parameters: Mapping[str, Any]) -> int | None:
+    """The most tokens that a reply can have under these parameters; None when there is no limit."""
+    limits = [int(parameters[name]) for name in _LIMITS if isinstance(parameters.get(name), int)]
+    return max(limits, default=None)
+
+
+def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any], str] | None:
+    """Parameters without the one that the model refuses, and what to tell the user; None if we know no way."""
+    sent = dict(parameters)
+    if refused not in sent:
+        return None
+    value = sent.pop(refused)
+    if refused == "temperature":
+        return sent, "it accepts no temperature: sent without, so replies may vary"
+    if refused in _LIMITS:
+        other = _LIMITS[1 - _LIMITS.index(refused)]
+        return sent | {other: value}, f"it takes {other} in place of {refused}: sent so"
+    if refused == "top_logprobs" and value > _FEWER_TOP_LOGPROBS:
+        return sent | {
+            refused: _FEWER_TOP_LOGPROBS
+        }, f"it gives at most {_FEWER_TOP_LOGPROBS} top_logprobs: sent so"
+    return None
+
+
+def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
+    """`KEY=VALUE` words as parameters; a value that is JSON (number, true, object) is taken as such."""
+    params: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not key:
+            raise FwcError(f"--param {pair!r} is not KEY=VALUE, for example --param reasoning_effort=none")
+        try:
+            params[key] = json.loads(text)
+        except ValueError:
+            params[key] = text
+    return params

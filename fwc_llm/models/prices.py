@@ -1,0 +1,81 @@
+"""What tokens cost: a dated file, which the user can replace."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Usage
+
+_BUILT_IN = Path(__file__).with_name("prices.toml")
+_VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
+
+
+@dataclass(frozen=True)
+class Price:
+    """One model's prices in dollars per million tokens. `date` and `source` say how far to trust them.
+
+    `batch` is the share of the price that the Batch API charges; `context` the model's window in tokens.
+    """
+
+    model: str
+    input: float
+    cached: float
+    output: float
+    batch: float
+    context: int | None
+    date: str
+    source: str
+
+    def dollars(self, usage: Usage, batch: bool = False) -> float:
+        """What `usage` costs."""
+        fresh = max(usage.prompt_tokens - usage.cached_tokens, 0)
+        cost = fresh * self.input + usage.cached_tokens * self.cached + usage.completion_tokens * self.output
+        return cost * (self.batch if batch else 1.0) / 1e6
+
+
+def price_of(model: str, path: str | Path | None = None) -> Price | None:
+    """The price of `model` (dated versions included) in the built-in file or in `path`; None if not listed.
+
+    Errors: `FwcError` when the file cannot be read or is not a price file.
+    """
+    prices = _read(Path(path) if path is not None else _BUILT_IN)
+    name = model.rpartition(":")[2] if model.startswith("azure:") else model
+    name = name.rpartition("/")[2]
+    if name in prices:
+        return prices[name]
+    candidates = [
+        known for known in prices if name.startswith(known) and _VERSION.fullmatch(name[len(known) :])
+    ]
+    return prices[max(candidates, key=len)] if candidates else None
+
+
+@cache
+def _read(path: Path) -> dict[str, Price]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise FwcError(f"cannot read the price file {path}: {error}") from None
+    try:
+        date, source, batch = (
+            str(content["date"]),
+            str(content.get("source", path)),
+            float(content.get("batch", 1.0)),
+        )
+        return {name: _price(name, entry, batch, date, source) for name, entry in content["models"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FwcError(
+            f"{path} is not a price file ({type(error).__name__}: {error}): it needs `date`, and under [models] "
+            'lines like "gpt-4o" = { input = 2.50, cached = 1.25, output = 10.00 }, in dollars per million tokens'
+        ) from None
+
+
+def _price(name: str, entry: dict[str, float], batch: float, date: str, source: str) -> Price:
+    input_price, output = float(entry["input"]), float(entry["output"])
+    cached = float(entry.get("cached", input_price))
+    if not min(input_price, cached, output) >= 0.0:
+        raise ValueError(f"a price of {name} is negative")
+    context = int(entry["context"]) if "context" in entry else None
+    return Price(name, input_price, cached, output, batch, context, date, source)

@@ -1,0 +1,170 @@
+"""What a run will cost, and a guard that stops it before it costs more than was allowed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Message, Messages, Model, Usage
+from fwc_llm.models.prices import Price
+from fwc_llm.models.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from fwc_llm.runs.execute import Call
+
+# A provider caches a prompt's beginning from so many tokens on, in steps (OpenAI, prompt caching).
+_CACHE_FROM, _CACHE_STEP = 1024, 128
+_ESTIMATE_MARGIN = 1.5  # what an estimated count may be short by
+_NO_LIMIT_TOKENS = 4096  # assumed for a reply without a limit
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will use. Tokens are exact when `exact`, else an estimate.
+
+    `cached_tokens` is the part of `prompt_tokens` that the provider can take from its cache (the fixed
+    beginning of the prompts of one arm, if long enough); `completion_tokens` the most that the replies can
+    have. Dollars are None without a known price: `dollars` with the cache and full replies,
+    `dollars_most` without the cache.
+    """
+
+    calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    longest_prompt: int
+    exact: bool
+    dollars: float | None
+    dollars_most: float | None
+    price: Price | None
+
+    @property
+    def cached_share(self) -> float:
+        """Share of the prompt tokens that can come from the provider's cache."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+def forecast(
+    model: Model,
+    calls: "Iterable[Call]",
+    price: Price | None,
+    batch: bool = False,
+    counter: TokenCounter | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Forecast:
+    """Count what `calls` will use, without asking anything. Every call is built and counted once.
+
+    Errors: `FwcError` when a prompt and its reply exceed the model's context window (`price.context`).
+    """
+    counter = counter or TokenCounter(model.name)
+    limit = _completion_limit(model)
+    number = prompt = cached = longest = 0
+    prefixes: dict[tuple[str, int], Messages] = {}
+    for call in calls:
+        tokens = counter.count(call.messages)
+        _check_context(model.name, call, tokens, limit, price)
+        first = prefixes.setdefault((call.arm, call.repeat), call.messages)
+        if first is not call.messages:
+            cached += _cacheable(counter.count(_common_beginning(first, call.messages)))
+        number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
+        if progress is not None:
+            progress(number)
+    completion = number * limit
+    dollars = most = None
+    if price is not None:
+        dollars = price.dollars(Usage(prompt, completion, cached), batch)
+        most = price.dollars(Usage(prompt, completion, 0), batch)
+    return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
+
+
+class Budget:
+    """Dollars that a run may cost. A call is let through only if its worst case still fits.
+
+    The worst case takes the prompt uncached and the reply at its limit; what is not used of it comes back
+    when the reply's real usage is known. A row without a reply keeps its share: it may have been billed.
+    """
+
+    def __init__(
+        self, model: Model, price: Price | None, max_cost: float, counter: TokenCounter | None = None
+    ) -> None:
+        if price is None:
+            raise FwcError(
+                f"no price is known for {model.name}, so --max-cost cannot be kept: name a price file with --prices"
+            )
+        if not max_cost > 0.0:
+            raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
+        self.max_cost, self.spent = max_cost, 0.0
+        self._price, self._counter = price, counter or TokenCounter(model.name)
+        self._limit = _completion_limit(model)
+        self._reserved = 0.0
+
+    @property
+    def why(self) -> str:
+        """Why the run was stopped, in one line."""
+        return (
+            f"stopped before --max-cost: ${self.spent:.4f} is used and the next request might pass "
+            f"${self.max_cost:g}; raise it and run again to continue"
+        )
+
+    def spend(self, usage: Usage) -> None:
+        """Count what an earlier pass over the same run used."""
+        self.spent += self._price.dollars(usage)
+
+    def worst_case(self, messages: Messages) -> float:
+        """The most that one request can cost, in dollars."""
+        tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
+        return self._price.dollars(Usage(round(tokens), self._limit))
+
+    def reserve(self, dollars: float) -> bool:
+        """Set `dollars` aside for a request; False when it might pass the limit."""
+        if self.spent + self._reserved + dollars > self.max_cost:
+            return False
+        self._reserved += dollars
+        return True
+
+    def settle(self, reserved: float, usage: Usage | None, answered: bool) -> None:
+        """Replace what was set aside by what was used; without a known usage the worst case counts."""
+        self._reserved -= reserved
+        if usage is not None:
+            self.spent += self._price.dollars(usage)
+        elif answered:
+            self.spent += reserved
+
+
+def _completion_limit(model: Model) -> int:
+    limit: Any = getattr(model, "completion_limit", None)
+    return int(limit) if limit else _NO_LIMIT_TOKENS
+
+
+def _check_context(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
+    if price is not None and price.context is not None and tokens + limit > price.context:
+        raise FwcError(
+            f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens; with a reply of up to {limit} "
+            f"that exceeds the {price.context} of {name}: use fewer examples (--m, --max-prompt-tokens)"
+        )
+
+
+def _cacheable(tokens: int) -> int:
+    return tokens // _CACHE_STEP * _CACHE_STEP if tokens >= _CACHE_FROM else 0
+
+
+def _common_beginning(first: Messages, second: Messages) -> list[Message]:
+    """The messages, and the part of the first differing one, with which both conversations begin."""
+    common: list[Message] = []
+    for one, other in zip(first, second, strict=False):
+        if one == other:
+            common.append(one)
+            continue
+        if one["role"] == other["role"]:
+            content = _common_text(one["content"], other["content"])
+            common.append({"role": one["role"], "content": content})
+        break
+    return common
+
+
+def _common_text(one: str, other: str) -> str:
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # the longest common beginning, by bisection
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return one[:low]

@@ -1,0 +1,222 @@
+"""From calls to journal: a pool of workers that asks what is not answered yet, and nothing twice."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.models.base import Messages, Model, Reply, Usage
+from fwc_llm.runs.budget import Budget
+from fwc_llm.runs.journal import Journal, request_id
+
+_REPORT_SECONDS = 0.1
+# After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One question of a run: which arm and repeat ask it, about which row, in which variant, in which words.
+
+    `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
+    """
+
+    arm: str
+    repeat: int
+    row: str
+    variant: str
+    messages: Messages = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started."""
+
+    done: int
+    errors: int
+    skipped: int
+    total: int | None
+    rate: float
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    `done` calls got a reply, `errors` did not (`unanswered` names the first few: arm, repeat, row, variant,
+    reason), `skipped` had been answered before. `usage` is what this pass used. `stopped` says why the run
+    ended before its last call (the cost limit), or is None.
+    """
+
+    done: int
+    errors: int
+    skipped: int
+    usage: Usage
+    unanswered: tuple[tuple[str, int, str, str, str], ...] = ()
+    stopped: str | None = None
+
+
+async def execute(
+    model: Model,
+    calls: Iterable[Call],
+    journal: Journal,
+    concurrency: int = 8,
+    progress: Callable[[Progress], None] | None = None,
+    total: int | None = None,
+    budget: Budget | None = None,
+) -> Outcome:
+    """Ask every call that the journal does not answer, at most `concurrency` at once.
+
+    `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
+    counts. `progress` is called about ten times a second and at the end. The model's connections are closed
+    at the end; it opens new ones when it is asked again.
+
+    Errors: `ProviderError` when the provider rejects the run, `FwcError` when the journal cannot be written
+    or a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all that was answered.
+    """
+    return await _Run(model, iter(calls), journal, progress, total, budget).finish(concurrency)
+
+
+class _Run:
+    """The state that the workers of one `execute` share."""
+
+    def __init__(
+        self,
+        model: Model,
+        calls: Iterator[Call],
+        journal: Journal,
+        progress: Callable[[Progress], None] | None,
+        total: int | None,
+        budget: Budget | None,
+    ) -> None:
+        self.model, self.calls, self.journal, self.budget = model, calls, journal, budget
+        self.progress, self.total = progress, total
+        self.parameters = parameters_json(model)
+        self.done = self.errors = self.skipped = 0
+        self.usage = Usage()
+        self.unanswered: list[tuple[str, int, str, str, str]] = []
+        self.stopped: str | None = None
+        self.closing = False
+        self.began = self.reported = time.monotonic()
+
+    async def finish(self, concurrency: int) -> Outcome:
+        if self.budget is not None:
+            self.budget.spend(self.journal.usage)
+        workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
+        try:
+            await _first_failure_or_all(workers)
+        finally:
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            await self.model.aclose()
+            self._report(force=True)
+        return Outcome(self.done, self.errors, self.skipped, self.usage, tuple(self.unanswered), self.stopped)
+
+    async def _work(self) -> None:
+        try:
+            await self._answer_calls()
+        except BaseException:
+            self.closing = True  # nobody begins another call
+            raise
+
+    async def _answer_calls(self) -> None:
+        while not self.closing and (call := next(self.calls, None)) is not None:
+            request = call_id(self.parameters, call)
+            if self.journal.answered(request):
+                self.skipped += 1
+                continue
+            reserved = 0.0
+            if self.budget is not None:
+                reserved = self.budget.worst_case(call.messages)
+                if not self.budget.reserve(reserved):
+                    self.stopped, self.closing = self.budget.why, True
+                    return
+            reply = await self.model.ask(call.messages)
+            if self.budget is not None:
+                self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
+            self.journal.append(make_record(request, call, reply))
+            self._count(call, reply)
+            self._report()
+            await asyncio.sleep(0)  # a model that never waits must not keep Ctrl-C and the others waiting
+
+    def _count(self, call: Call, reply: Reply) -> None:
+        if reply.text is None:
+            self.errors += 1
+            if len(self.unanswered) < 100:
+                self.unanswered.append((call.arm, call.repeat, call.row, call.variant, reply.error or ""))
+        else:
+            self.done += 1
+        if reply.usage is not None:
+            self.usage = self.usage + reply.usage
+
+    def _report(self, force: bool = False) -> None:
+        now = time.monotonic()
+        if self.progress is None or (now - self.reported < _REPORT_SECONDS and not force):
+            return
+        self.reported = now
+        asked = self.done + self.errors
+        self.progress(
+            Progress(
+                self.done,
+                self.errors,
+                self.skipped,
+                self.total,
+                asked / max(now - self.began, 1e-9),
+                self.budget.spent if self.budget is not None else None,
+            )
+        )
+
+
+async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
+    """Wait for all workers; on the first failure give the others a moment, then raise it."""
+    finished, pending = await asyncio.wait(workers, return_when=asyncio.FIRST_EXCEPTION)
+    failure = next((worker.exception() for worker in finished if worker.exception()), None)
+    if failure is not None:
+        if pending:
+            await asyncio.wait(pending, timeout=_GRACE_SECONDS)
+        raise failure
+
+
+def parameters_json(model: Model) -> str:
+    """The model and everything besides the messages that can change its reply, as canonical JSON."""
+    return json.dumps([model.name, dict(model.parameters)], sort_keys=True, default=str)
+
+
+def call_id(parameters: str, call: Call) -> str:
+    """The identity of a call: model and parameters, repeat, messages, and the place that asks.
+
+    Arm, row and variant belong to it because two arms may ask in the same words, and each needs its answer.
+    """
+    return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
+
+
+def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
+    """The journal's record of one reply, parsed (and parsed again by whoever rescores)."""
+    answer = parse_answer(reply)
+    return {
+        "request": request,
+        "arm": call.arm,
+        "repeat": call.repeat,
+        "row": call.row,
+        "variant": call.variant,
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "refusal": reply.refusal,
+        "error": reply.error,
+        "logprobs": reply.logprobs,
+        "answer": answer.value,
+        "reason": answer.reason,
+        "p_yes": p_yes(reply.logprobs) if reply.logprobs else None,
+        "usage": asdict(reply.usage) if reply.usage is not None else None,
+        "model": reply.model,
+        "fingerprint": reply.fingerprint,
+        "attempts": reply.attempts,
+        "latency": round(reply.latency, 4),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "raw": reply.raw,
+    }

@@ -1,0 +1,226 @@
+"""The journal of a run: one JSON line per request, written before it counts.
+
+JSON lines rather than SQLite: a record is one `write` of one line, so a process killed at any moment leaves
+at most one torn line at the end (repaired when the run continues); the file can be read with `grep`, `jq` or
+a text editor while the run goes on, travels as one file, and has no second file that must not be lost.
+Nothing here needs an index: the set of answered requests fits in memory (16 bytes each) and every other
+reader wants all records in order.
+
+Durability: each record goes to the operating system before `append` returns, so a kill of the process
+loses nothing. The disk is told to keep it (`fsync`) about once a second and when the journal closes: a
+power failure can cost the last second, whose requests are then asked again.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Usage
+
+FORMAT = "fwc-llm-journal/1"
+FILE_NAME = "journal.jsonl"
+_SYNC_SECONDS = 1.0
+# Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
+_WINDOWS_LOCK_BYTE = 1 << 60
+
+
+def request_id(parameters_json: str, *parts: Any) -> str:
+    """The identity of one request: 128 bits over the model with its parameters and everything in `parts`."""
+    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+    digest = hashlib.sha256(parameters_json.encode())
+    digest.update(text.encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]
+
+
+class Journal:
+    """All answers of one run's folder, held by one process at a time.
+
+    Opening creates the file, or reads an existing one: a torn last line is cut off, anything else that is
+    not a record of this format is refused. Records are dicts with at least `request` (see `request_id`)
+    and `text`; a request counts as answered when a record with a text exists.
+
+    Errors: `FwcError` when another process holds the journal, when the file is foreign or damaged, and
+    when it cannot be written (a full disk leaves it as it was before the record).
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder) / FILE_NAME
+        self.usage = Usage()
+        self._answered: set[bytes] = set()
+        try:
+            self._file = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644
+            )
+        except OSError as error:
+            raise FwcError(
+                f"cannot open {self.path}: {error.strerror}; name another folder with --out"
+            ) from None
+        try:
+            self._lock()
+            self._size = self._load()
+            if self._size == 0:
+                self._write({"format": FORMAT})
+        except BaseException:
+            os.close(self._file)
+            raise
+        self._synced = time.monotonic()
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Tell the disk to keep everything, and let the next process in."""
+        if self._file >= 0:
+            file, self._file = self._file, -1
+            try:
+                os.fsync(file)
+            finally:
+                os.close(file)
+
+    def answered(self, request: str) -> bool:
+        """Whether this request has an answer, which must never be paid for again."""
+        return bytes.fromhex(request) in self._answered
+
+    def __len__(self) -> int:
+        return len(self._answered)
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record; when this returns, a kill of the process cannot lose it."""
+        self._write(record)
+        self._count(record)
+        now = time.monotonic()
+        if now - self._synced >= _SYNC_SECONDS:
+            os.fsync(self._file)
+            self._synced = now
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Every record in the order written; a failed request may be followed by its answer."""
+        with self.path.open("rb") as file:
+            next(file, None)
+            for number, line in enumerate(file, 2):
+                if not line.endswith(b"\n"):  # being written at this moment
+                    return
+                yield self._parse(line, number)
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
+        data = line.encode("utf-8", "backslashreplace")
+        try:
+            written = os.write(self._file, data)
+            if written != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._undo()
+            raise FwcError(
+                f"cannot write to {self.path}: {error.strerror}; everything before is kept, "
+                "and the same command continues there once there is room"
+            ) from None
+        self._size += written
+
+    def _undo(self) -> None:
+        """Cut off what a failed write left, so that the journal ends with a whole record."""
+        try:
+            os.ftruncate(self._file, self._size)
+        except OSError:
+            pass  # then the torn line is cut off when the run continues
+
+    def _count(self, record: Mapping[str, Any]) -> None:
+        if record["text"] is not None:
+            self._answered.add(bytes.fromhex(record["request"]))
+        usage = record.get("usage") or {}
+        self.usage = Usage(
+            self.usage.prompt_tokens + int(usage.get("prompt_tokens") or 0),
+            self.usage.completion_tokens + int(usage.get("completion_tokens") or 0),
+            self.usage.cached_tokens + int(usage.get("cached_tokens") or 0),
+        )
+
+    def _load(self) -> int:
+        """Read an existing journal, cut off a torn last line, and return the size in bytes that is good."""
+        good = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                whole = line.endswith(b"\n")
+                if not whole and not self._complete(line, number):
+                    break
+                if number == 1:
+                    self._check_header(line)
+                else:
+                    self._count(self._parse(line, number))
+                if not whole:  # only the newline is missing: the record counts
+                    os.write(self._file, b"\n")
+                    return good + len(line) + 1
+                good += len(line)
+        if os.fstat(self._file).st_size != good:
+            os.ftruncate(self._file, good)
+        return good
+
+    def _complete(self, line: bytes, number: int) -> bool:
+        """Whether a last line without its newline is a record all the same. A torn header must look like one."""
+        try:
+            json.loads(line)
+        except ValueError:
+            if number == 1 and not _header().startswith(line.rstrip(b"\0")):
+                self._refuse_foreign()
+            return False
+        return True
+
+    def _check_header(self, line: bytes) -> None:
+        try:
+            header = json.loads(line)
+        except ValueError:
+            header = None
+        if not isinstance(header, dict) or header.get("format") != FORMAT:
+            self._refuse_foreign()
+
+    def _refuse_foreign(self) -> None:
+        raise FwcError(
+            f"{self.path} is not a journal of this tool (its first line does not say {FORMAT}): "
+            "name a new folder with --out"
+        )
+
+    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
+        try:
+            record = json.loads(line)
+            bytes.fromhex(record["request"])
+            record["text"]
+        except (ValueError, KeyError, TypeError):
+            raise FwcError(
+                f"{self.path} is damaged in line {number} (not a record of {FORMAT}): restore the file, "
+                "or remove that line to have its request asked again"
+            ) from None
+        return dict(record)
+
+    def _lock(self) -> None:
+        """Take the lock that the system gives back when this process ends, however it ends."""
+        try:
+            if sys.platform == "win32":
+                import msvcrt
+
+                os.lseek(self._file, _WINDOWS_LOCK_BYTE, os.SEEK_SET)
+                msvcrt.locking(self._file, msvcrt.LK_NBLCK, 1)
+            else:
+                import fcntl
+
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise FwcError(
+                f"{self.path} is in use by another process: wait for that run to end, or name another folder "
+                "with --out"
+            ) from None
+
+
+def _header() -> bytes:
+    return json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
