@@ -24,6 +24,7 @@ class Task:
 
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
     read (and, for a built-in task, downloaded where it is nowhere found) when it is first asked for.
+    `load` reads it, `locate` says which files hold it (none when they are not here, and before a download).
     `simulated` is true where the rows are drawn from a model; every output must then say so.
     """
 
@@ -34,6 +35,7 @@ class Task:
     protected: tuple[str, ...]
     outcome: str
     load: "Callable[[], Tables]" = field(repr=False)
+    locate: Callable[[], tuple[Path, ...] | None] = field(repr=False, default=lambda: ())
     simulated: bool = False
     licence: str = ""
     citation: str = ""
@@ -158,7 +160,7 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
 
 
 def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:
-    from fwc_llm.data.locate import places_from_environment
+    from fwc_llm.data.locate import find_files, places_from_environment
 
     places = places_from_environment(data_dir, beside)
 
@@ -175,6 +177,7 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         protected=tuple(attribute.name for attribute in taskfile.protected),
         outcome=taskfile.outcome.source,
         load=load,
+        locate=lambda: find_files(taskfile, places),
         licence=taskfile.licence,
         citation=taskfile.citation,
         note=taskfile.note,

@@ -41,7 +41,7 @@ def _elsewhere(task: TaskFile, places: Places) -> str:
     searched = ", ".join(str(folder) for folder in places.folders)
     return (
         f"the data of task {task.name!r} is in none of {searched}: put {' and '.join(task.source.files)} "
-        "into one of these folders or name theirs with --data-dir or FWC_LLM_DATA. Without data, key or network works "
+        "into one of these folders or name theirs with --data-dir or FWC_LLM_DATA. Without data works "
         "`fwc-llm eval --task census --model surrogate`"
     )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fwc_llm.data.download import download
-from fwc_llm.data.locate import Places
+from fwc_llm.data.locate import Places, find_files
 from fwc_llm.data.reading import read_table
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import TaskFile
@@ -22,6 +22,10 @@ def load_tables(task: TaskFile, places: Places) -> "Tables":
 
     raws, notes = [], []
     names = [item.name for item in task.fields]
+    # Files of one name in two folders would give two rows one id.
+    labels = {name: name.rpartition("/")[2] for name in task.source.files}
+    if len(set(labels.values())) < len(labels):
+        labels = {name: name for name in labels}
     for name, path in zip(task.source.files, _files(task, places), strict=True):
         try:
             content = path.read_bytes()
@@ -30,23 +34,19 @@ def load_tables(task: TaskFile, places: Places) -> "Tables":
         expected = task.source.sha256.get(name)
         if expected and hashlib.sha256(content).hexdigest() != expected:
             notes.append(f"{path} differs from the published file (its sha256 is another)")
-        raws.append(read_table(path, content, task.source, names))
+        raws.append(read_table(path, content, task.source, names, labels[name]))
     tables = build_tables(task, raws)
     return replace(tables, notes=(*tables.notes, *notes))
 
 
 def _files(task: TaskFile, places: Places) -> tuple[Path, ...]:
-    names = task.source.files
-    found = places.find_all(names)
+    found = find_files(task, places)
     if found is not None:
         return found
     if task.source.url:
         return download(task, places)
-    absolute = tuple(Path(name).expanduser() for name in names)
-    if all(path.is_absolute() and path.is_file() for path in absolute):
-        return absolute
     searched = ", ".join(str(folder) for folder in places.folders)
-    missing = next((name for name in names if places.find(name) is None), names[0])
+    missing = next((name for name in task.source.files if places.find(name) is None), task.source.files[0])
     raise FwcError(
         f"{task.path}: its data file {missing} is in none of {searched}; correct the path under [data]"
     )

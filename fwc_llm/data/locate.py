@@ -2,11 +2,11 @@
 
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import TaskFile
 
 MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
 
@@ -26,17 +26,9 @@ class Places:
         """The first of the folders' files `name`, or None."""
         return next((folder / name for folder in self.folders if (folder / name).is_file()), None)
 
-    def find_all(self, names: Sequence[str]) -> tuple[Path, ...] | None:
-        """All of `names` from the first folder that has them all, or None."""
-        for folder in self.folders:
-            paths = tuple(folder / name for name in names)
-            if all(path.is_file() for path in paths):
-                return paths
-        return None
-
 
 def places_from_environment(data_dir: str | Path | None, beside: Path | None = None) -> Places:
-    """`data_dir`, then FWC_LLM_DATA, then the user's cache folder; first of all the task file's own folder, `beside`.
+    """`beside` (a task file's own folder), `data_dir`, FWC_LLM_DATA, the user's cache folder, in this order.
 
     Raises `FwcError` when `data_dir` is given and is no folder.
     """
@@ -54,6 +46,15 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
         folders.append(Path(os.environ["FWC_LLM_DATA"]).expanduser())
     cache = cache_folder()
     return Places((*folders, cache), cache, os.environ.get(MIRROR_VARIABLE, ""))
+
+
+def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
+    """The files of `task` from the first folder that has them all, or None. An absolute path stays itself."""
+    for folder in places.folders:
+        paths = tuple(folder / Path(name).expanduser() for name in task.source.files)
+        if all(path.is_file() for path in paths):
+            return paths
+    return None
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,7 @@
 """A CSV or Parquet file as columns of raw texts, each row with its place in the file."""
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -21,10 +21,10 @@ class RawTable:
     ids: list[str]
 
 
-def read_table(
-    path: Path, content: bytes, source: Source, names: Sequence[str], headed: bool | None = None
-) -> RawTable:
+def read_table(path: Path, content: bytes, source: Source, names: Sequence[str], label: str = "") -> RawTable:
     """Read one file of `source`, whose bytes are `content`, into raw columns.
+
+    Row ids begin with `label`, by default the file's name.
 
     `names` are the columns in file order: all of them where the file has no header line; with a header they
     are looked up by name, and columns of the file that are not listed are left out.
@@ -32,8 +32,8 @@ def read_table(
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
     if source.format == "parquet":
-        return _read_parquet(path, content, source, names)
-    return _read_csv(path, content, source, names, source.header if headed is None else headed)
+        return _read_parquet(path, content, source, names, label or path.name)
+    return _read_csv(path, content, source, names, label or path.name)
 
 
 def cleaner(markers: Sequence[str]) -> Callable[[str], str | None]:
@@ -50,34 +50,38 @@ def cleaner(markers: Sequence[str]) -> Callable[[str], str | None]:
     return clean
 
 
-def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], header: bool) -> RawTable:
-    records, lines = split_csv(path, content, source)
-    if not records:
-        raise FwcError(f"{path}: the file holds no table: it has no rows")
-    if header:
-        titles, records, lines = [title.strip() for title in records[0]], records[1:], lines[1:]
-        if not records:
-            raise FwcError(f"{path}: the file has a header line but no rows")
-    else:
-        titles = list(names)
-    for record, line in zip(records, lines, strict=True):
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> RawTable:
+    records = csv_records(path, content, source)
+    titles = list(names)
+    if source.header:
+        _, titles = next(records, (0, []))
+        titles = [title.strip() for title in titles]
+    # One flat list of cells: a list per row would keep the garbage collector busy.
+    cells: list[str] = []
+    ids: list[str] = []
+    for line, record in records:
         if len(record) != len(titles):
             raise FwcError(
                 f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
                 f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
             )
-    positions = _find_columns(path, titles, names)
+        cells += record
+        ids.append(f"{label}:{line}")
+    if not ids:
+        raise FwcError(
+            f"{path}: the file holds no table: it has no rows{' below its header line' * bool(titles)}"
+        )
     clean = cleaner(source.markers)
     columns: dict[str, Cells] = {}
-    for name, position in positions.items():
-        cells = [record[position] for record in records]
-        texts = {cell: clean(cell) for cell in set(cells)}
-        columns[name] = [texts[cell] for cell in cells]
-    return RawTable(columns, [f"{path.name}:{line}" for line in lines])
+    for name, position in _find_columns(path, titles, names).items():
+        column = cells[position :: len(titles)]
+        texts = {cell: clean(cell) for cell in set(column)}
+        columns[name] = list(map(texts.__getitem__, column))
+    return RawTable(columns, ids)
 
 
-def split_csv(path: Path, content: bytes, source: Source) -> tuple[list[list[str]], list[int]]:
-    """The records of a CSV file and the 1-based line each starts on; empty and comment lines left out."""
+def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
+    """The records of a CSV file, each with the 1-based line it starts on; no empty and no comment lines."""
     try:
         text = content.decode(source.encoding)
     except (UnicodeDecodeError, LookupError) as error:
@@ -88,18 +92,15 @@ def split_csv(path: Path, content: bytes, source: Source) -> tuple[list[list[str
     if "\0" in text:
         raise FwcError(f"{path} is no table: it holds zero bytes; is it a binary file?")
     reader = csv.reader(StringIO(text, newline=""), delimiter=source.separator, skipinitialspace=True)
-    records, lines, start = [], [], 1
-    comment = source.comment
+    start, comment = 1, source.comment
     try:
         for record in reader:
             blank = not record or (len(record) == 1 and not record[0].strip())
             if not blank and not (comment and record[0].startswith(comment)):
-                records.append(record)
-                lines.append(start)
+                yield start, record
             start = reader.line_num + 1
     except csv.Error as error:
         raise FwcError(f"{path}:{reader.line_num}: this line is no row of a table: {error}") from error
-    return records, lines
 
 
 def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> dict[str, int]:
@@ -117,7 +118,7 @@ def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> di
     return found
 
 
-def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[str]) -> RawTable:
+def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> RawTable:
     from io import BytesIO
 
     import pandas as pd
@@ -135,7 +136,7 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
         columns[name] = [
             None if _is_null(cell) else clean(_as_text(cell)) for cell in frame.iloc[:, position].tolist()
         ]
-    return RawTable(columns, [f"{path.name}:{row}" for row in range(1, len(frame) + 1)])
+    return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
 
 def _is_null(cell: Any) -> bool:

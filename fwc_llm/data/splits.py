@@ -1,7 +1,7 @@
 """Test rows with controlled base rates, and the rows that may still become examples.
 
-The rules of the evaluation protocol: test rows are drawn first; a pool row that equals one of them by value is
-no candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
+The rules of the evaluation protocol: test rows are drawn first; a pool row that equals one by value is no
+candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
 """
 
 import math
@@ -93,8 +93,8 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
         other = below if nearest == above else above
         also = f" or {other}" if other > 0 else ""
         raise FwcError(
-            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come out "
-            f"whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
+            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come "
+            f"out whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
         )
     size = n // len(groups)
     return {
@@ -138,8 +138,9 @@ def _draw_cells(
         cell = np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
         if len(cell) < count:
             raise FwcError(
-                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has {len(cell):,} rows "
-                f"to draw from, but {count:,} are needed for {n} test rows; ask for fewer or another base parity"
+                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
+                f"{len(cell):,} rows to draw from, but {count:,} are needed for {n} test rows; ask for fewer "
+                "or another base parity"
             )
         drawn.append(rng.choice(cell, size=count, replace=False))
     return np.concatenate(drawn)

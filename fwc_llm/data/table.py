@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from fwc_llm.data.reading import Cells, RawTable
@@ -47,10 +48,8 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
     notes = (*_kept(task, raws, keep), said)
     if not any(keep):
         raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
-    ids = [identifier for identifier, kept in zip(ids, keep, strict=True) if kept]
-    cells = {
-        item.name: [cell for cell, kept in zip(raw[item.name], keep, strict=True) if kept] for item in used
-    }
+    ids = list(compress(ids, keep))
+    cells = {item.name: list(compress(raw[item.name], keep)) for item in used}
 
     values: dict[str, object] = {}
     derived = {attribute.source: attribute for attribute in task.protected}
@@ -127,10 +126,7 @@ def _missing(
             for position, cell in enumerate(raw[name]):
                 if cell is None:
                     keep[position] = False
-        kept = sum(keep)
-        return keep, (
-            f"{total:,} rows read, {total - kept:,} with a missing value dropped ({said}), {kept:,} kept",
-        )
+        return keep, f"{total - sum(keep):,} rows with a missing value dropped ({said})"
     for item in used:
         if item.name not in counts:
             continue
@@ -144,7 +140,17 @@ def _missing(
                 f'set missing = "drop" in {task.path}'
             )
         raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
-    return [True] * total, (f"{total:,} rows, missing values made the category {UNKNOWN!r} ({said})",)
+    return [True] * total, f"missing values made the category {UNKNOWN!r} ({said})"
+
+
+def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> list[str]:
+    """What is said of each file: how many of its rows stay."""
+    notes, start = [], 0
+    for name, raw in zip(task.source.files, raws, strict=True):
+        kept = sum(keep[start : start + len(raw.ids)])
+        notes.append(f"{name.rpartition('/')[2]}: {kept:,} of {len(raw.ids):,} rows kept")
+        start += len(raw.ids)
+    return notes
 
 
 def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> object:
@@ -157,11 +163,11 @@ def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> ob
         if number is None:
             place = ids[cells.index(cell)]
             raise FwcError(
-                f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair the value, "
-                f'list it as a missing_marker, or make the column kind = "categorical" in {task.path}'
+                f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair "
+                f'it, list it as a missing_marker, or make the column kind = "categorical" in {task.path}'
             )
         parsed[cell] = number
-    column = np.array([parsed[cell] for cell in cells], dtype=np.float64)
+    column = np.fromiter(map(parsed.__getitem__, cells), dtype=np.float64, count=len(cells))
     whole = bool(np.all(column == np.floor(column)) and np.all(np.abs(column) < 2**53))
     return column.astype(np.int64) if whole else column
 
@@ -176,9 +182,8 @@ def _number(cell: str | None) -> float | None:
 
 
 def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> None:
-    known = {*item.column.order, UNKNOWN}
     for cell in set(cells):
-        if cell not in known:
+        if cell not in item.column.order:
             raise FwcError(
                 f"{ids[cells.index(cell)]}: {cell!r} is not in the order of the ordinal column {item.name!r} "
                 f"({', '.join(item.column.order)}); add it in {task.path}"
@@ -203,8 +208,8 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids
         )
     if len(distinct) > _MANY_LEVELS:
         raise FwcError(
-            f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map, or split "
-            "a number with threshold = { above = NUMBER }"
+            f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map "
+            "or split a number with threshold = { above = NUMBER }"
         )
     return levels
 
@@ -213,8 +218,8 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[st
     for cell in set(cells):
         if cell not in attribute.mapping and cell != UNKNOWN:
             raise FwcError(
-                f"{ids[cells.index(cell)]}: the map of protected attribute {attribute.name!r} has no entry for "
-                f"{cell!r} in column {attribute.source!r}; add it in {task.path}"
+                f"{ids[cells.index(cell)]}: the map of protected attribute {attribute.name!r} has no "
+                f"entry for {cell!r} in column {attribute.source!r}; add it in {task.path}"
             )
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
@@ -262,8 +267,8 @@ def _positive_values(where: str, rule: Outcome, counts: Counter[str]) -> frozens
         known = spellings.setdefault(value.casefold().strip(" .,;:'\""), value)
         if known != value and (known in positive) != (value in positive):
             raise FwcError(
-                f"{where} has both {known!r} and {value!r}, of which only one is named positive; set strip_suffix "
-                "on the column, or list positive and negative values in full"
+                f"{where} has both {known!r} and {value!r}, of which only one is named positive; set "
+                "strip_suffix on the column, or list positive and negative values in full"
             )
         if known != value and known not in positive:
             raise FwcError(

@@ -1,0 +1,89 @@
+"""`fwc-llm tasks` lists the tasks there are; `fwc-llm task init` drafts one for a table of one's own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True)
+
+
+def tasks(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Look for data here first.", show_default=False)
+    ] = None,
+) -> None:
+    """List the built-in tasks: rows, protected attribute, outcome, and where their data lies."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from fwc_llm.cli.console import out
+    from fwc_llm.tasks import load_task, task_names
+
+    listing = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("task", "rows", "protected", "outcome", "data", "licence"):
+        listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
+    loaded = [load_task(name, data_dir) for name in task_names()]
+    for task in loaded:
+        files = task.locate()
+        rows, levels = "", ""
+        if files is not None:
+            rows = f"{len(task.table):,}"
+            levels = f" ({', '.join(task.groups)})"
+        where = (
+            "simulated, needs none" if task.simulated else str(files[0].parent) if files else "not here yet"
+        )
+        listing.add_row(
+            *map(
+                Text,
+                (task.name, rows, f"{', '.join(task.protected)}{levels}", task.title, where, task.licence),
+            )
+        )
+    out.print(listing)
+    out.print()
+    for task in loaded:
+        if task.citation:
+            out.print(Text(f"{task.name}: {task.citation}"))
+    out.print(Text("Data that is not here yet is downloaded when a task is first used."))
+
+
+@task_app.command("init")
+def init(
+    table: Annotated[Path, typer.Argument(help="A CSV file with a header line, or a Parquet file.")],
+    protected: Annotated[list[str], typer.Option(help="The protected attribute's column; may be repeated.")],
+    outcome: Annotated[str, typer.Option(help="The outcome's column.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The task file to write.", show_default="beside the table"),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Draft a commented task file for a table of your own, and say what to check in it."""
+    from rich.text import Text
+
+    from fwc_llm.cli.console import out
+    from fwc_llm.data.sniff import draft_task
+    from fwc_llm.errors import FwcError
+    from fwc_llm.tasks import load_task
+
+    target = output or table.with_suffix(".toml")
+    if target.suffix != ".toml":
+        raise FwcError(f"the task file {target} must end in .toml, so that --task knows it for one")
+    if target.exists() and not force:
+        raise FwcError(f"{target} exists already; name another file with -o, or overwrite it with --force")
+    draft = draft_task(table, protected, outcome, target.resolve().parent)
+    try:
+        target.write_text(draft.text, encoding="utf-8")
+    except OSError as error:
+        raise FwcError(f"cannot write {target}: {error.strerror or error}") from error
+    out.print(Text(f"wrote {target}; please check:"))
+    for check in draft.checks:
+        out.print(Text(f"  {check}"))
+    task = load_task(target)
+    try:
+        task.pool()
+    except FwcError as error:
+        out.print(Text(f"It cannot be used yet: {error}"))
+    else:
+        out.print(Text(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"))
+        out.print(Text(f"Next: fwc-llm shots --task {target} -o shots.json"))
