@@ -2,13 +2,13 @@
 
 import asyncio
 import sys
-import threading
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, InterruptedRunError, ProviderError
+from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.models.base import Model
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
@@ -17,7 +17,8 @@ from fwc_llm.runs.results import Result, score, write_questions
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.execute import Progress
+    from fwc_llm.runs.budget import Budget
+    from fwc_llm.runs.execute import Outcome, Progress
     from fwc_llm.tasks import Task
 
 _MODEL_OPTIONS = {
@@ -41,7 +42,8 @@ def evaluate(
     `arms` are strategy names, files of saved shots (ending in .json) or `Shots`. Options: every field of
     `Settings` (m, epsilon, template, orders, weights, redraw, counterfactual, strategy_options), those of
     the client (base_url, api_key_env, logprobs, params, max_tokens, rpm, tpm, deadline), `concurrency`,
-    `data_dir`, `allow_changed_data`, `max_cost`, and the callbacks `on_step(text)` and `on_progress(progress)`.
+    `data_dir`, `allow_changed_data`, `max_cost`, and the callbacks `on_step(text)` and
+    `on_progress(progress)`.
 
     With `out` naming the folder of an interrupted run, it continues where that stopped. Works inside a
     running event loop too (notebooks).
@@ -50,6 +52,8 @@ def evaluate(
     and `InterruptedRunError` on Ctrl-C, both with what was answered scored and kept (attribute `result`).
     """
     from fwc_llm.models import open_model
+    from fwc_llm.models.prices import price_of
+    from fwc_llm.runs.budget import Budget
     from fwc_llm.tasks import load_task
 
     data_dir = options.pop("data_dir", None)
@@ -66,7 +70,8 @@ def evaluate(
     if isinstance(model, str):
         model = open_model(model, concurrency=concurrency, **model_options)
     plan = make_plan(task, arms, settings, allow_changed_data, on_step)
-    return run_plan(plan, model, out, concurrency, max_cost, on_progress)
+    budget = Budget(model, price_of(model.name), max_cost) if max_cost is not None else None
+    return run_plan(plan, model, out, concurrency, budget, on_progress)
 
 
 def run_plan(
@@ -74,29 +79,36 @@ def run_plan(
     model: Model,
     out: str | Path | None = None,
     concurrency: int = 8,
-    max_cost: float | None = None,
+    budget: "Budget | None" = None,
     on_progress: "Callable[[Progress], None] | None" = None,
 ) -> Result:
     """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
     from fwc_llm.runs.execute import execute
 
     folder = RunFolder(Path(out)) if out else RunFolder.default(plan.task.name, model.name)
-    description = describe(plan, model)
-    folder.path.mkdir(parents=True, exist_ok=True)
+    begun = (folder.path / "run.json").exists()
+    if not begun:
+        _require_key(model)  # a run that is answered already needs none
+    folder.create()
     with Journal(folder.path) as journal:
-        if not folder.begin(description):
+        if not begun:
             _write_examples(folder, plan)
             write_questions(folder, plan)
+        folder.begin(describe(plan, model))  # last: a folder with a run.json is complete
+        work = execute(model, plan.calls(), journal, concurrency, on_progress, plan.n_calls, budget)
         try:
-            _run(execute(model, plan.calls(), journal, concurrency=concurrency, progress=on_progress))
-        except (ProviderError, FwcError) as error:
+            outcome = _run(work)
+        except FwcError as error:
             error.result = score(folder, journal)  # type: ignore[attr-defined]
             raise
         except (KeyboardInterrupt, asyncio.CancelledError):
-            interrupted = InterruptedRunError(f"interrupted; what was answered is in {folder.path}")
+            interrupted = InterruptedRunError(
+                f"interrupted; what was answered is in {folder.path}, "
+                f"and the same command with --out {folder.path} continues"
+            )
             interrupted.result = score(folder, journal)  # type: ignore[attr-defined]
             raise interrupted from None
-        return score(folder, journal)
+        return score(folder, journal, outcome.stopped)
 
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
@@ -133,23 +145,17 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
         folder.write_json(f"prompts/{file_name(arm.name)}.json", list(plan.first_prompt(arm)))
 
 
-def _run(work: Coroutine[Any, Any, Any]) -> None:
+def _require_key(model: Model) -> None:
+    """Refuse a run whose model needs a key and has none, before anything is written."""
+    if (require_key := getattr(model, "require_key", None)) is not None:
+        require_key()
+
+
+def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
     """Run a coroutine to its end, in a thread of its own when this one already runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(work)
-        return
-    failure: list[BaseException] = []
-
-    def target() -> None:
-        try:
-            asyncio.run(work)
-        except BaseException as error:  # handed to the caller's thread below
-            failure.append(error)
-
-    thread = threading.Thread(target=target, name="fwc-llm-evaluate")
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
+        return asyncio.run(work)
+    with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
+        return thread.submit(asyncio.run, work).result()

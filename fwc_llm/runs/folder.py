@@ -42,11 +42,8 @@ class RunFolder:
         folder.describe()
         return folder
 
-    def begin(self, description: Mapping[str, Any]) -> bool:
-        """Create the folder, or take it up again; True when it already held this very run.
-
-        Errors: `FwcError` when the folder holds something else, another run, or cannot be written.
-        """
+    def create(self) -> None:
+        """Make the folder; `FwcError` when that is not possible or it holds something that is no run."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
@@ -54,16 +51,18 @@ class RunFolder:
             raise FwcError(
                 f"cannot write to {self.path}: {error.strerror}; name another folder with --out"
             ) from None
-        if "run.json" in entries:
-            self._check_same(description)
-            return True
-        # The journal and its lock may stand there already: they are opened first.
-        if foreign := [name for name in entries if not name.startswith("journal.jsonl")]:
+        # A run may have been killed between its journal and its run.json: then it begins again.
+        if "run.json" not in entries and entries and "journal.jsonl" not in entries:
             raise FwcError(
-                f"{self.path} is not empty ({foreign[0]}) and holds no run: name a new folder with --out"
+                f"{self.path} is not empty ({entries[0]}) and holds no run: name a new folder with --out"
             )
-        self.write_json("run.json", description)
-        return False
+
+    def begin(self, description: Mapping[str, Any]) -> None:
+        """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
+        if (self.path / "run.json").exists():
+            self._check_same(description)
+        else:
+            self.write_json("run.json", description)
 
     def describe(self) -> dict[str, Any]:
         """The content of run.json."""

@@ -1,10 +1,10 @@
-"""What a run will ask: per repeat the test rows, per arm the examples, and from both the calls, made lazily."""
+"""What a run will ask: per repeat the test rows, per arm the examples, and from both the calls."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages
@@ -14,6 +14,8 @@ from fwc_llm.shots import is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fwc_llm.data.splits import Split
     from fwc_llm.tasks import Task
 
@@ -95,27 +97,24 @@ class Plan:
     def calls(self) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
         for repeat in self.repeats:
-            rows = repeat.split.test
             for arm in self.arms:
                 prompt = self._prompt(repeat.shots[arm.name]) if arm.name in repeat.shots else None
-                for position, (row, values) in enumerate(
-                    zip(rows.index, rows.to_dict("records"), strict=True)
-                ):
+                for position, (row, values) in enumerate(rows_of(repeat.split.test)):
                     builder = prompt or self._prompt(self.shots_for_row(repeat, arm, position))
                     for variant, changed in self.variants(values):
-                        yield Call(arm.name, repeat.index, str(row), variant, builder.build(changed))
+                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
 
     def first_prompt(self, arm: Arm) -> Messages:
         """The messages for the first test row: one full prompt of the arm."""
         repeat = self.repeats[0]
         shots = repeat.shots[arm.name] if arm.name in repeat.shots else self.shots_for_row(repeat, arm, 0)
-        return self._prompt(shots).build(repeat.split.test.iloc[0].to_dict())
+        return self._prompt(shots).build(next(rows_of(repeat.split.test))[1])
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
         from numpy.random import SeedSequence
 
-        query = repeat.split.test.iloc[position].to_dict()
+        _, query = next(rows_of(repeat.split.test.iloc[[position]]))
         seed = int(SeedSequence([repeat.seed, position]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
@@ -171,6 +170,12 @@ def make_plan(
     return Plan(task, arms, settings, tuple(repeats))
 
 
+def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Row id and values of every row of a table."""
+    records = cast("list[dict[str, Any]]", frame.to_dict("records"))
+    return zip(frame.index.astype(str), records, strict=True)
+
+
 def _check(settings: Settings) -> None:
     if settings.repeats < 1:
         raise FwcError(f"repeats is {settings.repeats}: a run needs at least 1")
@@ -202,8 +207,7 @@ def _arms(
             key = name = source
             is_per_row(source, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
-        for order in orders:
-            arms.append(Arm(name if len(orders) == 1 else f"{name}@{order}", key, order))
+        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
     names = [arm.name for arm in arms]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise FwcError(

@@ -1,9 +1,9 @@
-"""From a run's journal to its numbers: answers.csv, results.json, and the `Result` that `evaluate` returns."""
+"""From a run's journal to its numbers: answers.csv, results.json and the `Result` of `evaluate`."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
@@ -69,15 +69,16 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
     folder.write_answers(_questions(plan))
 
 
-def score(folder: RunFolder, journal: Journal) -> Result:
-    """Parse every reply of the journal, write answers.csv and results.json. Makes no request."""
+def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
+    """Parse every reply of the journal, write answers.csv and results.json. Makes no request.
+
+    `stopped` says why the run ended before its last request, when it did.
+    """
     described = folder.describe()
-    replies = {_key(record): record for record in journal.records()}
+    kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
+    replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
     rows = [_answered(question, replies.get(_key(question))) for question in folder.read_answers()]
     folder.write_answers(rows)
-    usage: Counter[str] = Counter()
-    for record in replies.values():
-        usage.update({name: int(count or 0) for name, count in (record.get("usage") or {}).items()})
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
@@ -87,7 +88,8 @@ def score(folder: RunFolder, journal: Journal) -> Result:
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "requests": len(rows),
         "unanswered": sum(row["reason"] == "error" for row in rows),
-        "usage": dict(usage),
+        "stopped": stopped,
+        "usage": asdict(journal.usage),
         "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
     }
     folder.write_json("results.json", data)
@@ -95,12 +97,14 @@ def score(folder: RunFolder, journal: Journal) -> Result:
 
 
 def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
+    from fwc_llm.runs.plan import rows_of
+
     task = plan.task
     for repeat in plan.repeats:
         rows = repeat.split.test
         groups, labels = task.sensitive(rows), task.labels(rows)
         for arm in plan.arms:
-            for position, (row, values) in enumerate(zip(rows.index, rows.to_dict("records"), strict=True)):
+            for position, (row, values) in enumerate(rows_of(rows)):
                 for variant, _ in plan.variants(values):
                     yield {
                         "arm": arm.name,
@@ -119,10 +123,10 @@ def _key(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
 
 def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
     row = {name: question[name] for name in ("arm", "repeat", "row", "variant", "group", "label")}
-    if record is None or record.get("text") is None:
+    if record is None or record["text"] is None:
         return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
-    logprobs = record.get("logprobs")
-    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
+    logprobs = record["logprobs"]
+    fields = {name: record[name] for name in _REPLY_FIELDS if record[name] is not None}
     fields["logprobs"] = tuple((token, value) for token, value in logprobs) if logprobs else None
     reply = Reply(**fields)
     answer = parse_answer(reply)

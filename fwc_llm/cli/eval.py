@@ -1,0 +1,254 @@
+"""`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fwc_llm.errors import FwcError, IncompleteRunError
+
+if TYPE_CHECKING:
+    from fwc_llm.models.base import Model
+    from fwc_llm.models.prices import Price
+    from fwc_llm.runs.budget import Budget
+    from fwc_llm.runs.plan import Plan
+    from fwc_llm.runs.results import Result
+
+_EXPLANATION = """
+What was run: 200 rows of a simulated census, half women, half men, with a gap of 0.5 in their true rates,
+were put to a simulated model three times: without examples, with 16 balanced ones, and with 16 weighted
+ones chosen by FWC. Accuracy is the share of right answers; DP is the gap between the groups' rates of "yes"
+(0 is parity; a perfect classifier has 0.5 on these rows). Nothing here measures a real model. That is:
+
+    OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
+
+
+def _experiment(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel="The experiment")
+
+
+def _service(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel="The model and its service")
+
+
+def _cost(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel="Cost")
+
+
+def evaluate(
+    task: Annotated[
+        str | None,
+        _experiment(
+            "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult; census for the demo]"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        _service(
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `surrogate`, a simulation "
+            "without key or network. [default: surrogate]"
+        ),
+    ] = None,
+    shots: Annotated[
+        str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
+    ] = "zero,balanced,fwc",
+    m: Annotated[int, _experiment("Examples per prompt.", "--m")] = 16,
+    epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
+    n_test: Annotated[int, _experiment("Test rows per repeat.")] = 200,
+    base_parity: Annotated[float, _experiment("Gap of the groups' base rates in the test rows.")] = 0.5,
+    repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
+    seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
+    template: Annotated[
+        str, _experiment("Template set: default, paper, decodingtrust, or a folder of your own.")
+    ] = "default",
+    order: Annotated[
+        str | None,
+        _experiment(
+            "Order of the examples: alternate, random, by-weight, given; several, comma-separated, make an "
+            "arm each. [default: the strategy's own]"
+        ),
+    ] = None,
+    weights: Annotated[str, _experiment("show or hide the weights of the examples.")] = "show",
+    redraw: Annotated[
+        str, _experiment("Balanced examples drawn `once` a repeat, or anew `per-row`.")
+    ] = "once",
+    counterfactual: Annotated[
+        bool,
+        _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        _experiment(
+            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]"
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        _experiment("Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"),
+    ] = None,
+    allow_changed_data: Annotated[
+        bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
+    ] = False,
+    base_url: Annotated[
+        str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
+    ] = None,
+    api_key_env: Annotated[
+        str | None,
+        _service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
+    ] = None,
+    concurrency: Annotated[int, _service("Requests under way at once.")] = 8,
+    rpm: Annotated[float | None, _service("At most so many requests a minute.")] = None,
+    tpm: Annotated[float | None, _service("At most so many tokens a minute.")] = None,
+    deadline: Annotated[float, _service("Seconds for one row, retries included.")] = 300.0,
+    max_tokens: Annotated[
+        int | None, _service("Largest number of tokens in a reply. [default: a few]")
+    ] = None,
+    logprobs: Annotated[bool, _service("Ask for token probabilities: gives P(yes).", "--logprobs")] = False,
+    param: Annotated[
+        list[str] | None, _service("KEY=VALUE, passed to the service as it is; repeatable.")
+    ] = None,
+    batch: Annotated[
+        bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
+    ] = False,
+    dry_run: Annotated[
+        bool, _cost("Say what would be asked and what it would cost; ask nothing.", "--dry-run")
+    ] = False,
+    max_cost: Annotated[float | None, _cost("Stop before the run has cost so many dollars.")] = None,
+    prices: Annotated[Path | None, _cost("A price file of your own (TOML).")] = None,
+    max_prompt_tokens: Annotated[
+        int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
+    ] = None,
+) -> None:
+    """Query a model over test rows and report accuracy and demographic parity.
+
+    Without any option it is a demonstration: a simulated census, a simulated model.
+    The real thing: fwc-llm eval --model gpt-4 --shots fwc
+    """
+    from fwc_llm.cli.console import working
+    from fwc_llm.models import open_model
+    from fwc_llm.models.prices import price_of
+    from fwc_llm.runs.budget import Budget
+    from fwc_llm.runs.fit import fit_prompts
+    from fwc_llm.runs.plan import Settings, make_plan
+    from fwc_llm.tasks import load_task
+
+    demonstration = task is None and model is None
+    settings = Settings(
+        m=m,
+        epsilon=epsilon,
+        n_test=n_test,
+        base_parity=base_parity,
+        repeats=repeats,
+        seed=seed,
+        template=template,
+        orders=_words(order),
+        weights=weights,
+        redraw=redraw,
+        counterfactual=counterfactual,
+    )
+    answerer = open_model(
+        model or "surrogate",
+        base_url=base_url,
+        api_key_env=api_key_env,
+        concurrency=concurrency,
+        rpm=rpm,
+        tpm=tpm,
+        deadline=deadline,
+        max_tokens=max_tokens,
+        logprobs=logprobs,
+        params=_parameters(param or []),
+    )
+    with working("reading the table") as step:
+        table = load_task(task or ("census" if demonstration else "adult"), data_dir)
+        if max_prompt_tokens is not None:
+            settings = fit_prompts(table, _words(shots), settings, answerer.name, max_prompt_tokens, step)
+        plan = make_plan(table, _words(shots), settings, allow_changed_data, step)
+    if dry_run:
+        _forecast(plan, answerer, price_of(answerer.name, prices), batch)
+        return
+    budget = Budget(answerer, price_of(answerer.name, prices), max_cost) if max_cost is not None else None
+    result = _ask(plan, answerer, out, concurrency, budget)
+    _report(plan, result, demonstration)
+    if result.unanswered:
+        raise IncompleteRunError(
+            result.data["stopped"]
+            or f"{result.unanswered} of {result.data['requests']} requests have no reply; the same command "
+            f"with --out {result.folder} asks them again"
+        )
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def _parameters(pairs: list[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value that is JSON is sent as such, any other as a string."""
+    parameters = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise FwcError(f"--param {pair!r} is not KEY=VALUE")
+        try:
+            parameters[key] = json.loads(value)
+        except ValueError:
+            parameters[key] = value
+    return parameters
+
+
+def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) -> None:
+    """Say what the run would ask and cost."""
+    from fwc_llm.cli.console import out, working
+    from fwc_llm.runs.budget import forecast
+
+    with working("counting tokens"):
+        numbers = forecast(model, plan.calls(), price, batch)
+    exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
+    out.print(f"{numbers.calls:,} requests to {model.name}")
+    if plan.settings.counterfactual:
+        out.print("the counterfactual probe is part of them: it asks every row again for each other level")
+    out.print(
+        f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
+    )
+    out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
+    out.print(f"at most {numbers.completion_tokens:,} completion tokens")
+    if numbers.dollars is None or price is None:
+        out.print(f"cost unknown: no price of {model.name} is at hand; name a price file with --prices")
+    else:
+        out.print(
+            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without, "
+            f"by prices of {price.date} ({price.source})"
+        )
+
+
+def _ask(
+    plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None"
+) -> "Result":
+    """Run the plan under a progress bar; what was answered is shown even when the run is cut short."""
+    from fwc_llm.cli.console import asking, err
+    from fwc_llm.runs.evaluate import run_plan
+
+    where = "a simulation, no network" if model.simulated else "a service that may charge for them"
+    err.print(
+        f"{plan.n_calls:,} requests to {model.name} ({where}), {len(plan.arms)} arms of {plan.task.title}"
+    )
+    try:
+        with asking(plan.n_calls) as progress:
+            return run_plan(plan, model, out, concurrency, budget, progress)
+    except FwcError as error:
+        partial = getattr(error, "result", None)
+        if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
+            _report(plan, partial, demonstration=False)
+        raise
+
+
+def _report(plan: "Plan", result: "Result", demonstration: bool) -> None:
+    from fwc_llm.cli.console import err, out
+    from fwc_llm.report.terminal import results_table
+
+    for note in plan.task.notes:
+        err.print(note)
+    out.print(results_table(result.data))
+    if demonstration:
+        out.print(_EXPLANATION)
+    err.print(f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}")

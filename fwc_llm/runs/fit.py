@@ -1,0 +1,59 @@
+"""The largest number of examples whose prompts stay within a number of tokens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.tokens import TokenCounter, largest_m
+from fwc_llm.runs.plan import Settings, make_plan
+from fwc_llm.shots.base import Shots
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+
+def fit_prompts(
+    task: "Task",
+    sources: Sequence[str | Shots],
+    settings: Settings,
+    model: str,
+    limit: int,
+    progress: Callable[[str], None] | None = None,
+) -> Settings:
+    """`settings` with the largest m, up to theirs, for which every prompt has at most `limit` tokens.
+
+    Every candidate m is tried with the examples that would really be shown. Errors: `FwcError` when not even
+    the smallest m that all arms accept fits.
+    """
+    counter = TokenCounter(model)
+
+    @cache
+    def longest(m: int) -> int:
+        if progress:
+            progress(f"trying {m} examples within {limit:,} tokens")
+        plan = make_plan(task, sources, replace(settings, m=m))
+        return max(counter.count(call.messages) for call in plan.calls())
+
+    if longest(settings.m) <= limit:
+        return settings
+    smallest = _smallest(longest, settings.m)
+    if longest(smallest) > limit:
+        raise FwcError(
+            f"{smallest} examples, the fewest that every arm accepts, make prompts of {longest(smallest):,} "
+            f"tokens, more than the {limit:,} of --max-prompt-tokens: raise it, or use a shorter template"
+        )
+    span = largest_m(lambda step: longest(smallest + step - 1), limit, settings.m - smallest)
+    return replace(settings, m=smallest + span - 1)
+
+
+def _smallest(longest: Callable[[int], int], most: int) -> int:
+    """The smallest m that no strategy refuses (FWC needs one example a cell)."""
+    for m in range(1, most):
+        try:
+            longest(m)
+        except FwcError:
+            continue
+        return m
+    return most
