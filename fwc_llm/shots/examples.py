@@ -51,6 +51,22 @@ def make_shots(
     )
 
 
+def make_weighted(
+    request: Request,
+    strategy: str,
+    positions: "Sequence[int] | np.ndarray | None",
+    weights: np.ndarray,
+    note: str = "",
+    **options: Any,
+) -> Shots:
+    """Weighted shots in order of weight, highest first; a `note` says what was bounded, if anything was."""
+    order = np.argsort(-np.asarray(weights, float), kind="stable")
+    chosen = np.asarray(positions, np.int64)[order]
+    if note:
+        options["note"] = note
+    return make_shots(request, strategy, chosen, np.asarray(weights)[order], None, **options)
+
+
 def plain(value: Any) -> Any:
     """A cell as a plain Python int, float or str."""
     value = value.item() if hasattr(value, "item") else value

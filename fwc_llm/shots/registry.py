@@ -17,6 +17,15 @@ _BUILT_IN = {
     "random": "fwc_llm.shots.strategies.uniform:uniform",
     "balanced": "fwc_llm.shots.strategies.balanced:balanced",
     "fwc": "fwc_llm.shots.strategies.fwc:fwc",
+    "strata": "fwc_llm.shots.strategies.strata:strata",
+    "nearest": "fwc_llm.shots.strategies.nearest:nearest",
+    "kmeans": "fwc_llm.shots.strategies.kmeans:kmeans",
+    "kmedoids": "fwc_llm.shots.strategies.kmedoids:kmedoids",
+    "kmedian-coreset": "fwc_llm.shots.strategies.kmedian_coreset:kmedian_coreset",
+    "indfair-coreset": "fwc_llm.shots.strategies.indfair_coreset:indfair_coreset",
+    "fairlets": "fwc_llm.shots.strategies.fairlets:fairlets",
+    "reweighing": "fwc_llm.shots.strategies.reweighing:reweighing",
+    "ids": "fwc_llm.shots.strategies.ids:ids",
 }
 
 _F = TypeVar("_F", bound=Callable[..., Shots])

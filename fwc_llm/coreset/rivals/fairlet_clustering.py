@@ -27,16 +27,16 @@ def fairlets(
     sensitive: Any,
     m: int,
     seed: int = 0,
-    balance: tuple[int, int] | None = None,
+    balance: tuple[int, int] | str | None = None,
     clustering: str = "kmedoids",
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
     """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`), weight = rows carried.
 
-    `balance=(p, q)`, p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as the other;
-    by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on features and
-    outcome.
+    `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as
+    the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
+    features and outcome.
 
     Errors: `FwcError` unless there are exactly two protected levels, for a balance that the table does not
     have, and when there are fewer fairlets than m.
@@ -67,7 +67,9 @@ def fairlets(
     return rows.chosen(centres[found.medoids], np.bincount(found.labels, weights=sizes, minlength=m), NOTE)
 
 
-def decompose(rows: Rows, balance: tuple[int, int] | None, rng: np.random.Generator) -> list[np.ndarray]:
+def decompose(
+    rows: Rows, balance: tuple[int, int] | str | None, rng: np.random.Generator
+) -> list[np.ndarray]:
     """The fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
         raise FwcError(
@@ -80,16 +82,19 @@ def decompose(rows: Rows, balance: tuple[int, int] | None, rng: np.random.Genera
     return fairlet_decomposition(colourless.dense(1.0), red, p, q, rng)
 
 
-def _balance(red: int, blue: int, wanted: tuple[int, int] | None) -> tuple[int, int]:
+def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple[int, int]:
     """(p, q) without a common divisor, checked against the table or, if None, the largest it allows."""
     few, many = min(red, blue), max(red, blue)
     if wanted is None:
         largest = max(_DENOMINATORS, -(-many // few))
         p, q = max(((few * q // many, q) for q in range(1, largest + 1)), key=lambda pair: pair[0] / pair[1])
     else:
-        p, q = wanted
+        try:
+            p, q = (int(part) for part in (wanted.split("/") if isinstance(wanted, str) else wanted))
+        except (TypeError, ValueError):
+            p, q = 0, 0
         if not 1 <= p <= q:
-            raise FwcError(f"balance is {p}/{q}: give whole numbers p and q with 1 ≤ p ≤ q")
+            raise FwcError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
         if few * q < many * p:
             raise FwcError(
                 f"the levels are {few} to {many}: no fairlets of balance {p}/{q}; lower p or raise q"

@@ -1,0 +1,38 @@
+"""`kmeans`: real rows next to the centres of k-means."""
+
+import numpy as np
+
+from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.registry import strategy
+
+
+@strategy(max_iter=300)
+def kmeans(request: Request, max_iter: int) -> Shots:
+    """For each of m k-means centres the nearest row of its cell, weighted by the cluster's size.
+
+    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start; protected level
+    and outcome of a centre are rounded to the most frequent ones of its cluster. The centres choose in order
+    of weight, no row twice; where the centre's cell has no row left, the nearest row of any cell.
+
+    Option: `max_iter` iterations at most.
+    """
+    from fwc_llm.coreset.rivals.base import as_rows
+    from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
+
+    task, pool = request.task, request.pool
+    rows = as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+    points = rows.dense(np.sqrt(0.5))
+    clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter)
+    weights = np.bincount(clusters.labels, minlength=request.m)
+    centres = rounded_coreset(rows, clusters, weights)
+    half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
+    free, sensitive, y = request.candidates.copy(), rows.sensitive, rows.y
+    chosen = np.empty(request.m, np.int64)
+    for j in np.argsort(-weights, kind="stable"):
+        own = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
+        allowed = own if len(own) else np.flatnonzero(free)
+        away = half_norms[allowed] - (points @ clusters.centres[j])[allowed]
+        chosen[j] = allowed[np.argmin(away)]
+        free[chosen[j]] = False
+    return make_weighted(request, "kmeans", chosen, weights)

@@ -1,0 +1,142 @@
+"""`nearest`: the table's rows most like the queried row."""
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.examples import features_frame, make_shots
+from fwc_llm.shots.registry import strategy
+
+if TYPE_CHECKING:
+    from fwc_llm.coreset.encoding import Encoder
+
+
+@strategy(per_row=True, within="all")
+def nearest(request: Request, within: str) -> Shots:
+    """The m candidates nearest to the queried row, nearest first, unweighted.
+
+    Cherepanova et al., *Improving LLM Group Fairness on Tabular Data via In-Context Learning* (2025). The
+    distance is FWC's without the outcome: L1 over z-scored numbers, 1 for a categorical mismatch and 1 for
+    another protected level. Ties go to the earlier row.
+
+    Options: `within="all"`, or `"cell"` for the nearest rows of every cell of protected level and outcome, in
+    numbers that differ by at most one.
+
+    Errors: `FwcError` without a queried row, for one that lacks a feature, and for a cell that is too small.
+    """
+    if request.query is None:
+        raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
+    if within not in {"all", "cell"}:
+        raise FwcError(f"within is {within!r}: choose 'all' or 'cell'")
+    table = _Table.of(request)
+    distance = table.distances(request.query)
+    distance[~request.candidates] = np.inf
+    if within == "all":
+        chosen = _smallest(distance, request.m)
+    else:
+        chosen = np.concatenate(
+            [rows[_smallest(distance[rows], wanted)] for rows, wanted in _shares(table, request)]
+        )
+        chosen = chosen[np.argsort(distance[chosen], kind="stable")]
+    return make_shots(request, "nearest", chosen, within=within)
+
+
+def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
+    """Positions of the m smallest, ascending, ties to the earlier."""
+    if m >= len(distance):
+        return np.argsort(distance, kind="stable")
+    limit = np.partition(distance, m - 1)[m - 1] if m else -np.inf
+    within = np.flatnonzero(distance <= limit)
+    return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
+
+
+def _shares(table: "_Table", request: Request) -> list[tuple[np.ndarray, int]]:
+    """Each cell's candidates and how many of them are wanted."""
+    shares = []
+    for number, (name, rows) in enumerate(table.cells.items()):
+        wanted = request.m // len(table.cells) + (number < request.m % len(table.cells))
+        rows = rows[request.candidates[rows]]
+        if wanted > len(rows):
+            raise FwcError(
+                f"the cell {name} is too small: {wanted} examples are to come from it, and "
+                f"{len(rows)} rows may become examples; lower m"
+            )
+        shares.append((rows, wanted))
+    return shares
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A pool encoded once for all queries: `numbers` (k, n) and `codes` (c, n), column by column."""
+
+    encoder: "Encoder"
+    numbers: np.ndarray
+    codes: np.ndarray
+    cells: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, request: Request) -> "_Table":
+        """The encoded pool; the last one is kept, for as long as the pool itself lives."""
+        key = (id(request.pool), request.task.name, request.task.fingerprint)
+        if key not in _kept:
+            _kept.clear()
+            _kept[key] = cls._encode(request)
+            weakref.finalize(request.pool, partial(_kept.pop, key, None))
+        return _kept[key]
+
+    @classmethod
+    def _encode(cls, request: Request) -> "_Table":
+        from fwc_llm.coreset.encoding import Encoder
+        from fwc_llm.shots.examples import LABELS
+
+        task, pool = request.task, request.pool
+        encoder, table = Encoder.fit(features_frame(task, pool, protected=True))
+        columns = table.values.T
+        sensitive, labels = task.sensitive(pool), task.labels(pool)
+        cells = {
+            f"'{level}', {LABELS[label]!r}": np.flatnonzero((sensitive == level) & (labels == label))
+            for level in np.unique(sensitive)
+            for label in (0, 1)
+        }
+        return cls(
+            encoder,
+            np.ascontiguousarray(columns[: table.n_numeric], np.float64),
+            np.ascontiguousarray(columns[table.n_numeric :], np.int32),
+            cells,
+        )
+
+    def distances(self, query: Mapping[str, Any]) -> np.ndarray:
+        """(n,) distance of every row to the query; an unseen category differs from all."""
+        total = np.zeros(self.numbers.shape[1])
+        for column, values in zip(self.encoder.columns, (*self.numbers, *self.codes), strict=True):
+            if column.name not in query:
+                raise FwcError(f"the queried row has no value for {str(column.name)!r}")
+            value = query[column.name]
+            if column.kind == "categorical":
+                total += values != _place(column.values, str(value))
+                continue
+            if column.kind == "ordinal":
+                value = _place(column.values, value)
+            try:
+                scaled = (float(value) - column.mean) / column.scale
+            except (TypeError, ValueError):
+                raise FwcError(
+                    f"the queried row has {value!r} for {str(column.name)!r}, which is no number"
+                ) from None
+            total += np.abs(values - scaled)
+        return total
+
+
+_kept: dict[tuple[int, str, str], _Table] = {}
+
+
+def _place(values: "np.ndarray | None", value: Any) -> int:
+    """Where `value` stands among a column's values, -1 if nowhere."""
+    found = np.flatnonzero(np.asarray(values, dtype=object) == value)
+    return int(found[0]) if len(found) else -1

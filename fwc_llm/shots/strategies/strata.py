@@ -1,0 +1,66 @@
+"""`strata`: examples by shares of protected group and label."""
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.examples import alternate, cell_positions, make_shots
+from fwc_llm.shots.registry import strategy
+
+
+@strategy(group=None, group_share=1.0, positive_share=0.5)
+def strata(request: Request, group: str | None, group_share: float, positive_share: float) -> Shots:
+    """One group and one label preferred by given shares; uniform within a stratum, labels alternating.
+
+    Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
+    2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
+    `group_share=1, positive_share=1` (its positives only) and `group_share=0.5, positive_share=0.5` (both).
+
+    Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
+    m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
+    yes. Shares that do not come out whole are rounded by largest remainder.
+
+    Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small, named.
+    """
+    for name, share in (("group_share", group_share), ("positive_share", positive_share)):
+        if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
+    levels, sizes = np.unique(request.task.sensitive(request.pool), return_counts=True)
+    preferred = str(levels[np.argmin(sizes)]) if group is None else group
+    if preferred not in levels:
+        raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")
+    if len(levels) == 1 and group_share < 1:
+        raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
+    cells = cell_positions(request)
+    shares = [
+        (group_share if level == preferred else (1 - group_share) / max(1, len(levels) - 1))
+        * (positive_share if label == "yes" else 1 - positive_share)
+        for level, label in cells
+    ]
+    rng = np.random.default_rng(request.seed)
+    drawn: dict[str, list[int]] = {"no": [], "yes": []}
+    for ((level, label), rows), wanted in zip(cells.items(), _whole(shares, request.m), strict=True):
+        if wanted > len(rows):
+            raise FwcError(
+                f"the stratum '{level}', {label!r} is too small: {wanted} examples are to come from it, and "
+                f"{len(rows)} rows may become examples; lower m or its share"
+            )
+        drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
+    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
+    return make_shots(
+        request,
+        "strata",
+        alternate(no, yes),
+        group=preferred,
+        group_share=group_share,
+        positive_share=positive_share,
+    )
+
+
+def _whole(shares: list[float], m: int) -> list[int]:
+    """Shares of m as whole numbers that sum to m: largest remainder, ties to the earlier stratum."""
+    exact = np.array(shares) * m
+    counts = np.floor(exact + 1e-9).astype(int)
+    order = np.argsort(-(exact - counts), kind="stable")
+    counts[order[: m - counts.sum()]] += 1
+    return [int(count) for count in counts]
