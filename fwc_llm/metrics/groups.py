@@ -69,12 +69,12 @@ def group_metrics(
         false_positive_rates=per_group(found.false_positive_rates),
         coverage_by_group=per_group(found.coverage_by_group),
         sizes={name: int(size) for name, size in zip(cells.groups, sizes, strict=True)},
-        reasons=dict(_reasons(found, cells.groups)),
+        reasons=dict(undefined_reasons(found, cells.groups)),
     )
 
 
-def _reasons(found: Measures, groups: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Why each undefined metric of one repeat is undefined."""
+def undefined_reasons(found: Measures, groups: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield (metric, sentence) for each metric of one repeat's measures that is undefined."""
     parity = ("demographic_parity_difference", "demographic_parity_ratio")
     if np.isnan(found.accuracy[0]):
         yield "accuracy", "no answer could be parsed"

@@ -12,7 +12,7 @@ from scipy.special import bdtr
 
 from fwc_llm.metrics.cells import Floats
 
-_BLOCK = 500
+_BLOCK = 2_000_000  # random numbers drawn at once
 
 
 @dataclass(frozen=True)
@@ -90,8 +90,9 @@ def parity_permutation(
     change = change[np.abs(change).sum(1) > 0]
     rng = np.random.default_rng(seed)
     extreme = 0
-    for start in range(0, draws, _BLOCK):
-        swaps = rng.integers(0, 2, size=(min(_BLOCK, draws - start), len(change))).astype(float)
+    block = max(1, _BLOCK // max(1, len(change)))
+    for start in range(0, draws, block):
+        swaps = rng.integers(0, 2, size=(min(block, draws - start), len(change))).astype(float)
         moved = swaps @ change
         shuffled = gap_difference(total_first + moved, total_second - moved)
         extreme += int((np.abs(shuffled) >= abs(observed) - 1e-12).sum())

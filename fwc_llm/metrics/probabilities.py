@@ -67,9 +67,10 @@ def sweep(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> Swe
     """Return accuracy and DP at every threshold that changes an answer, from all yes to all no."""
     score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
     thresholds = np.append(np.unique(score), np.inf)
-    yes = score[None, :] >= thresholds[:, None]
-    accuracy = (yes == (truth == 1)).mean(1)
-    rates = np.stack([yes[:, level == name].mean(1) for name in np.unique(level)])
+    hits, false_alarms = _at_least(score[truth == 1], thresholds), _at_least(score[truth == 0], thresholds)
+    accuracy = (hits + (truth == 0).sum() - false_alarms) / len(score)
+    members = [score[level == name] for name in np.unique(level)]
+    rates = np.stack([_at_least(here, thresholds) / len(here) for here in members])
     gap = np.ptp(rates, axis=0) if len(rates) > 1 else np.full(len(thresholds), np.nan)
     order = np.lexsort((-accuracy, gap.round(12)))  # equal gaps may differ in their last bit
     best = np.zeros(len(thresholds), dtype=bool)
@@ -84,7 +85,8 @@ def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.A
     """Return one threshold per group that give all groups the same rate of yes, as accurately as possible.
 
     Every common rate k/n is tried; a group's threshold is then its own quantile. Fit on some rows, use on
-    others (`held_out_equal_rates`): on the rows they were fitted on, the rates are equal by construction.
+    others (`held_out_equal_rates`): on the rows they were fitted on, the rates are equal by construction,
+    but for ties and for what does not divide.
     """
     score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
     names = [str(name) for name in np.unique(level)]
@@ -92,15 +94,17 @@ def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.A
     right = np.zeros(len(rates))
     thresholds = np.empty((len(names), len(rates)))
     for index, name in enumerate(names):
-        here = score[level == name]
-        descending = np.sort(here)[::-1]
-        count = np.rint(rates * len(here)).astype(np.intp)
-        edge = np.concatenate([[np.inf], descending])
-        thresholds[index] = edge[count]
-        answers = here[None, :] >= thresholds[index][:, None]
-        right += (answers == (truth[level == name] == 1)).sum(1)
+        here, yes = score[level == name], truth[level == name] == 1
+        edges = np.concatenate([[np.inf], np.sort(here)[::-1]])
+        thresholds[index] = edges[np.rint(rates * len(here)).astype(np.intp)]
+        right += _at_least(here[yes], thresholds[index]) - _at_least(here[~yes], thresholds[index])
     choice = int(np.argmax(right))
     return {name: float(thresholds[index, choice]) for index, name in enumerate(names)}
+
+
+def _at_least(score: Floats, thresholds: Floats) -> Floats:
+    """How many scores reach each threshold (its length)."""
+    return len(score) - np.searchsorted(np.sort(score), thresholds, side="left").astype(float)
 
 
 def held_out_equal_rates(

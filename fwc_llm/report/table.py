@@ -1,0 +1,198 @@
+"""What the report takes from the table itself: a logistic regression beside the arms, and a map of the rows.
+
+The run's folder does not hold the table, so this needs the data; without it the report says what is missing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.cells import Floats, count_cells, measure
+from fwc_llm.metrics.intervals import mean_over_repeats
+from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
+from fwc_llm.report.read import Run
+from fwc_llm.shots.examples import features_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+_METRICS = (
+    "accuracy",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+)
+_ROWS_ON_MAP = 700
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Rows as numbers: numeric and ordinal columns z-scored, categories as half-scaled one-hot columns.
+
+    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it (method.md, section 1).
+    """
+
+    columns: tuple[tuple[str, str, Any], ...]
+
+    @classmethod
+    def fit(cls, frame: "pd.DataFrame") -> "Encoding":
+        """Learn means, scales and categories from a frame of features (`features_frame`)."""
+        import pandas as pd
+
+        columns: list[tuple[str, str, Any]] = []
+        for name in frame.columns:
+            series = frame[name]
+            if isinstance(series.dtype, pd.CategoricalDtype):
+                values = series.cat.codes.to_numpy(dtype=float)
+                columns.append((name, "ordinal", (values.mean(), values.std() or 1.0)))
+            elif pd.api.types.is_numeric_dtype(series.dtype):
+                values = series.to_numpy(dtype=float)
+                columns.append((name, "numeric", (values.mean(), values.std() or 1.0)))
+            else:
+                columns.append((name, "categorical", sorted(set(series.tolist()))))
+        return cls(tuple(columns))
+
+    def encode(self, frame: "pd.DataFrame") -> Floats:
+        """Return the rows as (n, p) numbers; a category never seen is all zeros."""
+        parts: list[Floats] = []
+        for name, kind, learnt in self.columns:
+            if kind == "categorical":
+                values = frame[name].to_numpy(dtype=object)
+                parts.extend(0.5 * (values == category) for category in learnt)
+            else:
+                series = frame[name].cat.codes if kind == "ordinal" else frame[name]
+                parts.append((series.to_numpy(dtype=float) - learnt[0]) / learnt[1])
+        return np.column_stack(parts)
+
+
+def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
+    """Return `context` rows (logistic regressions) and the `map` of the table with each arm's examples.
+
+    Raises `FwcError` when the data is missing or is not the table that the run was made with.
+    """
+    from fwc_llm.report.statistics import plain
+
+    if task.fingerprint != run.described.get("fingerprint"):
+        raise FwcError("the data found here is not the table that the run was made with")
+    table = task.table
+    features = features_frame(task, table, protected=True)
+    encoding = Encoding.fit(features)
+    found: dict[str, Any] = plain(
+        {
+            "context": [
+                *_from_examples(run, task, features, encoding),
+                _from_pool(run, task, features, encoding),
+            ],
+            "map": _map(run, task),
+        }
+    )
+    return found
+
+
+def _from_examples(
+    run: Run, task: "Task", features: "pd.DataFrame", encoding: Encoding
+) -> list[dict[str, Any]]:
+    """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
+    rows = []
+    for arm in run.arms:
+        shots, a = run.shots(arm), run.answers[arm]
+        if not shots or any(not one.examples for one in shots.values()):
+            continue
+        answers = np.full(len(a), np.nan)
+        for repeat, one in shots.items():
+            here = a.repeat == repeat
+            ids = [example.row for example in one.examples]
+            labels = np.array([example.label == "yes" for example in one.examples], dtype=float)
+            weights = np.array(
+                [1.0 if example.weight is None else example.weight for example in one.examples]
+            )
+            if len(set(labels.tolist())) < 2:
+                answers[here] = labels[0]
+                continue
+            beta = fit_logistic(encoding.encode(_rows(features, ids)), labels, weights)
+            test = encoding.encode(_rows(features, a.row[here].tolist()))
+            answers[here] = logistic_probability(beta, test) >= 0.5
+        rows.append(_measured(run, f"logistic regression on {arm}'s examples", answers))
+    return rows
+
+
+def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoding: Encoding) -> dict[str, Any]:
+    """A logistic regression on every row of the pool but the test rows, fitted once where they never meet."""
+    a = run.answers[run.arms[0]]
+    pool = task.pool()
+    labels = task.labels(pool)
+    encoded = encoding.encode(features.loc[pool.index] if len(features) > len(pool) else features)
+    answers = np.full(len(a), np.nan)
+    beta: Floats | None = None
+    for repeat in np.unique(a.repeat):
+        here = a.repeat == repeat
+        training = ~pool.index.isin(a.row[here])
+        if beta is None or not training.all():
+            beta = fit_logistic(encoded[training], labels[training])
+        answers[here] = (
+            logistic_probability(beta, encoding.encode(_rows(features, a.row[here].tolist()))) >= 0.5
+        )
+    return _measured(run, "logistic regression on all training rows", answers)
+
+
+def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
+    a = run.answers[run.arms[0]]
+    found = mean_over_repeats(measure(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts))
+    return {"name": name, **{metric: float(getattr(found, metric)) for metric in _METRICS}}
+
+
+def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
+    try:
+        return features.loc[list(ids)]
+    except KeyError:
+        raise FwcError("the data found here lacks rows that the run asked about") from None
+
+
+def _map(run: Run, task: "Task") -> dict[str, Any]:
+    """The first two principal components of the features, over the pool; every arm's examples on them."""
+    pool = task.pool()
+    features = features_frame(task, pool)
+    encoding = Encoding.fit(features)
+    encoded = encoding.encode(features)
+    centre = encoded.mean(0)
+    covariance = np.cov(encoded - centre, rowvar=False, bias=True)
+    variances, directions = np.linalg.eigh(np.atleast_2d(covariance))
+    axes = directions[:, ::-1][:, :2]
+    axes = axes * np.where(np.abs(axes).max(0) == axes.max(0), 1.0, -1.0)  # a direction has no sign: fix one
+    explained = variances[::-1][:2] / variances.sum() if variances.sum() else np.zeros(2)
+    chosen = np.sort(np.random.default_rng(0).choice(len(pool), min(_ROWS_ON_MAP, len(pool)), replace=False))
+    places = (encoded[chosen] - centre) @ axes
+    labels, groups = task.labels(pool), task.sensitive(pool)
+    examples = {}
+    for arm in run.arms:
+        shots = run.shots(arm)
+        if shots and shots[min(shots)].examples:
+            one = shots[min(shots)]
+            ids = [example.row for example in one.examples]
+            rows = _rows(features, ids)
+            examples[arm] = [
+                {
+                    "x": float(x),
+                    "y": float(y),
+                    "label": example.label,
+                    "group": " & ".join(str(example.values[name]) for name in task.protected),
+                    "weight": example.weight,
+                }
+                for example, (x, y) in zip(one.examples, (encoding.encode(rows) - centre) @ axes, strict=True)
+            ]
+    return {
+        "explained": explained.tolist(),
+        "n": len(pool),
+        "rows": {
+            "x": places[:, 0].tolist(),
+            "y": places[:, 1].tolist(),
+            "label": ["yes" if label else "no" for label in labels[chosen].tolist()],
+            "group": groups[chosen].tolist(),
+        },
+        "examples": examples,
+    }

@@ -1,0 +1,202 @@
+"""Run folders to report on: written as a run writes them, with answers whose truth is known."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm.metrics import group_metrics
+from fwc_llm.runs.folder import FORMAT, RunFolder
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.shots.storage import save_shots
+
+# How often each arm says yes: group, then label no / yes. "zero" is far apart, "fwc" nearly alike.
+RATES = {
+    "zero": {"Female": (0.05, 0.55), "Male": (0.35, 0.85)},
+    "balanced": {"Female": (0.12, 0.60), "Male": (0.30, 0.78)},
+    "fwc": {"Female": (0.25, 0.62), "Male": (0.22, 0.60)},
+}
+MakeRun = Callable[..., Path]
+
+
+def questions(repeats: int, groups: tuple[str, ...], per_cell: tuple[int, int]) -> list[dict[str, Any]]:
+    """Rows of the paper's design: the first group mostly no, the last mostly yes."""
+    rows = []
+    for repeat in range(repeats):
+        line = repeat * 1000
+        for place, group in enumerate(groups):
+            few, many = sorted(per_cell)
+            counts = {"no": many, "yes": few} if place == 0 else {"no": few, "yes": many}
+            for label, count in counts.items():
+                for _ in range(count):
+                    line += 1
+                    rows.append(
+                        {"repeat": repeat, "row": f"adult.test:{line}", "group": group, "label": label}
+                    )
+    return rows
+
+
+def write_run(
+    folder: Path,
+    rates: Mapping[str, Mapping[str, tuple[float, float]]] = RATES,
+    repeats: int = 5,
+    per_cell: tuple[int, int] = (25, 75),
+    seed: int = 0,
+    unparsed: float = 0.02,
+    probabilities: bool = False,
+    counterfactual: bool = False,
+    task: str = "adult",
+    model: str = "gpt-4",
+    simulated: bool = False,
+    evil: str = "",
+    **changes: Any,
+) -> Path:
+    """Write a run's folder: answers drawn from `rates`, one seed, the same rows for all arms.
+
+    `evil` is put where data may stand: an example's cell, a prompt and a reply.
+    """
+    rng = np.random.default_rng(seed)
+    groups = tuple(next(iter(rates.values())))
+    asked = questions(repeats, groups, per_cell)
+    folder.mkdir(parents=True)
+    run = RunFolder(folder)
+    answers = []
+    for arm, by_group in rates.items():
+        for question in asked:
+            variants = [""] + [
+                f"counterfactual:{g}" for g in groups if counterfactual and g != question["group"]
+            ]
+            for variant in variants:
+                told = variant.partition(":")[2] or question["group"]
+                p = by_group[told][question["label"] == "yes"]
+                lost = rng.random() < unparsed
+                answer = "yes" if rng.random() < p else "no"
+                shown = np.clip(p + rng.normal(0, 0.1), 0, 1)
+                answers.append(
+                    {
+                        "arm": arm,
+                        **question,
+                        "variant": variant,
+                        "answer": "" if lost else answer,
+                        "reason": "refused" if lost else "",
+                        "p_yes": f"{shown:.6f}" if probabilities else "",
+                        "reply": f"I cannot say. {evil}\nSorry." if lost else answer.title(),
+                    }
+                )
+    settings = {
+        "m": 16, "epsilon": 0.01, "n_test": sum(per_cell) * len(groups), "base_parity": 0.5, "repeats": repeats,
+        "seed": seed, "template": "default", "orders": [], "weights": "show", "redraw": "once",
+        "counterfactual": counterfactual, "strategy_options": {},
+    }  # fmt: skip
+    described = {
+        "format": FORMAT, "task": task, "title": "UCI Adult", "model": model, "parameters": {"temperature": 0},
+        "simulated": simulated, "arms": list(rates), "sources": {arm: arm for arm in rates},
+        "settings": settings, "fingerprint": "0" * 64, "calls": len(answers),
+        "created": "2026-11-21T07:00:00+0000", "versions": {"python": "3.11.9", "fwc-llm": "0.1.0"},
+        "command": "fwc-llm eval --task adult",
+    } | changes  # fmt: skip
+    run.write_json("run.json", described)
+    run.write_answers(answers)
+    run.write_json("results.json", results_of(described, answers))
+    for arm in rates:
+        run.write_json(
+            f"prompts/{arm}.json",
+            [
+                {"role": "system", "content": f"Answer yes or no. {evil}"},
+                {"role": "user", "content": "age 39, education Bachelors, sex Female"},
+            ],
+        )
+        for repeat in range(repeats if arm != "zero" else 0):
+            save_shots(some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json")
+    return folder
+
+
+def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
+    """Sixteen examples; with weights and a certificate for fwc."""
+    rng = np.random.default_rng(repeat)
+    weights = rng.dirichlet(np.ones(16)) * 16
+    examples = tuple(
+        Example(
+            f"adult.data:{100 * repeat + i + 1}",
+            {
+                "age": 20 + 2 * i,
+                "education": f"Bachelors{evil}" if i == 0 else "HS-grad",
+                "sex": "Female" if i % 2 else "Male",
+            },
+            "yes" if i % 4 < 2 else "no",
+            float(weights[i]) if arm == "fwc" else None,
+        )
+        for i in range(16)
+    )
+    certificate = {
+        "objective": 3.84, "lower_bound": 3.84, "violation": 0.01, "epsilon": 0.01, "iterations": 7, "restarts": 1,
+    }  # fmt: skip
+    return Shots(arm, task, "0" * 64, repeat, examples, certificate if arm == "fwc" else None)
+
+
+def results_of(described: Mapping[str, Any], answers: list[dict[str, Any]]) -> dict[str, Any]:
+    """results.json as a run writes it, from group_metrics repeat by repeat."""
+    arms = []
+    for arm in described["arms"]:
+        per_repeat: list[dict[str, Any]] = []
+        rates: list[Mapping[str, float]] = []
+        for repeat in range(described["settings"]["repeats"]):
+            rows = [a for a in answers if a["arm"] == arm and a["repeat"] == repeat and not a["variant"]]
+            found = group_metrics(
+                [{"yes": 1.0, "no": 0.0, "": np.nan}[a["answer"]] for a in rows],
+                [a["label"] == "yes" for a in rows],
+                [a["group"] for a in rows],
+            )
+            per_repeat.append({name: _null(getattr(found, name)) for name in METRICS})
+            rates.append(found.rates)
+        means = {name: _mean([one[name] for one in per_repeat]) for name in METRICS}
+        spread = {f"{name}_sd": _sd([one[name] for one in per_repeat]) for name in METRICS}
+        mean_rates = {group: _mean([_null(one[group]) for one in rates]) for group in rates[0]}
+        n = sum(a["arm"] == arm and not a["variant"] for a in answers)
+        arms.append({"arm": arm, "n": n, **means, **spread, "per_repeat": per_repeat, "rates": mean_rates})
+    settings = described["settings"]
+    return {
+        "format": "fwc-llm-results/1",
+        **{name: described[name] for name in ("task", "model", "simulated")},
+        **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
+        "returned_models": ["gpt-4-0314"],
+        "requests": len(answers),
+        "unanswered": 0,
+        "usage": {"prompt_tokens": 150 * len(answers), "completion_tokens": len(answers)},
+        "arms": arms,
+    }
+
+
+METRICS = (
+    "coverage",
+    "accuracy",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+)
+
+
+def _null(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def _mean(values: list[float | None]) -> float | None:
+    return None if None in values else float(np.mean([v for v in values if v is not None]))
+
+
+def _sd(values: list[float | None]) -> float | None:
+    if None in values or len(values) < 2:
+        return None
+    return float(np.std([v for v in values if v is not None], ddof=1))
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """A function that writes a run's folder; see `write_run`."""
+
+    def make(name: str = "run", **options: Any) -> Path:
+        return write_run(tmp_path / name, **options)
+
+    return make
