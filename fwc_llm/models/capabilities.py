@@ -1,4 +1,4 @@
-"""What is sent besides the messages: as little as possible, and what a model is known to refuse is left out."""
+"""What is sent besides the messages: little, and nothing that the model is known to refuse."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def completion_limit(parameters: Mapping[str, Any]) -> int | None:
 
 
 def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any], str] | None:
-    """Parameters without the one that the model refuses, and what to tell the user; None if we know no way."""
+    """Parameters without the one that the model refuses, and what to say; None if we know no way."""
     sent = dict(parameters)
     if refused not in sent:
         return None

@@ -44,7 +44,7 @@ class ChatModel:
     deadline       seconds for one row, counted from its first attempt, retries and pauses included
     timeout        seconds for one attempt
     backoff        seconds before the first retry (doubling, with jitter)
-    breaker        failed attempts in a row, over all rows, that stop the run (default max(30, 4 × concurrency))
+    breaker        failed attempts in a row, over all rows, that stop the run (default max(30, 4 concurrency))
     seed           of the jitter
     notice         called once for each thing worth saying (an adapted parameter, an unexpected model)
 
@@ -218,7 +218,7 @@ class ChatModel:
             self._pacer.refused(sent_at, failure.retry_after)
             if self._pacer.waves >= _MOST_WAVES:
                 raise ProviderError(
-                    f"{self._where} refused {self._pacer.waves} times in a row for too many requests, despite "
+                    f"{self._where} refused {self._pacer.waves} times in a row (too many requests), despite "
                     f"pauses (last: {failure}): try later or set --rpm; what was answered is kept"
                 )
             return self._pacer.pause_left
@@ -257,7 +257,7 @@ class ChatModel:
         if failure.status == 404 or failure.code in {"model_not_found", "deploymentnotfound"}:
             return f"{self._where} does not know the model {self.name!r} {said}: {self._where_to_look}"
         if failure.code in {"insufficient_quota", "billing_not_active"} or failure.status == 402:
-            return f"{self._where} reports that the quota is used up {said}: check plan and billing of the account"
+            return f"{self._where} says that the quota is used up {said}: check the account's billing"
         return f"{self._where} rejects the key {said}: {self._key_hint}"
 
     def _adapt(self, failure: AttemptError, sent: Mapping[str, Any]) -> bool:
@@ -302,7 +302,7 @@ class ChatModel:
     @property
     def _where_to_look(self) -> str:
         if self._base_url:
-            return f"ask {self._base_url.rstrip('/')}/models what it serves, and check that the base URL is complete"
+            return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
         return f"it may be retired, see {DEPRECATIONS}, or your account has no access to it"
 
     @property

@@ -23,10 +23,10 @@ _CONTEXT_WORDS = re.compile(
     r"maximum context length|context window|prompt is too long|exceeds? the .*context", re.I
 )
 _KEY_WORDS = re.compile(
-    r"(invalid|incorrect|missing|no) (api[ _-]?key|authentication|auth)|authentication error", re.I
+    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error", re.I
 )
 _PARAMETER_WORDS = re.compile(
-    r"unsupported (parameter|value)|unrecognized request argument|unknown parameter|does not support .*(parameter|with)",
+    r"(unsupported|unknown) (parameter|value)|unrecognized request argument|does not support .*parameter",
     re.I,
 )
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
@@ -92,10 +92,10 @@ def _refusal(status: int, code: str, message: str, error: Mapping[str, Any]) -> 
         return Reach.ROW, parameter
     if _KEY_WORDS.search(message):
         return Reach.RUN, parameter
-    named = _QUOTED.search(message)
-    if _PARAMETER_WORDS.search(message) or (
-        code in _PARAMETER_CODES and not parameter.startswith("messages")
-    ):
+    if parameter.startswith("messages"):
+        return Reach.UNCLEAR, parameter
+    if _PARAMETER_WORDS.search(message) or code in _PARAMETER_CODES:
+        named = _QUOTED.search(message)
         return Reach.RUN, parameter or (named.group(1) if named else "")
     return Reach.UNCLEAR, parameter
 
@@ -139,7 +139,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _error_of(body: Any) -> Mapping[str, Any]:
-    """The error object, whatever dialect: {"error": {…}}, {"error": "text"}, {"detail": …}, {"message": …}."""
+    """The error object in whatever dialect: {"error": {…} or text}, {"detail": …}, {"message": …}."""
     if not isinstance(body, Mapping):
         return {}
     error = body.get("error", body)

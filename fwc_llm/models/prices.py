@@ -67,8 +67,8 @@ def _read(path: Path) -> dict[str, Price]:
         return {name: _price(name, entry, batch, date, source) for name, entry in content["models"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FwcError(
-            f"{path} is not a price file ({type(error).__name__}: {error}): it needs `date`, and under [models] "
-            'lines like "gpt-4o" = { input = 2.50, cached = 1.25, output = 10.00 }, in dollars per million tokens'
+            f"{path} is not a price file ({error!r}): it needs `date` and, under [models], "
+            'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""How many tokens a prompt has: exact where the model's encoding is known and at hand, else a marked estimate.
+"""How many tokens a prompt has: exact where the model's encoding is at hand, else a marked estimate.
 
 tiktoken fetches its rank files at first use without a timeout. Here the file is fetched beforehand, within
 a few seconds or not at all, into the place where tiktoken looks; it is never asked to fetch one itself.
@@ -123,7 +123,7 @@ def _is_good(file: Path, name: str) -> bool:
 
 
 def _fetch(name: str, file: Path, url: str = _URL) -> bool:
-    """Fetch a rank file within `_FETCH_SECONDS` in all; False when that does not work, for whatever reason."""
+    """Fetch a rank file within `_FETCH_SECONDS` in all; False when that does not work."""
     ends = time.monotonic() + _FETCH_SECONDS
     partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     try:

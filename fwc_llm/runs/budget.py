@@ -89,7 +89,7 @@ class Budget:
     ) -> None:
         if price is None:
             raise FwcError(
-                f"no price is known for {model.name}, so --max-cost cannot be kept: name a price file with --prices"
+                f"no price of {model.name} is known, so --max-cost cannot be kept: give a file with --prices"
             )
         if not max_cost > 0.0:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
@@ -139,8 +139,8 @@ def _completion_limit(model: Model) -> int:
 def _check_context(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
     if price is not None and price.context is not None and tokens + limit > price.context:
         raise FwcError(
-            f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens; with a reply of up to {limit} "
-            f"that exceeds the {price.context} of {name}: use fewer examples (--m, --max-prompt-tokens)"
+            f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "
+            f"{limit}: more than the {price.context} of {name}: use fewer examples (--m, --max-prompt-tokens)"
         )
 
 

@@ -11,6 +11,7 @@ loses nothing. The disk is told to keep it (`fsync`) about once a second and whe
 power failure can cost the last second, whose requests are then asked again.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -132,10 +133,8 @@ class Journal:
 
     def _undo(self) -> None:
         """Cut off what a failed write left, so that the journal ends with a whole record."""
-        try:
+        with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
             os.ftruncate(self._file, self._size)
-        except OSError:
-            pass  # then the torn line is cut off when the run continues
 
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
@@ -168,7 +167,7 @@ class Journal:
         return good
 
     def _complete(self, line: bytes, number: int) -> bool:
-        """Whether a last line without its newline is a record all the same. A torn header must look like one."""
+        """Whether a last line without its newline is a record all the same; a torn header must look it."""
         try:
             json.loads(line)
         except ValueError:

@@ -1,0 +1,158 @@
+"""A small HTTP/1.1 server on a free loopback port, for services that behave as a test says."""
+
+import asyncio
+import json
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+_PHRASES = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """What a client sent; header names in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class HttpReply:
+    """What the server sends: after `delay` seconds, and only the first `cut` bytes of the body if given."""
+
+    body: Any = ""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    cut: int | None = None
+
+    def encode(self) -> bytes:
+        """The whole response; a body that is neither text nor bytes is sent as JSON."""
+        if isinstance(self.body, bytes):
+            body, kind = self.body, "application/octet-stream"
+        elif isinstance(self.body, str):
+            body, kind = self.body.encode(), "text/html" if self.body.startswith("<") else "text/plain"
+        else:
+            body, kind = json.dumps(self.body).encode(), "application/json"
+        headers = {"content-type": kind, "content-length": str(len(body)), **self.headers}
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        status = f"HTTP/1.1 {self.status} {_PHRASES.get(self.status, 'Status')}\r\n"
+        return (status + head + "\r\n").encode() + (body if self.cut is None else body[: self.cut])
+
+
+Handler = Callable[[HttpRequest], "HttpReply | Awaitable[HttpReply]"]
+
+
+@asynccontextmanager
+async def serve(handler: Handler, port: int = 0) -> AsyncIterator[str]:
+    """Serve until the block ends; gives the address, for example http://127.0.0.1:40001."""
+    connections: set[asyncio.Task[None]] = set()
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        connections.add(task)
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+                await _answer_all(handler, reader, writer)
+        finally:
+            connections.discard(task)
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", port, backlog=512)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in tuple(connections):
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+@contextmanager
+def serve_in_thread(handler: Handler) -> Iterator[str]:
+    """`serve` in a thread of its own, for tests that start other processes. The handler runs there."""
+    ready = threading.Event()
+    state: dict[str, Any] = {}
+
+    async def run() -> None:
+        state["stop"], state["loop"] = asyncio.Event(), asyncio.get_running_loop()
+        async with serve(handler) as url:
+            state["url"] = url
+            ready.set()
+            await state["stop"].wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(run()), daemon=True)
+    thread.start()
+    if not ready.wait(10.0):
+        raise RuntimeError("the loopback server did not start")
+    try:
+        yield state["url"]
+    finally:
+        state["loop"].call_soon_threadsafe(state["stop"].set)
+        thread.join(10.0)
+
+
+def completion(text: str | None, model: str = "test-model", **changes: Any) -> dict[str, Any]:
+    """A chat completion as OpenAI sends it; `changes` replace keys of the body."""
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1700000000,
+        "model": model,
+        "choices": [
+            {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"},
+        ],
+        "usage": {
+            "prompt_tokens": 100,
+            "completion_tokens": 1,
+            "total_tokens": 101,
+            "prompt_tokens_details": {"cached_tokens": 64},
+        },
+        "system_fingerprint": "fp_1",
+        **changes,
+    }
+
+
+def refusal(status: int, message: str, code: str | None = None, **details: Any) -> HttpReply:
+    """An error as OpenAI sends it."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code, **details}
+    return HttpReply({"error": error}, status)
+
+
+async def _answer_all(handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while True:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        method, path, _ = head[0].split(" ", 2)
+        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        if headers.get("transfer-encoding") == "chunked":
+            body = await _read_chunks(reader)
+        reply = handler(HttpRequest(method, path, headers, body))
+        if not isinstance(reply, HttpReply):
+            reply = await reply
+        if reply.delay:
+            await asyncio.sleep(reply.delay)
+        writer.write(reply.encode())
+        if reply.cut is not None:
+            await writer.drain()
+            writer.transport.abort()
+            return
+        await writer.drain()
+
+
+async def _read_chunks(reader: asyncio.StreamReader) -> bytes:
+    body = b""
+    while size := int(await reader.readline(), 16):
+        body += await reader.readexactly(size)
+        await reader.readline()
+    await reader.readline()
+    return body
