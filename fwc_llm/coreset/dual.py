@@ -25,6 +25,7 @@ Ints = NDArray[np.intp]
 _VERTEX, _HELD = -1, -2  # owners of ties that are no rows
 _MAX_PIVOTS = 20_000
 _DUST = 1e-11  # a part of a row below this share of it comes from rounding
+_PIVOT = 1e-9  # slower changes along an edge, relative to the fastest, come from rounding
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class Vertex:
     split_cell: Ints  # (s,) where a part of the row goes
     split_mass: Floats  # (s,) how much of the row's mass goes there
     pivots: int
+
+
+@dataclass(frozen=True)
+class _Ties:
+    """The ties of a basis as linear equations: `basis @ load` is what they add to the cells' masses."""
+
+    basis: Floats  # (G, G)
+    part: Floats  # (G, G) `part @ load` is the mass on each tie
+    size: Floats  # (G,) how far a unit of that mass moves the cells' masses at least
+    owners: Ints  # (o,) who is tied
+    key_part: Floats  # (o, G) `whole - key_part @ load` is the mass left on the owner's key
+    key_size: Floats  # (o,)
+    whole: Floats  # (o,)
 
 
 class DualSimplex:
@@ -64,56 +78,84 @@ class DualSimplex:
         self.cell = np.arange(cells)
         self.vertices: dict[int, Floats] = {}
         self.vertex = fair.best(self.prices)[1]
-        self.basis = np.eye(cells)  # column j: the change of load by a unit of mass on tie j
-        self.tolerance = 1e-13 * self.total
 
     def solve(self) -> Vertex:
         """Pivot until every tie carries a feasible mass."""
         for pivots in range(_MAX_PIVOTS):
-            inverse = np.linalg.inv(self.basis)
+            ties = self._ties()
+            inverse = np.linalg.inv(ties.basis)
             lack = self.total * self.vertex - np.bincount(self.key, self.mass, len(self.prices))
             load = inverse @ lack
-            leaving = self._leaving(inverse, load)
+            load += inverse @ (lack - ties.basis @ load)
+            leaving = self._leaving(ties, inverse, load)
             if leaving is None:
-                load += inverse @ (lack - self.basis @ load)
                 return self._result(load, pivots)
             self._pivot(*leaving)
         raise FwcError(f"the inner problem took more than {_MAX_PIVOTS} pivots; rescale the cost")
 
-    def _leaving(self, inverse: Floats, load: Floats) -> tuple[int, bool, Floats, float] | None:
-        """Choose the tie to give up: the largest infeasibility per length of its edge (steepest edge).
+    def _ties(self) -> _Ties:
+        """Write the ties as columns.
+
+        Vertices of one level may differ by as little as ε: each is tied to the level's first one (its
+        parent), and only that to the key vertex, so that no two columns are nearly parallel.
+        """
+        cells = len(self.prices)
+        basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
+        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
+        basis[held, held] = 1.0
+        basis[self.cell[rows], rows] = 1.0
+        basis[self.key[self.owner[rows]], rows] -= 1.0
+        owners, block = np.unique(self.owner[rows], return_inverse=True)
+        key_part = np.zeros((len(owners), cells))
+        key_part[block, rows] = 1.0
+        key_size, whole = np.ones(len(owners)), self.mass[owners]
+        slots = np.flatnonzero(self.owner == _VERTEX)
+        if slots.size:
+            parents = {self.fair.level(self.vertex): _VERTEX}
+            vertex_part, vertex_size = np.zeros(cells), np.inf
+            for slot in slots.tolist():
+                vertex = self.vertices[slot]
+                parent = parents.setdefault(self.fair.level(vertex), slot)
+                apart = (self.vertex if parent in (slot, _VERTEX) else self.vertices[parent]) - vertex
+                size[slot] = length = np.sqrt(apart @ apart)
+                basis[:, slot] = apart / length
+                part[slot, slot] = 1.0 / length
+                if parent in (slot, _VERTEX):
+                    vertex_part[slot] = 1.0 / length
+                    vertex_size = min(vertex_size, length)
+                else:
+                    part[parent, slot] = -1.0 / length
+                    size[parent] = min(size[parent], length)
+            owners = np.append(owners, _VERTEX)
+            key_part = np.vstack([key_part, vertex_part])
+            key_size, whole = np.append(key_size, vertex_size), np.append(whole, self.total)
+        return _Ties(basis, part, size, owners, key_part, key_size, whole)
+
+    def _leaving(self, ties: _Ties, inverse: Floats, load: Floats) -> tuple[int, bool, Floats, float] | None:
+        """Choose the tie to give up: the one along whose edge D rises fastest.
 
         Returns its slot, whether it is the owner's key that becomes empty, the edge and D's slope on it.
         """
         held = self.owner == _HELD
-        lack = np.where(held, np.abs(load), -load)
-        score = np.where(lack > self.tolerance, lack * lack / (inverse * inverse).sum(axis=1), 0.0)
-        tied = np.flatnonzero(~held)
-        key_score = np.zeros(0)
-        if tied.size:
-            owners, block = np.unique(self.owner[tied], return_inverse=True)
-            member = np.zeros((len(owners), len(load)))
-            member[block, tied] = 1.0
-            edges = member @ inverse
-            whole = np.where(owners == _VERTEX, self.total, self.mass[owners])
-            key_lack = member @ load - whole
-            key_score = np.where(key_lack > self.tolerance, key_lack**2 / (edges * edges).sum(axis=1), 0.0)
-        scores = np.concatenate([score, key_score])
-        if not scores.any():
+        sign = np.where(held & (load > 0), 1.0, -1.0)
+        edges = np.concatenate([sign[:, None] * (ties.part @ inverse), ties.key_part @ inverse])
+        lack = np.concatenate([sign * (ties.part @ load), ties.key_part @ load - ties.whole])
+        size = np.concatenate([ties.size, ties.key_size])
+        length = np.sqrt((edges * edges).sum(axis=1))
+        real = lack > self.total * np.maximum(1e-13 / size, 4e-15 * length)  # else it may come from rounding
+        if not real.any():
             return None
-        pick = int(scores.argmax())
+        pick = int(np.where(real, lack / length, 0.0).argmax())
         if pick < len(load):
-            sign = 1.0 if held[pick] and load[pick] > 0 else -1.0
-            return pick, False, sign * inverse[pick], float(lack[pick])
-        pick -= len(load)
-        slot = int(tied[np.flatnonzero(block == pick)[0]])
-        return slot, True, edges[pick], float(key_lack[pick])
+            return pick, False, edges[pick], float(lack[pick])
+        owner = ties.owners[pick - len(load)]
+        return int(np.flatnonzero(self.owner == owner)[0]), True, edges[pick], float(lack[pick])
 
     def _pivot(self, slot: int, empties_key: bool, edge: Floats, slope: float) -> None:
         if empties_key:
             self._rekey(slot)
         self.owner[slot] = _HELD
-        edge[np.abs(edge) <= 1e-13 * np.abs(edge).max()] = 0.0
+        edge[np.abs(edge) <= 1e-12 * np.abs(edge).max()] = 0.0
         rise = edge[:, None] - edge[self.key]  # how fast the slacks shrink
         time, changes, entering = self._walk(edge, rise, slope)
         if time > 0:
@@ -131,27 +173,17 @@ class DualSimplex:
         self.owner[slot] = owner
         if owner == _VERTEX:
             self.vertices[slot] = target
-            self.basis[:, slot] = self.vertex - target
         else:
             self.cell[slot] = target
-            self.basis[:, slot] = 0.0
-            self.basis[target, slot] = 1.0
-            self.basis[self.key[owner], slot] -= 1.0
 
     def _rekey(self, slot: int) -> None:
         """Make the tie in `slot` the key of its owner; the old key is what is given up."""
         owner = self.owner[slot]
-        others = np.flatnonzero(self.owner == owner)
         if owner == _VERTEX:
             self.vertex = self.vertices[slot]
-            for other in others:
-                self.basis[:, other] = self.vertex - self.vertices[other]
         else:
             key = self.key[owner] = self.cell[slot]
             self.slack[:, owner] -= self.slack[key, owner]
-            self.basis[:, others] = 0.0
-            self.basis[self.cell[others], others] = 1.0
-            self.basis[key, others] -= 1.0
 
     def _walk(
         self, edge: Floats, rise: Floats, slope: float
@@ -166,7 +198,7 @@ class DualSimplex:
         tied[self.owner[self.owner >= 0]] = True
         turns = self._vertex_turns(edge, slope)
         limit = turns[-1][0] if turns and sum(turn[2] for turn in turns) >= slope else np.inf
-        least = 1e-12 * np.abs(edge).max()
+        least = _PIVOT * np.abs(edge).max()
         times = np.full(rise.shape, np.inf)
         np.divide(self.slack, rise, out=times, where=rise > least)
         first = np.maximum(times.min(axis=0), 0.0)

@@ -37,6 +37,10 @@ class ParitySet:
         vertex[order[level]] = share[level]
         return float(values[level]), vertex
 
+    def level(self, vertex: Floats) -> int:
+        """The level that holds all of a vertex's mass."""
+        return int(vertex.argmax()) // len(self._target)
+
     def first_break(
         self, prices: Floats, direction: Floats, vertex: Floats, limit: float
     ) -> tuple[float, Floats] | None:
@@ -45,19 +49,19 @@ class ParitySet:
         Returns the time `t ≤ limit` and the vertex that is as cheap there and cheaper afterwards, or None.
         Newton's steps on the concave function `min_w ⟨prices + t · direction, w⟩`, from above.
         """
-        here, slope = float(prices @ vertex), float(direction @ vertex)
         time, found = limit, None
-        scale = float(np.abs(prices).max())
-        steep = float(np.abs(direction).max())
+        size, steep = float(np.abs(prices).max()), float(np.abs(direction).max())
         while True:
             end = np.isinf(time)
-            value, other = self.best(direction if end else prices + time * direction)
-            gain = slope - value if end else here + time * slope - value
-            noise = 1e-14 * (steep if end else scale + time * steep)
-            other_slope = float(direction @ other)
-            if gain <= noise or slope - other_slope <= 1e-12 * steep:
+            other = self.best(direction if end else prices + time * direction)[1]
+            apart = vertex - other  # as small as ε within a level: sums over it must not cancel
+            length = float(np.abs(apart).sum())
+            lead, faster = -float(prices @ apart), float(direction @ apart)
+            gain = faster if end else time * faster - lead
+            noise = 1e-14 * length * (steep if end else size + time * steep)
+            if length <= 1e-14 or gain <= noise or faster <= 1e-9 * steep * length:
                 return None if found is None else (time, found)
-            earlier = max(float(prices @ other) - here, 0.0) / (slope - other_slope)
+            earlier = max(lead, 0.0) / faster
             if found is not None and earlier >= time:
                 return time, found
             time, found = earlier, other
