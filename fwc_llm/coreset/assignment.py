@@ -1,65 +1,87 @@
-"""The nearest representative of every cell for every row: c_ig = min over j in g of c_ij (method.md, 2)."""
+"""The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
 
-from dataclasses import dataclass
+The nearest representative of every cell for every row, c_ig = min over j in g of c_ij, is all that the inner
+problem needs to know (method.md, section 2).
+"""
 
 import numpy as np
 
-from fwc_llm.coreset.cells import Cells
-from fwc_llm.coreset.encoding import Table
+from fwc_llm.coreset.problem import Problem
+from fwc_llm.coreset.transport import Transport
+from fwc_llm.coreset.updates import Medoids, Shares, means, medians
 
 _ROWS = 2048  # rows handled at once: a block of this many rows and a few dozen columns stays in the cache
-
-
-@dataclass(frozen=True)
-class Nearest:
-    """Each cell's cheapest representative: `cost` (n, G), inf where there is none; `label` (n, G), which."""
-
-    cost: np.ndarray
-    label: np.ndarray
-
-
-def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G): what it costs to move a row from one cell to another, features aside."""
-    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
-    return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
-    )
 
 
 def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
     """(n,) feature cost of the columns-first `values` (p, n) to one point (p,)."""
     difference = values[:n_numeric] - point[:n_numeric, None]
     if cost == "l1":
-        total = np.abs(difference, out=difference).sum(0, dtype=np.float64)
+        np.abs(difference, out=difference)
     else:
-        total = np.multiply(difference, difference, out=difference).sum(0, dtype=np.float64)
+        np.multiply(difference, difference, out=difference)
+    total = difference.sum(0, dtype=np.float64)
     if n_numeric < len(values):
         total += (values[n_numeric:] != point[n_numeric:, None]).sum(0)
     return np.asarray(total)
 
 
-class Assigner:
-    """Assigns the rows of one table, in blocks that fit the cache, with numpy alone."""
+def share_out(inner: Transport, label: np.ndarray, m: int) -> Shares:
+    """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
+    return Shares(
+        label[inner.cell, np.arange(len(inner.cell))],
+        inner.split_row,
+        label[inner.split_cell, inner.split_row],
+        inner.split_share,
+        m,
+    )
 
-    def __init__(self, table: Table, cells: Cells, cost: str, move: np.ndarray) -> None:
-        """`move` (G, G) is `between_cells`."""
-        self.columns = np.ascontiguousarray(table.values.T, dtype=np.float64)
-        self.n_numeric = table.n_numeric
-        self.cells = cells
-        self.cost = cost
-        self.move = move
 
-    def __call__(self, points: np.ndarray, cell_of: np.ndarray) -> Nearest:
-        """The nearest of `points` (m, p) in each cell, ties to the first; `cell_of` (m,): their cells."""
-        n = self.columns.shape[1]
-        cost = np.full((self.cells.n_cells, n), np.inf)
-        label = np.full((self.cells.n_cells, n), -1, np.int32)
+class PlainSteps:
+    """See `fwc_llm.coreset.solver.Steps`."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
+        self._warm: np.ndarray | None = None
+        self._medoids: Medoids | None = None
+
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cost (n, G) of each cell's nearest point, inf where it has none, and which, (G, n)."""
+        problem = self.problem
+        n = self._columns.shape[1]
+        cost = np.full((problem.cells.n_cells, n), np.inf)
+        label = np.full((problem.cells.n_cells, n), -1, np.int32)
         for start in range(0, n, _ROWS):
             rows = slice(start, start + _ROWS)
-            block = np.ascontiguousarray(self.columns[:, rows])
-            for j, g in enumerate(cell_of):
-                costs = feature_costs(block, self.n_numeric, points[j], self.cost)
+            block = np.ascontiguousarray(self._columns[:, rows])
+            for j, g in enumerate(problem.cell_of):
+                costs = feature_costs(block, problem.table.n_numeric, points[j], problem.cost)
                 closer = costs < cost[g, rows]
                 np.copyto(cost[g, rows], costs, where=closer)
                 label[g, rows][closer] = j
-        return Nearest(cost.T + self.move[self.cells.cell], label.T)
+        return cost.T + problem.move[problem.cells.cell], label
+
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """See `Steps`."""
+        cost, label = self.nearest(points)
+        inner = self.problem.transport(cost, self._warm)
+        self._warm = inner.dual
+        return inner, share_out(inner, label, self.problem.m)
+
+    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+        """See `Steps`."""
+        inner, shares = self.certify(points)
+        return inner.objective, shares
+
+    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """See `Steps`."""
+        update = medians if self.problem.cost == "l1" else means
+        return update(self.problem.table, shares, points)
+
+    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+        """See `Steps`."""
+        problem = self.problem
+        if self._medoids is None:
+            self._medoids = Medoids(problem.table, problem.cost, problem.ids, problem.pools)
+        return self._medoids.move(shares, rows, problem.cell_of)

@@ -170,10 +170,10 @@ def encode_array(x: Any) -> Table:
 
 
 def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
-    """Every column's sorted distinct values, and each entry's place among them, (n, p) int32."""
-    distinct, places = [], np.empty(table.values.shape, np.int32)
+    """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
+    distinct, places = [], np.empty((table.p, table.n), np.int32)
     for k in range(table.p):
-        values, places[:, k] = np.unique(table.values[:, k], return_inverse=True)
+        values, places[k] = np.unique(table.values[:, k], return_inverse=True)
         distinct.append(values)
     return distinct, places
 

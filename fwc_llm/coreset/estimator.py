@@ -6,13 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.assignment import Assigner, between_cells
+from fwc_llm.coreset.assignment import PlainSteps
 from fwc_llm.coreset.cells import Cells, count_slots, find_cells, overall_target
 from fwc_llm.coreset.encoding import Encoder, Table, encode_array, value_ids
 from fwc_llm.coreset.parameters import Parameters
-from fwc_llm.coreset.solver import Descent, Problem, descend
+from fwc_llm.coreset.problem import Problem, between_cells
+from fwc_llm.coreset.solver import Descent, Steps, descend
 from fwc_llm.coreset.start import random_rows, spread_rows
-from fwc_llm.coreset.updates import Medoids
 from fwc_llm.errors import FwcError
 
 _CHOICES = {"cost": ("l1", "sqeuclidean"), "support": ("free", "rows", "features")}
@@ -107,14 +107,12 @@ class FairCoreset(Parameters):
         cells = find_cells(y, sensitive, table.n)
         problem = self._problem(table, cells, _mask(candidates, table.n))
         rng = np.random.default_rng(self.random_state)
-        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        assign = Assigner(table, cells, self.cost, move)
-        medoids = None if self.support == "free" else Medoids(table, self.cost, problem.ids, problem.pools)
+        steps = PlainSteps(problem)
         found = [
-            descend(problem, assign, medoids, self._start(problem, encoder, rng), self.max_iter)
+            descend(steps, self._start(problem, encoder, rng), self.max_iter)
             for _ in range(self.n_init if isinstance(self.init, str) else 1)
         ]
-        self._keep(min(found, key=lambda descent: descent.objective), problem, encoder, X)
+        self._keep(min(found, key=lambda descent: descent.objective), steps, encoder, X)
         return self
 
     def _check_parameters(self) -> None:
@@ -169,7 +167,8 @@ class FairCoreset(Parameters):
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         target = overall_target(cells, self.target)
-        return Problem(table, cells, cell_of, target, self.epsilon, self.cost, self.support, pools, ids)
+        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
+        return Problem(table, cells, cell_of, target, self.epsilon, self.cost, self.support, move, pools, ids)
 
     def _given_rows(self, cells: Cells) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
@@ -203,24 +202,27 @@ class FairCoreset(Parameters):
             raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
-    def _keep(self, best: Descent, problem: Problem, encoder: Encoder | None, X: Any) -> None:
+    def _keep(self, best: Descent, steps: Steps, encoder: Encoder | None, X: Any) -> None:
         """Sets the fitted attributes."""
+        problem = steps.problem
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level]
         self.y_ = cells.outcomes[outcome]
-        self.weights_ = best.weights
-        self.row_index_ = best.row_index
+        self.row_index_ = best.rows
         self.representatives_: Any
         if encoder is None:
             self.representatives_ = best.points.astype(problem.table.values.dtype, copy=False)
-        elif best.row_index is not None:
-            self.representatives_ = X.iloc[best.row_index]
+        elif best.rows is not None:
+            self.representatives_ = X.iloc[best.rows]
         else:
             self.representatives_ = encoder.decode(best.points)
-        self.objective_ = best.objective
-        self.lower_bound_ = best.lower_bound
-        self.violation_ = best.violation
+        inner, shares = steps.certify(best.points)
+        weights = shares.weights()
+        self.weights_ = weights * (problem.m / weights.sum())
+        self.objective_ = inner.objective
+        self.lower_bound_ = inner.lower_bound
+        self.violation_ = inner.violation
         self.history_ = np.array(best.history)
         self.n_iter_ = len(best.history) - 1
         self.n_features_in_ = problem.table.p

@@ -3,126 +3,78 @@
 Algorithm 1 of the paper (majority minimisation) with the exact inner problem; method.md, sections 1 to 3.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.assignment import Nearest
-from fwc_llm.coreset.cells import Cells
 from fwc_llm.coreset.encoding import Table
-from fwc_llm.coreset.transport import Transport, fair_transport
-from fwc_llm.coreset.updates import Medoids, Shares, means, medians
+from fwc_llm.coreset.problem import Problem
+from fwc_llm.coreset.transport import Transport
+from fwc_llm.coreset.updates import Shares
 
 
-@dataclass(frozen=True)
-class Problem:
-    """All that stays fixed while the representatives move.
+class Steps(Protocol):
+    """The steps of one iteration, with numpy alone or compiled; the results are equal."""
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `pools[g]` are the
-    rows that may stand for cell g, and `ids` (n,) are equal for rows that count as the same.
-    """
+    problem: Problem
 
-    table: Table
-    cells: Cells
-    cell_of: np.ndarray
-    target: np.ndarray
-    epsilon: float | None
-    cost: str
-    support: str
-    pools: list[np.ndarray]
-    ids: np.ndarray
+    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+        """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
 
-    @property
-    def m(self) -> int:
-        """Number of representatives."""
-        return len(self.cell_of)
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """The same in float64, with all that certifies it."""
+
+    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """The minimisers of the representatives' shares over all points, (m, p)."""
+
+    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+        """The minimisers of the representatives' shares over the candidate rows, (m,)."""
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent ended: `points` (m, p), `row_index` (m,) or None, `weights` (m,) summing to m."""
+    """Where a descent ended: `points` (m, p), their `rows` (m,) if they are rows, the objectives."""
 
     points: np.ndarray
-    row_index: np.ndarray | None
-    weights: np.ndarray
-    objective: float
-    lower_bound: float
-    violation: float
+    rows: np.ndarray | None
     history: tuple[float, ...]
     converged: bool
 
+    @property
+    def objective(self) -> float:
+        """The last objective."""
+        return self.history[-1]
 
-Assign = Callable[[np.ndarray, np.ndarray], Nearest]
 
+def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
+    """Moves the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
 
-def descend(
-    problem: Problem, assign: Assign, medoids: Medoids | None, start: np.ndarray, max_iter: int
-) -> Descent:
-    """Runs the descent from `start`: points (m, p), or rows (m,) where `medoids` picks real rows."""
-    rows = start if medoids is not None else None
-    points = _points(problem.table, start)
-    history: list[float] = []
-    warm: np.ndarray | None = None
+    It ends when they stay put, or when an iteration gains less than `tolerance` of the objective.
+    """
+    on_rows = steps.problem.support != "free"
+    rows = start if on_rows else None
+    points = points_at(steps.problem.table, start)
+    objective, shares = steps.solve(points)
+    history = [objective]
     converged = False
-    while True:
-        nearest = assign(points, problem.cell_of)
-        inner = solve_inner(problem, nearest, warm)
-        warm = inner.dual
-        history.append(inner.objective)
-        shares = share_out(inner, nearest, problem.m)
-        if len(history) > max_iter:
-            break
-        if medoids is not None and rows is not None:
-            moved_rows = medoids.move(shares, rows, problem.cell_of)
+    while len(history) <= max_iter and not converged:
+        if rows is not None:
+            moved_rows = steps.move_rows(shares, rows)
             converged = bool((moved_rows == rows).all())
-            rows, moved = moved_rows, _points(problem.table, moved_rows)
+            rows, moved = moved_rows, points_at(steps.problem.table, moved_rows)
         else:
-            update = medians if problem.cost == "l1" else means
-            moved = update(problem.table, shares, points)
+            moved = steps.move_points(shares, points)
             converged = bool((moved == points).all())
-        if converged:
-            break
-        points = moved
-    weights = np.add.reduceat(np.append(shares.weight, 0.0), shares.start[:-1])
-    weights[shares.start[:-1] == shares.start[1:]] = 0.0
-    return Descent(
-        points,
-        rows,
-        weights * (problem.m / weights.sum()),
-        inner.objective,
-        inner.lower_bound,
-        inner.violation,
-        tuple(history),
-        converged,
-    )
+        if not converged:
+            points = moved
+            objective, shares = steps.solve(points)
+            history.append(objective)
+            if history[-2] - objective <= tolerance * abs(objective) and tolerance > 0:
+                break
+    return Descent(points, rows, tuple(history), converged)
 
 
-def _points(table: Table, start: np.ndarray) -> np.ndarray:
+def points_at(table: Table, start: np.ndarray) -> np.ndarray:
     """Points (m, p) float64, given as such or as rows (m,)."""
     return np.array(table.values[start] if start.ndim == 1 else start, dtype=np.float64)
-
-
-def solve_inner(problem: Problem, nearest: Nearest, warm: Any) -> Transport:
-    """The inner problem for these representatives."""
-    return fair_transport(
-        nearest.cost,
-        problem.cells.n_levels,
-        problem.cells.n_outcomes,
-        problem.target,
-        problem.epsilon,
-        warm,
-    )
-
-
-def share_out(inner: Transport, nearest: Nearest, m: int) -> Shares:
-    """The plan, row to cell, as each representative's share of the rows."""
-    plan = inner.plan.tocoo()
-    keep = plan.data > 0
-    row, cell = plan.coords[0][keep], plan.coords[1][keep]
-    weight = plan.data[keep] * len(nearest.cost)
-    representative = nearest.label[row, cell]
-    order = np.argsort(representative, kind="stable")
-    start = np.searchsorted(representative[order], np.arange(m + 1))
-    return Shares(row[order], weight[order], start)

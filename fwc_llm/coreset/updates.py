@@ -1,40 +1,83 @@
-"""Moving each representative to the minimiser of its share of the plan (method.md, section 3)."""
+"""Moving each representative to the minimiser of its share of the plan (method.md, section 3), with numpy."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from fwc_llm.coreset.encoding import Table, column_codes
 
-_HALF = 0.5 * (1 - 1e-12)  # half of a weight whose fractions were rounded
+UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Which rows each representative carries, and how much of each (1 = the whole row), by representative.
+    """Which representative carries each row, and where the parts of split rows go.
 
-    Representative j carries `rows[start[j]:start[j + 1]]` with the positive weights `weight[…]`.
+    Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
+    which go to `part_label`.
     """
 
+    label: np.ndarray
+    part_row: np.ndarray
+    part_label: np.ndarray
+    part_weight: np.ndarray
+    m: int
+
+    def weights(self) -> np.ndarray:
+        """How many rows each representative carries, (m,) float64."""
+        return self.whole_weights() / UNIT
+
+    def whole_weights(self) -> np.ndarray:
+        """The same in whole numbers, UNIT to a row, (m,) int64."""
+        total = np.asarray(np.bincount(self.label, minlength=self.m) * UNIT)
+        part = self.part_units()
+        np.subtract.at(total, self.label[self.part_row], part)
+        np.add.at(total, self.part_label, part)
+        return total
+
+    def part_units(self) -> np.ndarray:
+        """`part_weight` in whole numbers, (s,) int64."""
+        return np.rint(self.part_weight * UNIT).astype(np.int64)
+
+    def grouped(self) -> "Groups":
+        """The rows and weights of each representative, together."""
+        rest = np.full(len(self.label), UNIT, np.int64)
+        part = self.part_units()
+        np.subtract.at(rest, self.part_row, part)
+        row = np.concatenate([np.arange(len(rest)), self.part_row])
+        label = np.concatenate([self.label, self.part_label])
+        units = np.concatenate([rest, part])
+        keep = units > 0
+        row, label, units = row[keep], label[keep], units[keep]
+        order = np.argsort(label, kind="stable")
+        return Groups(row[order], units[order], np.searchsorted(label[order], np.arange(self.m + 1)))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Representative j carries `rows[start[j]:start[j + 1]]`, `units` (UNIT to a row) of each."""
+
     rows: np.ndarray
-    weight: np.ndarray
+    units: np.ndarray
     start: np.ndarray
 
     def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows and weights of representative j."""
+        """The rows of representative j, and their weights (1 to a row)."""
         part = slice(self.start[j], self.start[j + 1])
-        return self.rows[part], self.weight[part]
+        return self.rows[part], self.units[part] / UNIT
 
 
 def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     """The points moved to weighted means of their numeric columns and weighted modes of the others."""
+    groups = shares.grouped()
     moved = points.copy()
     for j in range(len(points)):
-        rows, weight = shares.of(j)
+        rows, weight = groups.of(j)
         if len(rows):
             numeric = table.values[rows, : table.n_numeric].astype(np.float64)
             moved[j, : table.n_numeric] = weight @ numeric / weight.sum()
-    return _modes(table, shares, moved)
+    return modes(table, shares, moved)
 
 
 def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
@@ -42,37 +85,38 @@ def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
 
     Any value between the lower and the upper median is as good: a point moves the least that reaches one.
     """
+    groups = shares.grouped()
     moved = points.copy()
+    columns = np.arange(table.n_numeric)
     for j in range(len(points)):
-        rows, weight = shares.of(j)
-        if len(rows) == 0:
+        part = slice(groups.start[j], groups.start[j + 1])
+        if part.start == part.stop:
             continue
-        numeric = table.values[rows, : table.n_numeric]
+        numeric = table.values[groups.rows[part], : table.n_numeric]
         order = np.argsort(numeric, axis=0, kind="stable")
         ordered = np.take_along_axis(numeric, order, axis=0)
-        up_to = np.cumsum(weight[order], axis=0)
-        half = up_to[-1] * _HALF
-        # First position with at least half of the weight; the last with no more than half before it.
-        low = (up_to < half).sum(0)
-        high = np.minimum((up_to <= up_to[-1] * (1 - _HALF)).sum(0), len(rows) - 1)
-        columns = np.arange(table.n_numeric)
-        moved[j, : table.n_numeric] = np.clip(
-            points[j, : table.n_numeric], ordered[low, columns], ordered[high, columns]
-        )
-    return _modes(table, shares, moved)
+        twice = 2 * np.cumsum(groups.units[part][order], axis=0)
+        total = groups.units[part].sum()
+        low, high = (twice < total).sum(0), (twice <= total).sum(0)
+        moved[j, columns] = np.clip(points[j, columns], ordered[low, columns], ordered[high, columns])
+    return modes(table, shares, moved)
 
 
-def _modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
-    for j in range(len(points)):
-        rows, weight = shares.of(j)
-        if len(rows) == 0:
-            continue
-        for k in range(table.n_numeric, table.p):
-            total = np.bincount(table.values[rows, k].astype(np.int64), weights=weight)
-            own = int(points[j, k])
-            if own >= len(total) or total[own] < total.max() * (1 - 1e-12):
-                points[j, k] = total.argmax()
+    part = shares.part_units()
+    occupied = shares.whole_weights() > 0
+    places = np.arange(len(points))
+    for k in range(table.n_numeric, table.p):
+        code = table.values[:, k].astype(np.int64)
+        width = int(max(code.max(), points[:, k].max())) + 1
+        total = np.bincount(shares.label * width + code, minlength=shares.m * width) * UNIT
+        np.subtract.at(total, shares.label[shares.part_row] * width + code[shares.part_row], part)
+        np.add.at(total, shares.part_label * width + code[shares.part_row], part)
+        total = total.reshape(shares.m, width)
+        own = points[:, k].astype(np.int64)
+        better = occupied & (total.max(1) > total[places, own])
+        points[better, k] = total.argmax(1)[better]
     return points
 
 
@@ -90,30 +134,45 @@ class Medoids:
         self.ids = ids
         self.pools = pools
         self.values, self.codes = column_codes(table)
-        # Columns first within each pool: the gathers of one column then run through memory in order.
-        self.pool_codes = [np.ascontiguousarray(self.codes[pool].T) for pool in pools]
+        # Columns first: the gathers of one column then run through memory in order.
+        one = all(pool is pools[0] for pool in pools)
+        self.pool_codes = [
+            np.ascontiguousarray(self.codes[:, pool]) for pool in (pools[:1] if one else pools)
+        ]
+        self.pool_codes *= len(pools) if one else 1
+        self.pool_ids = [ids[pool] for pool in pools]
 
     def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         """The representatives' rows (m,), moved one after another, distinct by `ids` wherever they were."""
+        groups = shares.grouped()
         moved = row_index.copy()
-        for j, g in enumerate(cell_of):
-            rows, weight = shares.of(j)
-            if len(rows) == 0:
-                continue
-            costs = self._costs(rows, weight, self.pool_codes[g])
-            taken = np.delete(self.ids[moved], j)[np.delete(cell_of, j) == g]
-            costs[np.isin(self.ids[self.pools[g]], taken)] = np.inf
-            own = self._costs(rows, weight, self.codes[moved[j]][:, None])[0]
+        taken = np.zeros((len(self.pools), int(self.ids.max()) + 1), bool)
+        taken[cell_of, self.ids[moved]] = True
+        for j, own, costs in self._costs(groups, row_index, cell_of):
+            g = cell_of[j]
+            costs[taken[g][self.pool_ids[g]]] = np.inf
             best = int(costs.argmin())
             if costs[best] < own - 1e-12 * abs(own):
+                taken[g, self.ids[moved[j]]] = False
                 moved[j] = self.pools[g][best]
+                taken[g, self.ids[moved[j]]] = True
         return moved
 
-    def _costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """The cost of moving `rows` to each of the `candidates`, given as codes (p, c)."""
+    def _costs(
+        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
+    ) -> Iterator[tuple[int, float, np.ndarray]]:
+        """For every representative that carries rows: the cost of its own row, and of each candidate."""
+        for j, g in enumerate(cell_of):
+            rows, weight = groups.of(j)
+            if len(rows):
+                own = self.costs(rows, weight, self.codes[:, row_index[j : j + 1]])
+                yield j, float(own[0]), self.costs(rows, weight, self.pool_codes[g])
+
+    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """(c,) cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c)."""
         total = np.zeros(candidates.shape[1])
         for k, values in enumerate(self.values):
-            mass = np.bincount(self.codes[rows, k], weights=weight, minlength=len(values))
+            mass = np.bincount(self.codes[k, rows], weights=weight, minlength=len(values))
             total += column_table(mass, values, k < self.table.n_numeric, self.cost)[candidates[k]]
         return total
 

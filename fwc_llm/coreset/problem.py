@@ -1,0 +1,49 @@
+"""All that stays fixed while the representatives move."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwc_llm.coreset.cells import Cells
+from fwc_llm.coreset.encoding import Table
+from fwc_llm.coreset.transport import Transport, fair_transport
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table, its cells, and what is asked for (method.md, section 1).
+
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
+    it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
+    rows that count as the same.
+    """
+
+    table: Table
+    cells: Cells
+    cell_of: np.ndarray
+    target: np.ndarray
+    epsilon: float | None
+    cost: str
+    support: str
+    move: np.ndarray
+    pools: list[np.ndarray]
+    ids: np.ndarray
+
+    @property
+    def m(self) -> int:
+        """Number of representatives."""
+        return len(self.cell_of)
+
+    def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G)."""
+        return fair_transport(
+            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
+        )
+
+
+def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
+    """(G, G): what it costs to move a row from one cell to another, features aside."""
+    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
+    return np.asarray(
+        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
+    )
