@@ -132,7 +132,9 @@ async def _answer_all(handler: Handler, reader: asyncio.StreamReader, writer: as
     while True:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ", 2)
-        headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])}
+        headers = {
+            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])
+        }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         if headers.get("transfer-encoding") == "chunked":
             body = await _read_chunks(reader)

@@ -13,6 +13,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
@@ -24,7 +25,9 @@ _STALL_SECONDS = 2.0  # longer than the tests' client waits for one attempt
 class FaultyService:
     """The service's schedule and its memory: `sent` counts requests and `answered` replies by content."""
 
-    def __init__(self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = _STALL_SECONDS) -> None:
+    def __init__(
+        self, seed: int = 0, fault_share: float = 0.3, stall_seconds: float = _STALL_SECONDS
+    ) -> None:
         self.seed, self.fault_share, self.stall_seconds = seed, fault_share, stall_seconds
         self.sent: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
@@ -83,7 +86,9 @@ _LONG = json.dumps(completion("Yes"))
 _FAULTS: dict[str, HttpReply] = {
     "429": refusal(429, "Rate limit reached", "rate_limit_exceeded"),
     "429 with Retry-After": HttpReply(
-        {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}, 429, {"retry-after": "0.02"}
+        {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}},
+        429,
+        {"retry-after": "0.02"},
     ),
     "500": refusal(500, "The server had an error"),
     "500 as text": HttpReply("Internal Server Error", 500),
@@ -117,11 +122,12 @@ async def _main() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            print(f"answered {service.answered.total()} of {service.sent.total()} requests;", dict(service.faults))
+            print(
+                f"answered {service.answered.total()} of {service.sent.total()} requests;",
+                dict(service.faults),
+            )
 
 
 if __name__ == "__main__":
-    try:
+    with suppress(KeyboardInterrupt):
         asyncio.run(_main())
-    except KeyboardInterrupt:
-        pass
