@@ -156,6 +156,10 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
         raise FwcError(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
+    if text == "census":
+        from fwc_llm.data.census import census_task
+
+        return census_task()
     return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
 
 

@@ -1,0 +1,192 @@
+"""The simulated census: rows with Adult's columns, drawn from count tables, without network or data.
+
+`census.json` holds a small Bayesian network of counts, made by evals/fit_census.py from the training rows of
+UCI Adult. No row of the original is in it, and no count below 5. Everything made from these rows is a
+simulation and says so. How close it is to Adult: evals/results/census.md.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.resources import resource_dir
+from fwc_llm.taskfile import read_taskfile
+from fwc_llm.tasks import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fwc_llm.data.table import Tables
+
+TABLES = Path(__file__).with_name("census.json")
+N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
+SEED = 1994  # the census that Adult was taken from; nothing was tried out to choose it
+_LARGEST = 10_000_000
+_TRIES = 60  # redraws of a value that a table before had a count for
+
+
+def census_task(n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> Task:
+    """The task "census": `n_pool` rows to choose examples from and `n_test` rows to draw test rows from.
+
+    Columns, words, protected attribute, outcome and question are those of the task "adult".
+    """
+    for n in (n_pool, n_test):
+        if not 2 <= n <= _LARGEST:
+            raise FwcError(f"the census can be simulated with 2 to {_LARGEST:,} rows, not {n:,}")
+    adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
+
+    def load() -> "Tables":
+        import numpy as np
+        import pandas as pd
+
+        from fwc_llm.data.table import Tables
+
+        frames = []
+        for part, (n, name) in enumerate(((n_pool, "data"), (n_test, "test"))):
+            frame = simulate(n, seed=(seed, part))[[column.name for column in adult.columns]]
+            outcome = adult.outcome.source
+            frame[outcome] = np.where(frame[outcome] == ">50K", "yes", "no")
+            frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
+            frames.append(frame.astype({outcome: "str"}))
+        said = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
+        return Tables(frames[0], frames[1], (said,))
+
+    return Task(
+        name="census",
+        title="Simulated census: income above $50k",
+        question=adult.question,
+        columns=adult.columns,
+        protected=tuple(attribute.name for attribute in adult.protected),
+        outcome=adult.outcome.source,
+        load=load,
+        simulated=True,
+        licence=adult.licence,
+        citation=f"Simulated from counts over: {adult.citation}",
+        note="Simulated rows: no real person, and no measurement.",
+    )
+
+
+def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> "pd.DataFrame":
+    """Draw `n` simulated rows with Adult's columns and raw values, index 0..n−1.
+
+    Sex and income together have exactly the shares of the counts (largest remainder); every other column is
+    drawn given its parents.
+    """
+    import numpy as np
+    import pandas as pd
+
+    network = _network()
+    rng = np.random.default_rng(seed)
+    codes = _joint(network["joint"], n, rng)
+    for node in network["nodes"]:
+        codes[node["name"]] = _draw(node, codes, n, rng)
+        band = node.get("band")
+        if band:  # a numeric column conditions others by its band
+            values = np.array(node["values"])
+            codes[band["name"]] = np.searchsorted(band["from"], values, side="right")[codes[node["name"]]]
+    columns: dict[str, Any] = {}
+    for name, values in network["joint"]["values"].items():
+        columns[name] = np.array(values, dtype=object)[codes[name]]
+    for node in network["nodes"]:
+        values = np.array(node["values"], dtype=object if isinstance(node["values"][0], str) else np.int64)
+        column = values[codes[node["name"]]]
+        if "until" in node:  # intervals of whole numbers: uniform within each
+            column = rng.integers(column, np.array(node["until"])[codes[node["name"]]], endpoint=True)
+        columns[node["name"]] = column
+    for name, twin in network["twins"].items():  # a column that another determines
+        columns[name] = pd.Series(columns[twin["of"]]).map(twin["values"]).to_numpy(dtype=np.int64)
+    return pd.DataFrame(columns)
+
+
+@cache
+def _network() -> dict[str, Any]:
+    return dict(json.loads(TABLES.read_text(encoding="utf-8")))
+
+
+def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict[str, "np.ndarray"]:
+    """Codes of the jointly exact columns: shares by largest remainder, in random order."""
+    import numpy as np
+
+    counts = np.array(joint["counts"], dtype=np.float64)
+    shares = counts.ravel() / counts.sum() * n
+    sizes = np.floor(shares).astype(np.int64)
+    sizes[np.argsort(sizes - shares, kind="stable")[: n - sizes.sum()]] += 1
+    cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
+    return dict(zip(joint["values"], np.unravel_index(cells, counts.shape), strict=True))
+
+
+def _draw(
+    node: Mapping[str, Any], codes: Mapping[str, "np.ndarray"], n: int, rng: "np.random.Generator"
+) -> "np.ndarray":
+    """Draw one node's codes (n,) given its parents' codes.
+
+    Its tables go from all parents to none. A row starts with the first; where that has no counts for the
+    row's parents, or the draw falls on the mass of its dropped counts, the next table decides, among the
+    values that the tables before have no counts for: else common values would be drawn twice over.
+    """
+    import numpy as np
+
+    n_values = len(node["values"])
+    drawn = np.full(n, -1, dtype=np.int64)
+    pending = np.arange(n)
+    before: list[tuple[_Table, np.ndarray]] = []  # the tables so far, and every row's context in them
+    for depth in range(len(node["parents"]), -1, -1):
+        table = _Table(node["tables"][len(node["parents"]) - depth], n_values)
+        context = np.zeros(n, dtype=np.int64)
+        for parent, size in zip(node["parents"][:depth], node["sizes"][:depth], strict=True):
+            context = context * size + codes[parent]
+        rows = pending
+        for _ in range(_TRIES):
+            drawn[rows] = table.draw(context[rows], rng)
+            again = np.zeros(rows.size, dtype=bool)
+            for longer, contexts in before:
+                again |= longer.counts(contexts[rows], drawn[rows])
+            rows = rows[again]
+            if not rows.size:
+                break
+        if depth:
+            drawn[rows] = -1
+        before.append((table, context))
+        pending = pending[drawn[pending] < 0]
+    return drawn
+
+
+class _Table:
+    """Entries [context, dropped, value, count, value, count, …] in increasing order, ready to draw from."""
+
+    def __init__(self, entries: list[list[int]], n_values: int) -> None:
+        import numpy as np
+
+        values, edges, keys = [], [], []
+        for number, entry in enumerate(entries):
+            counts = np.array([entry[1], *entry[3::2]], dtype=np.float64)
+            values += [-1, *entry[2::2]]
+            edges.append(number + np.cumsum(counts) / counts.sum())
+            keys += [entry[0] * n_values + value for value in entry[2::2]]
+        self.n_values = n_values
+        self.contexts = np.array([entry[0] for entry in entries], dtype=np.int64)
+        self.values = np.array(values, dtype=np.int64)
+        self.edges = np.concatenate(edges)  # increasing: entry number + cumulative share
+        self.keys = np.array(keys, dtype=np.int64)
+
+    def draw(self, context: "np.ndarray", rng: "np.random.Generator") -> "np.ndarray":
+        """One value per row; −1 where the context is unknown or its dropped counts are drawn."""
+        import numpy as np
+
+        entry = np.minimum(np.searchsorted(self.contexts, context), self.contexts.size - 1)
+        place = np.searchsorted(self.edges, entry + rng.random(context.size), side="right")
+        known = self.contexts[entry] == context
+        return np.where(known, self.values[np.minimum(place, self.values.size - 1)], -1)
+
+    def counts(self, context: "np.ndarray", value: "np.ndarray") -> "np.ndarray":
+        """Whether the table has a count for each row's context and value."""
+        import numpy as np
+
+        key = context * self.n_values + value
+        found = self.keys[np.minimum(np.searchsorted(self.keys, key), self.keys.size - 1)] == key
+        counted: np.ndarray = found & (value >= 0)
+        return counted
