@@ -167,7 +167,10 @@ def make_plan(
                 shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(shots, arm, seed)
         repeats.append(Repeat(index, seed, split, chosen))
-    return Plan(task, arms, settings, tuple(repeats))
+    plan = Plan(task, arms, settings, tuple(repeats))
+    for arm in arms:
+        plan.first_prompt(arm)  # what a template cannot render is found here, before anything is written
+    return plan
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,223 @@
+"""The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fwc_llm import Task, evaluate, load_task, select_shots
+from fwc_llm.data.splits import draw_split
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.runs.results import Result
+from fwc_llm.shots import save_shots
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+
+
+class MarriedMeansYes:
+    """A service that answers yes exactly for the married, so every number can be worked out beforehand."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[dict[str, str]]] = []
+        self.broken_after = 10**9
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        messages = request.json()["messages"]
+        self.asked.append(messages)
+        if len(self.asked) > self.broken_after:
+            return refusal(404, "The model does not exist", "model_not_found")
+        married = "Married-civ-spouse" in messages[-1]["content"]
+        return HttpReply(completion("Yes." if married else "no"))
+
+
+@pytest.fixture(scope="module")
+def adult(data_dir: Path) -> Task:
+    task = load_task("adult", data_dir)
+    task.pool()
+    return task
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[MarriedMeansYes, str]]:
+    handler = MarriedMeansYes()
+    with serve_in_thread(handler) as url:
+        yield handler, f"{url}/v1"
+
+
+def run(task: Task, url: str, out: Path, **options: object) -> Result:
+    settings = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, **options}
+    return evaluate(task, "my-model", base_url=url, out=out, **settings)  # type: ignore[arg-type]
+
+
+def test_the_numbers_are_those_of_the_answers(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
+    for arm in result.arms:
+        for repeat, measured in enumerate(arm["per_repeat"]):
+            rows = draw_split(adult, 16, 0.5, 5 + repeat).test
+            yes = (rows["marital-status"] == "Married-civ-spouse").to_numpy()
+            male = adult.sensitive(rows) == "Male"
+            assert measured["accuracy"] == pytest.approx(np.mean(yes == adult.labels(rows)))
+            gap = abs(yes[male].mean() - yes[~male].mean())
+            assert measured["demographic_parity_difference"] == pytest.approx(gap)
+        both = [measured["accuracy"] for measured in arm["per_repeat"]]
+        assert arm["accuracy"] == pytest.approx(np.mean(both))
+        assert arm["accuracy_sd"] == pytest.approx(np.std(both, ddof=1))
+        assert arm["coverage"] == 1.0
+
+
+def test_all_arms_of_a_repeat_see_the_same_rows_and_no_outcome(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run")
+    answers = result.answers()
+    zero, balanced = (answers[answers["arm"] == arm]["row"].tolist() for arm in ("zero", "balanced"))
+    assert zero == balanced
+    assert len(zero) == 16
+    for messages in service[0].asked:
+        assert "income" not in messages[-1]["content"].split("Record:")[-1].lower()
+
+
+def test_the_folder_holds_the_whole_run(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run(adult, service[1], out)
+    described = json.loads((out / "run.json").read_text())
+    assert described["fingerprint"] == adult.fingerprint
+    assert described["settings"]["m"] == 4
+    assert described["simulated"] is False
+    assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
+    prompt = json.loads((out / "prompts" / "balanced.json").read_text())
+    assert prompt in service[0].asked
+    results = json.loads((out / "results.json").read_text())
+    assert results["usage"]["prompt_tokens"] == 32 * 100
+
+
+def test_a_finished_run_asks_nothing_again(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    first = run(adult, service[1], tmp_path / "run")
+    asked = len(service[0].asked)
+    assert run(adult, service[1], tmp_path / "run").data == first.data
+    assert len(service[0].asked) == asked == 32
+
+
+def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    handler, url = service
+    handler.broken_after = 20
+    with pytest.raises(ProviderError, match="my-model") as caught:
+        run(adult, url, tmp_path / "run", concurrency=1)
+    partial: Result = caught.value.result  # type: ignore[attr-defined]
+    assert partial.unanswered == 12
+    assert [arm["coverage"] for arm in partial.arms] == [1.0, 0.25]
+    handler.broken_after = 10**9
+    whole = run(adult, url, tmp_path / "run")
+    assert whole.unanswered == 0
+    assert len(handler.asked) == 21 + 12
+
+
+def test_a_folder_of_another_run_is_refused(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    run(adult, service[1], tmp_path / "run")
+    with pytest.raises(FwcError, match=r"holds another run.*seed = 0.*seed = 1"):
+        run(adult, service[1], tmp_path / "run", seed=1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(FwcError, match="holds no run"):
+        run(adult, service[1], tmp_path / "other")
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
+
+
+def test_without_a_key_nothing_is_written(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="OPENAI_API_KEY"):
+        evaluate(adult, "gpt-4", ("zero",), n_test=8, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_saved_shots_leave_equal_test_rows_out_for_every_arm(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    rows = draw_split(adult, 16, 0.5, 0).test
+    twin = rows.iloc[[0]].copy()
+    pool = adult.pool()
+    shots = select_shots(adult, "ids", m=1, pool=twin, rows=[str(twin.index[0])])
+    save_shots(shots, tmp_path / "chosen.json")
+    assert str(twin.index[0]) not in pool.index
+    result = run(adult, service[1], tmp_path / "run", arms=("zero", str(tmp_path / "chosen.json")))
+    answers = result.answers()
+    assert set(answers["arm"]) == {"zero", "chosen"}
+    assert str(twin.index[0]) not in set(answers["row"])
+
+
+def test_several_orders_make_an_arm_each(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", arms=("balanced",), orders=("alternate", "random"))
+    assert [arm["arm"] for arm in result.arms] == ["balanced@alternate", "balanced@random"]
+    chosen = [
+        {example["row"] for example in json.loads(path.read_text())["examples"]}
+        for path in sorted((tmp_path / "run" / "shots").iterdir())
+    ]
+    assert chosen[0] == chosen[1]
+
+
+def test_balanced_examples_are_redrawn_per_row(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    run(adult, service[1], tmp_path / "run", arms=("balanced",), redraw="per-row")
+    prefixes = {json.dumps(messages[:-1]) for messages in service[0].asked}
+    assert len(prefixes) == 16
+
+
+def test_the_counterfactual_probe_changes_only_the_protected_level(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
+    answers = result.answers()
+    assert sorted(answers["variant"].unique()) == ["", "counterfactual:Female", "counterfactual:Male"]
+    assert len(service[0].asked) == 32
+    assert result.arms[0]["n"] == 16
+    texts = [messages[-1]["content"] for messages in service[0].asked]
+    swapped = {text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts}
+    assert len(swapped) <= 16
+    assert len(set(texts)) == 2 * len(swapped)
+
+
+def test_evaluate_works_inside_a_running_event_loop(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    async def notebook() -> Result:
+        return run(adult, service[1], tmp_path / "run", arms=("zero",))
+
+    assert asyncio.run(notebook()).unanswered == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"repeats": 0}, "repeats is 0"),
+        ({"weights": "bold"}, "weights is 'bold'"),
+        ({"redraw": "daily"}, "redraw is 'daily'"),
+        ({"arms": ("zero", "zero")}, "named twice"),
+        ({"arms": ("horoscope",)}, "horoscope"),
+        ({"arms": ()}, "no arm"),
+        ({"template": "haiku"}, "haiku"),
+        ({"orders": ("sideways",)}, "sideways"),
+        ({"n_test": 10}, "n"),
+        ({"base_parity": 1.5}, "base parity"),
+        ({"speed": 9}, "speed"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    adult: Task, tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(FwcError, match=message):
+        run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
