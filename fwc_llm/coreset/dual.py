@@ -25,7 +25,6 @@ Ints = NDArray[np.intp]
 _VERTEX, _HELD = -1, -2  # owners of ties that are no rows
 _MAX_PIVOTS = 20_000
 _DUST = 1e-11  # a part of a row below this share of it comes from rounding
-_PIVOT = 1e-9  # slower changes along an edge, relative to the fastest, come from rounding
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,15 @@ class DualSimplex:
         for pivots in range(_MAX_PIVOTS):
             ties = self._ties()
             inverse = np.linalg.inv(ties.basis)
-            lack = self.total * self.vertex - np.bincount(self.key, self.mass, len(self.prices))
+            lack = self.total * self.fair.masses(self.vertex) - np.bincount(self.key, self.mass, len(self.prices))
             load = inverse @ lack
             load += inverse @ (lack - ties.basis @ load)
             leaving = self._leaving(ties, inverse, load)
             if leaving is None:
                 return self._result(load, pivots)
-            self._pivot(*leaving)
+            # Slower changes along an edge, relative to the fastest, may come from rounding.
+            condition = np.linalg.norm(ties.basis) * np.linalg.norm(inverse)
+            self._pivot(*leaving, max(1e-13, 1e-16 * float(condition)))
         raise FwcError(f"the inner problem took more than {_MAX_PIVOTS} pivots; rescale the cost")
 
     def _ties(self) -> _Ties:
@@ -117,8 +118,9 @@ class DualSimplex:
                 vertex = self.vertices[slot]
                 parent = parents.setdefault(self.fair.level(vertex), slot)
                 apart = (self.vertex if parent in (slot, _VERTEX) else self.vertices[parent]) - vertex
-                size[slot] = length = np.sqrt(apart @ apart)
-                basis[:, slot] = apart / length
+                moved = self.fair.masses(apart)
+                size[slot] = length = np.sqrt(moved @ moved)
+                basis[:, slot] = moved / length
                 part[slot, slot] = 1.0 / length
                 if parent in (slot, _VERTEX):
                     vertex_part[slot] = 1.0 / length
@@ -151,13 +153,14 @@ class DualSimplex:
         owner = ties.owners[pick - len(load)]
         return int(np.flatnonzero(self.owner == owner)[0]), True, edges[pick], float(lack[pick])
 
-    def _pivot(self, slot: int, empties_key: bool, edge: Floats, slope: float) -> None:
+    def _pivot(self, slot: int, empties_key: bool, edge: Floats, slope: float, blur: float) -> None:
         if empties_key:
             self._rekey(slot)
         self.owner[slot] = _HELD
-        edge[np.abs(edge) <= 1e-12 * np.abs(edge).max()] = 0.0
+        least = blur * float(np.abs(edge).max())
+        edge[np.abs(edge) <= least] = 0.0
         rise = edge[:, None] - edge[self.key]  # how fast the slacks shrink
-        time, changes, entering = self._walk(edge, rise, slope)
+        time, changes, entering = self._walk(edge, least, rise, slope)
         if time > 0:
             self.prices += time * edge
             rise *= time
@@ -186,7 +189,7 @@ class DualSimplex:
             self.slack[:, owner] -= self.slack[key, owner]
 
     def _walk(
-        self, edge: Floats, rise: Floats, slope: float
+        self, edge: Floats, least: float, rise: Floats, slope: float
     ) -> tuple[float, list[tuple[int, Any]], tuple[int, Any]]:
         """Follow the edge until D stops rising.
 
@@ -196,9 +199,8 @@ class DualSimplex:
         """
         tied = np.zeros(len(self.key), dtype=bool)
         tied[self.owner[self.owner >= 0]] = True
-        turns = self._vertex_turns(edge, slope)
+        turns = self._vertex_turns(edge, least, slope)
         limit = turns[-1][0] if turns and sum(turn[2] for turn in turns) >= slope else np.inf
-        least = _PIVOT * np.abs(edge).max()
         times = np.full(rise.shape, np.inf)
         np.divide(self.slack, rise, out=times, where=rise > least)
         first = np.maximum(times.min(axis=0), 0.0)
@@ -218,15 +220,15 @@ class DualSimplex:
                 raise FwcError("no plan satisfies the parity limit: too many costs are inf")
             count = min(8 * count, within)
 
-    def _vertex_turns(self, edge: Floats, slope: float) -> list[tuple[float, Floats, float]]:
+    def _vertex_turns(self, edge: Floats, least: float, slope: float) -> list[tuple[float, Floats, float]]:
         """Changes of the vertex along the edge: when, to what, and by how much D's slope falls."""
         turns: list[tuple[float, Floats, float]] = []
         vertex, barrier = self.vertex, bool((self.owner == _VERTEX).any())
         while slope > 0:
-            turn = self.fair.first_break(self.prices, edge, vertex, np.inf)
+            turn = self.fair.first_break(self.prices, edge, vertex, least)
             if turn is None:
                 break
-            drop = np.inf if barrier else self.total * float(edge @ vertex - edge @ turn[1])
+            drop = np.inf if barrier else self.total * float(edge @ self.fair.masses(vertex - turn[1]))
             turns.append((*turn, drop))
             slope -= drop
             vertex = turn[1]

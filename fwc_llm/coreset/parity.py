@@ -22,46 +22,57 @@ class ParitySet:
         self.n_cells = n_levels * len(target)
 
     def best(self, prices: Floats) -> tuple[float, Floats]:
-        """Return the least `⟨prices, w⟩` over the set, and a vertex (G,) that attains it."""
+        """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it.
+
+        A vertex (2, G) is written as the target of its level and how far it leans from it: its masses
+        are `vertex[0] + ε vertex[1]`. Differences between vertices are then exact for tiny ε.
+        """
         table = prices.reshape(self._levels, -1)
         order = table.argsort(axis=1, kind="stable")
         share = self._target[order]
         upto = share.cumsum(axis=1)
-        # What of each outcome's share lies in the cheaper half.
-        cheap = np.minimum(np.maximum(0.5 - (upto - share), 0.0), share)
-        share += self._epsilon * (2 * cheap - share)
+        # What of each outcome's share lies in the cheaper half leans up, the rest down.
+        lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
-        values = (share * prices[order]).sum(axis=1)
+        values = ((share + self._epsilon * lean) * prices[order]).sum(axis=1)
         level = int(values.argmin())
-        vertex = np.zeros(self.n_cells)
-        vertex[order[level]] = share[level]
+        vertex = np.zeros((2, self.n_cells))
+        vertex[0, order[level]] = share[level]
+        vertex[1, order[level]] = lean[level]
         return float(values[level]), vertex
 
+    def masses(self, vertex: Floats) -> Floats:
+        """Return the cell masses (G,) of a vertex, or of a difference of vertices."""
+        masses: Floats = vertex[0] + self._epsilon * vertex[1]
+        return masses
+
     def level(self, vertex: Floats) -> int:
-        """The level that holds all of a vertex's mass."""
-        return int(vertex.argmax()) // len(self._target)
+        """Return the level that holds all of a vertex's mass."""
+        return int(vertex[0].argmax()) // len(self._target)
 
     def first_break(
-        self, prices: Floats, direction: Floats, vertex: Floats, limit: float
+        self, prices: Floats, direction: Floats, vertex: Floats, least: float
     ) -> tuple[float, Floats] | None:
         """Follow `prices + t · direction` from a minimising vertex until another one becomes cheaper.
 
-        Returns the time `t ≤ limit` and the vertex that is as cheap there and cheaper afterwards, or None.
-        Newton's steps on the concave function `min_w ⟨prices + t · direction, w⟩`, from above.
+        Returns the time `t ≥ 0` and the vertex that is as cheap there and cheaper afterwards, or None.
+        Changes of the direction up to `least` count as rounding. Newton's steps on the concave function `min_w ⟨prices + t · direction, w⟩`, from infinity.
         """
-        time, found = limit, None
         size, steep = float(np.abs(prices).max()), float(np.abs(direction).max())
+        time, found = np.inf, None
         while True:
             end = np.isinf(time)
             other = self.best(direction if end else prices + time * direction)[1]
-            apart = vertex - other  # as small as ε within a level: sums over it must not cancel
-            length = float(np.abs(apart).sum())
-            lead, faster = -float(prices @ apart), float(direction @ apart)
+            apart = vertex - other
+            if np.abs(apart).max() <= 1e-14:
+                break
+            moved = self.masses(apart)
+            length = float(np.abs(moved).sum())
+            lead, faster = -float(prices @ moved), float(direction @ moved)
             gain = faster if end else time * faster - lead
             noise = 1e-14 * length * (steep if end else size + time * steep)
-            if length <= 1e-14 or gain <= noise or faster <= 1e-9 * steep * length:
-                return None if found is None else (time, found)
-            earlier = max(lead, 0.0) / faster
-            if found is not None and earlier >= time:
-                return time, found
+            earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
+            if gain <= noise or earlier >= time:
+                break
             time, found = earlier, other
+        return None if found is None else (time, found)
