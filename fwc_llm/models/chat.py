@@ -128,10 +128,14 @@ class ChatModel:
         if client is not None:
             await client.close()
 
+    def request_body(self, messages: Messages) -> dict[str, Any]:
+        """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
+        return {"model": self._served_name, "messages": messages, **self._sent}
+
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
         self.require_key()
-        self._open_client()  # its imports are no part of the row's time
+        self.client()  # its imports are no part of the row's time
         expected = self._expected_tokens(messages)
         await self._pacer.turn(expected)
         began = time.monotonic()
@@ -162,9 +166,9 @@ class ChatModel:
         sent = self._sent
         sent_at = time.monotonic()
         try:
-            response = await self._post({"model": self._served_name, "messages": messages, **sent}, began)
+            response = await self._post(self.request_body(messages), began)
             self._pacer.learn(response.headers)
-            text = self._redact(response.text)
+            text = self.redact(response.text)
             try:
                 body = json.loads(text)
             except ValueError:
@@ -186,9 +190,8 @@ class ChatModel:
         without that. The response is read here, not by the SDK: it takes a page of HTML for a completion.
         """
         import httpx2
-        import openai
 
-        client = self._open_client()
+        client = self.client()
         limit = min(self._timeout, max(self._left(began), 0.001))
         try:
             async with asyncio.timeout(limit):
@@ -198,21 +201,32 @@ class ChatModel:
                     cast_to=httpx2.Response,
                     options={"security": {"bearer_auth": True}},
                 )
-        except openai.APIStatusError as error:
-            text = self._redact(error.response.text)
-            self._pacer.learn(error.response.headers)
-            raise http_failure(error.status_code, _json_or_text(text), error.response.headers) from None
-        except (openai.APITimeoutError, TimeoutError):
+        except TimeoutError:
             raise AttemptError(Reach.ATTEMPT, f"no response within {limit:.3g} s") from None
-        except openai.APIConnectionError as error:
-            raise AttemptError(Reach.ATTEMPT, f"the connection failed ({self._cause(error)})") from None
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.StreamError, ValueError) as error:
-            raise AttemptError(Reach.ATTEMPT, f"the response is unreadable ({self._cause(error)})") from None
+        except Exception as error:
+            raise self.failure_of(error) from None
+
+    def failure_of(self, error: Exception) -> AttemptError:
+        """What the SDK raised, classified; anything that is no trouble with a request is raised again."""
+        import httpx2
+        import openai
+
+        if isinstance(error, openai.APIStatusError):
+            text = self.redact(error.response.text)
+            self._pacer.learn(error.response.headers)
+            return http_failure(error.status_code, _json_or_text(text), error.response.headers)
+        if isinstance(error, openai.APITimeoutError):
+            return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
+        if isinstance(error, openai.APIConnectionError):
+            return AttemptError(Reach.ATTEMPT, f"the connection failed ({self._cause(error)})")
+        if isinstance(error, openai.OpenAIError | httpx2.HTTPError | httpx2.StreamError | ValueError):
+            return AttemptError(Reach.ATTEMPT, f"the response is unreadable ({self._cause(error)})")
+        raise error
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
         if failure.reach is Reach.RUN:
-            raise ProviderError(self._explain(failure))
+            raise ProviderError(self.explain(failure))
         if failure.reach is Reach.ROW:
             return None
         if failure.rate_limited:
@@ -247,7 +261,7 @@ class ChatModel:
             why = f"the service refuses this row ({failure})"
         return Reply(text=None, error=why, attempts=attempts, latency=seconds)
 
-    def _explain(self, failure: AttemptError) -> str:
+    def explain(self, failure: AttemptError) -> str:
         """One line about a failure that stops the run: what, where, what to do, and the service's words."""
         said = f"({failure})"
         if failure.parameter:
@@ -318,15 +332,16 @@ class ChatModel:
             return _NO_KEY
         return read_key(self._api_key_env or self._key_variable, self.name)
 
-    def _redact(self, text: str) -> str:
+    def redact(self, text: str) -> str:
         """`text` without the key, which a service might echo."""
         return text if self._key == _NO_KEY else text.replace(self._key, "[key]")
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return self._redact(f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:200].rstrip(": "))
+        return self.redact(f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:200].rstrip(": "))
 
-    def _open_client(self) -> "openai.AsyncOpenAI":
+    def client(self) -> "openai.AsyncOpenAI":
+        """The SDK's client, opened if need be; it retries nothing by itself."""
         if self._client is None:
             self._client = self._make_client()
         return self._client

@@ -106,14 +106,15 @@ class Budget:
             f"${self.max_cost:g}; raise it and run again to continue"
         )
 
-    def spend(self, usage: Usage) -> None:
-        """Count what an earlier pass over the same run used."""
-        self.spent += self._price.dollars(usage)
+    def start(self, live: Usage, batch: Usage) -> None:
+        """Begin with what the run has used so far (its journal says it), nothing set aside."""
+        self.spent = self._price.dollars(live) + self._price.dollars(batch, batch=True)
+        self._reserved = 0.0
 
-    def worst_case(self, messages: Messages) -> float:
+    def worst_case(self, messages: Messages, batch: bool = False) -> float:
         """The most that one request can cost, in dollars."""
         tokens = self._counter.count(messages) * (1.0 if self._counter.exact else _ESTIMATE_MARGIN)
-        return self._price.dollars(Usage(round(tokens), self._limit))
+        return self._price.dollars(Usage(round(tokens), self._limit), batch)
 
     def reserve(self, dollars: float) -> bool:
         """Set `dollars` aside for a request; False when it might pass the limit."""

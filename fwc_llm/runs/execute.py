@@ -105,7 +105,7 @@ class _Run:
 
     async def finish(self, concurrency: int) -> Outcome:
         if self.budget is not None:
-            self.budget.spend(self.journal.usage)
+            self.budget.start(self.journal.usage, self.journal.batch_usage)
         workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         try:
             await _first_failure_or_all(workers)

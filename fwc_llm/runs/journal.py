@@ -54,7 +54,8 @@ class Journal:
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder) / FILE_NAME
-        self.usage = Usage()
+        self.usage = Usage()  # of all live requests
+        self.batch_usage = Usage()  # of those that went through the Batch API
         self._answered: set[bytes] = set()
         try:
             self._file = os.open(
@@ -139,12 +140,12 @@ class Journal:
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
             self._answered.add(bytes.fromhex(record["request"]))
-        usage = record.get("usage") or {}
-        self.usage = Usage(
-            self.usage.prompt_tokens + int(usage.get("prompt_tokens") or 0),
-            self.usage.completion_tokens + int(usage.get("completion_tokens") or 0),
-            self.usage.cached_tokens + int(usage.get("cached_tokens") or 0),
-        )
+        if record.get("usage"):
+            usage = Usage(**record["usage"])
+            if record.get("batch"):
+                self.batch_usage = self.batch_usage + usage
+            else:
+                self.usage = self.usage + usage
 
     def _load(self) -> int:
         """Read an existing journal, cut off a torn last line, and return the size in bytes that is good."""
@@ -195,6 +196,7 @@ class Journal:
             record = json.loads(line)
             bytes.fromhex(record["request"])
             record["text"]
+            Usage(**(record.get("usage") or {}))
         except (ValueError, KeyError, TypeError):
             raise FwcError(
                 f"{self.path} is damaged in line {number} (not a record of {FORMAT}): restore the file, "

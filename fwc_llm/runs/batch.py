@@ -1,0 +1,279 @@
+"""A run through the Batch API: write, upload, submit, poll, collect. Any step may be the last of a process.
+
+What has been done stands in `batch/state.json`, rewritten after every step; the next process takes up from
+there. Replies land in the same journal as live ones. What the batch does not answer stays unanswered, to be
+asked live (`execute`).
+"""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.base import Model, Usage
+from fwc_llm.models.batch import ENDPOINT, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
+from fwc_llm.models.failures import AttemptError
+from fwc_llm.models.replies import read_reply
+from fwc_llm.runs.budget import Budget
+from fwc_llm.runs.execute import Call, Outcome, Progress, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import Journal
+
+_FORMAT = "fwc-llm-batch/1"
+
+
+@dataclass
+class _Part:
+    """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them.
+
+    It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order.
+    """
+
+    name: str
+    requests: int
+    file_id: str | None = None
+    batch_id: str | None = None
+    collected: bool = False
+
+
+async def run_batch(
+    model: Model,
+    calls: Iterable[Call],
+    journal: Journal,
+    folder: str | Path,
+    poll_seconds: float = 60.0,
+    progress: Callable[[Progress], None] | None = None,
+    budget: Budget | None = None,
+    backoff: float = 1.0,
+) -> Outcome:
+    """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
+
+    Run again in the same folder after an interruption, it continues where it stopped; `calls` is then not
+    read. Once everything has been collected it returns at once. `Outcome.errors` counts what the batches did
+    not answer.
+
+    Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
+    the service rejects a batch as a whole (the same command submits it again).
+    """
+    client = BatchClient(model, backoff)
+    work = _Work(model, client, journal, Path(folder) / "batch", progress)
+    try:
+        if budget is not None:
+            budget.start(journal.usage, journal.batch_usage)
+        work.open(calls, budget)
+        await work.submit()
+        await work.wait(poll_seconds)
+    finally:
+        await model.aclose()
+    return work.outcome()
+
+
+class _Work:
+    """The state of one `run_batch`."""
+
+    def __init__(
+        self,
+        model: Model,
+        client: BatchClient,
+        journal: Journal,
+        folder: Path,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.model, self.client, self.journal = model, client, journal
+        self.folder, self.progress = folder, progress
+        self.parts: list[_Part] = []
+        self.done = self.skipped = 0
+        self.usage = Usage()
+        self.reasons: dict[str, str] = {}  # of requests that the batches could not answer
+        self.stopped: str | None = None
+        self.began = time.monotonic()
+
+    def open(self, calls: Iterable[Call], budget: Budget | None) -> None:
+        """Take up the folder's state, or write the request files and begin one."""
+        state = self.folder / "state.json"
+        if state.exists():
+            try:
+                content = json.loads(state.read_text())
+                if content["format"] != _FORMAT:
+                    raise ValueError(content["format"])
+                self.parts = [_Part(**part) for part in content["parts"]]
+            except (OSError, ValueError, KeyError, TypeError) as error:
+                raise FwcError(f"{state} is damaged ({error}): restore it, or remove {self.folder}") from None
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._write_requests(calls, budget)
+        except OSError as error:
+            raise FwcError(f"cannot write to {self.folder}: {error.strerror}") from None
+        self._save()
+
+    def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
+        parameters = parameters_json(self.model)
+        requests: IO[bytes] | None = None
+        index: IO[str] | None = None
+        size = 0
+        try:
+            for call, request, line in self._lines(calls, parameters, budget):
+                full = self.parts and (
+                    self.parts[-1].requests >= MOST_REQUESTS or size + len(line) > MOST_BYTES
+                )
+                if requests is None or index is None or full:
+                    _close(requests, index)
+                    name, size = f"{len(self.parts) + 1:04}", 0
+                    requests = (self.folder / f"{name}.jsonl").open("wb")
+                    index = (self.folder / f"{name}.calls.jsonl").open("w", encoding="utf-8")
+                    self.parts.append(_Part(name, 0))
+                requests.write(line)
+                index.write(json.dumps([request, call.arm, call.repeat, call.row, call.variant]) + "\n")
+                self.parts[-1].requests += 1
+                size += len(line)
+        finally:
+            _close(requests, index)
+
+    def _lines(
+        self, calls: Iterable[Call], parameters: str, budget: Budget | None
+    ) -> Iterator[tuple[Call, str, bytes]]:
+        body = self.client.request_body
+        written: set[str] = set()
+        for call in calls:
+            request = call_id(parameters, call)
+            if self.journal.answered(request) or request in written:
+                self.skipped += 1
+                continue
+            if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
+                self.stopped = budget.why
+                return
+            written.add(request)
+            line = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body(call.messages)}
+            yield (
+                call,
+                request,
+                json.dumps(line, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n",
+            )
+
+    async def submit(self) -> None:
+        """Upload and submit what has not been."""
+        for part in self.parts:
+            if part.file_id is None:
+                part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
+                self._save()
+            if part.batch_id is None:
+                part.batch_id = await self.client.submit(part.file_id)
+                self._save()
+
+    async def wait(self, poll_seconds: float) -> None:
+        """Poll until every batch has ended, collecting each as it does."""
+        standing: dict[str, BatchState] = {}
+        while waiting := [part for part in self.parts if not part.collected]:
+            for part in waiting:
+                if part.batch_id is None:
+                    raise FwcError(f"{self.folder} is damaged: part {part.name} was never submitted")
+                state = standing[part.name] = await self.client.state(part.batch_id)
+                if state.status == "failed":
+                    part.batch_id = None
+                    self._save()
+                    raise ProviderError(
+                        f"the Batch API refused a batch ({state.errors or 'no reason given'}): the same "
+                        "command submits it again; without --batch its requests are asked live"
+                    )
+                if state.ended:
+                    await self._collect(part, state)
+            self._report(standing)
+            if any(not part.collected for part in self.parts):
+                await asyncio.sleep(poll_seconds)
+
+    async def _collect(self, part: _Part, state: BatchState) -> None:
+        """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
+        calls = dict(self._index(part))
+        for kind, file_id in (("output", state.output_file), ("errors", state.error_file)):
+            if file_id is not None:
+                path = self.folder / f"{part.name}.{kind}.jsonl"
+                if not path.exists():
+                    await self.client.download(file_id, path)
+                with path.open(encoding="utf-8", errors="replace") as lines:
+                    for line in lines:
+                        self._take(line, calls)
+        for request in calls:
+            if not self.journal.answered(request):
+                self.reasons.setdefault(request, f"the batch ended as {state.status} without a reply")
+        part.collected = True
+        self._save()
+
+    def _take(self, line: str, calls: dict[str, Call]) -> None:
+        """One line of a result file, matched by its custom_id: output comes in any order."""
+        try:
+            result = json.loads(self.client.redact(line))
+            request = str(result["custom_id"])
+        except (ValueError, KeyError, TypeError):
+            return  # what it would have answered stays unanswered
+        if request not in calls or self.journal.answered(request):
+            return
+        response = result.get("response") or {}
+        try:
+            if response.get("status_code", 200) != 200 or result.get("error"):
+                error = result.get("error") or (response.get("body") or {}).get("error") or {}
+                self.reasons[request] = str(error.get("message") if isinstance(error, dict) else error)
+                return
+            reply = read_reply(response.get("body"))
+        except AttemptError as failure:
+            self.reasons[request] = str(failure)
+            return
+        self.journal.append(make_record(request, calls[request], reply) | {"batch": True})
+        self.done += 1
+        self.usage = self.usage + (reply.usage or Usage())
+
+    def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
+        path = self.folder / f"{part.name}.calls.jsonl"
+        try:
+            with path.open(encoding="utf-8") as lines:
+                for line in lines:
+                    request, arm, repeat, row, variant = json.loads(line)
+                    yield request, Call(arm, repeat, row, variant, ())
+        except (OSError, ValueError) as error:
+            raise FwcError(f"{path} is damaged ({error}): restore it, or remove {self.folder}") from None
+
+    def outcome(self) -> Outcome:
+        """What this pass did; `errors` is what the batches left unanswered."""
+        missing = [
+            (
+                call.arm,
+                call.repeat,
+                call.row,
+                call.variant,
+                self.reasons.get(request, "the batch has no reply"),
+            )
+            for part in self.parts
+            for request, call in self._index(part)
+            if not self.journal.answered(request)
+        ]
+        return Outcome(self.done, len(missing), self.skipped, self.usage, tuple(missing[:100]), self.stopped)
+
+    def _save(self) -> None:
+        partial = self.folder / "state.json.partial"
+        content = {"format": _FORMAT, "parts": [asdict(part) for part in self.parts]}
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                json.dump(content, file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(self.folder / "state.json")
+        except OSError as error:
+            raise FwcError(f"cannot write to {self.folder}: {error.strerror}") from None
+
+    def _report(self, standing: dict[str, BatchState]) -> None:
+        if self.progress is not None:
+            done = sum(state.completed for state in standing.values())
+            failed = sum(state.failed for state in standing.values())
+            rate = done / max(time.monotonic() - self.began, 1e-9)
+            total = sum(part.requests for part in self.parts) + self.skipped
+            self.progress(Progress(done, failed, self.skipped, total, rate))
+
+
+def _close(*files: IO[Any] | None) -> None:
+    for file in files:
+        if file is not None:
+            file.close()

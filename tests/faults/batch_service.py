@@ -1,0 +1,119 @@
+"""OpenAI's files and batches endpoints on loopback: output in any order, partial failures, bad moments."""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal
+
+_PART = re.compile(
+    rb'name="(\w+)"(?:; filename="([^"]+)")?[^\r\n]*(?:\r\n[^\r\n]+)*\r\n\r\n(.*?)\r\n--', re.S
+)
+
+
+class BatchService:
+    """A batch moves on by one status with every look at it. `worked` counts requests by custom_id.
+
+    `fails(number)` says whether the request of that position in its file ends in the error file. `on_step`
+    is called with the number of HTTP requests served so far, after each took effect.
+    """
+
+    def __init__(
+        self, fails: Callable[[int], bool] = lambda number: False, ends_as: str = "completed"
+    ) -> None:
+        self.fails, self.ends_as = fails, ends_as
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, dict[str, Any]] = {}
+        self.worked: Counter[str] = Counter()
+        self.live: Counter[str] = Counter()
+        self.steps = 0
+        self.on_step: Callable[[int], None] = lambda step: None
+        self.broken: dict[int, HttpReply] = {}  # what to answer instead, after the step took effect
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        reply = self._serve(request)
+        self.steps += 1
+        self.on_step(self.steps)
+        return self.broken.get(self.steps, reply)
+
+    def _serve(self, request: HttpRequest) -> HttpReply:
+        method, path = request.method, request.path.partition("?")[0].removeprefix("/v1")
+        if (method, path) == ("POST", "/files"):
+            fields = {name: content for name, _, content in _PART.findall(request.body)}
+            assert fields[b"purpose"] == b"batch"
+            return HttpReply(self._add_file(fields[b"file"]))
+        if (method, path) == ("POST", "/batches"):
+            return HttpReply(self._create(request.json()))
+        if (method, path) == ("GET", "/batches"):
+            listed = list(reversed(self.batches.values()))
+            return HttpReply({"object": "list", "data": listed, "has_more": False})
+        if method == "GET" and (found := re.fullmatch(r"/files/([\w-]+)/content", path)):
+            return HttpReply(self.files[found[1]])
+        if method == "GET" and (found := re.fullmatch(r"/batches/([\w-]+)", path)):
+            return HttpReply(self._advance(self.batches[found[1]]))
+        if (method, path) == ("POST", "/chat/completions"):
+            self.live[json.dumps(request.json()["messages"])] += 1
+            return HttpReply(completion("Yes"))
+        return refusal(404, f"no such address: {path}")
+
+    def _add_file(self, content: bytes) -> dict[str, Any]:
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return {"id": name, "object": "file", "bytes": len(content), "created_at": 1, "filename": "x",
+                "purpose": "batch", "status": "processed"}  # fmt: skip
+
+    def _create(self, body: dict[str, Any]) -> dict[str, Any]:
+        assert body["endpoint"] == "/v1/chat/completions"
+        assert body["completion_window"] == "24h"
+        name = f"batch-{len(self.batches)}"
+        lines = [json.loads(line) for line in self.files[body["input_file_id"]].splitlines()]
+        assert len({line["custom_id"] for line in lines}) == len(lines)
+        assert len({line["body"]["model"] for line in lines}) == 1
+        self.batches[name] = {
+            "id": name, "object": "batch", "endpoint": body["endpoint"], "input_file_id": body["input_file_id"],
+            "completion_window": "24h", "status": "validating", "created_at": 1,
+            "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
+        }  # fmt: skip
+        return self.batches[name]
+
+    def _advance(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if batch["status"] == "validating":
+            batch["status"] = "failed" if self.ends_as == "failed" else "in_progress"
+            if self.ends_as == "failed":
+                batch["errors"] = {
+                    "object": "list",
+                    "data": [{"code": "x", "message": "enqueued token limit"}],
+                }
+        elif batch["status"] == "in_progress":
+            batch["status"] = self.ends_as
+            self._work(batch)
+        return batch
+
+    def _work(self, batch: dict[str, Any]) -> None:
+        good, bad = [], []
+        for number, line in enumerate(self.files[batch["input_file_id"]].splitlines()):
+            request = json.loads(line)
+            self.worked[request["custom_id"]] += 1
+            if self.fails(number):
+                error = {"message": f"server error {number}", "code": "server_error"}
+                response = {"status_code": 500, "request_id": "r", "body": {"error": error}}
+                bad.append({"custom_id": request["custom_id"], "response": response, "error": None})
+            else:
+                text = answer_of(request["body"]["messages"])
+                response = {"status_code": 200, "request_id": "r", "body": completion(text)}
+                good.append({"custom_id": request["custom_id"], "response": response, "error": None})
+        random.Random(0).shuffle(good)
+        batch["output_file_id"] = self._add_result(good)
+        batch["error_file_id"] = self._add_result(bad) if bad else None
+        batch["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
+
+    def _add_result(self, lines: list[Any]) -> str:
+        return str(self._add_file("".join(json.dumps(line) + "\n" for line in lines).encode())["id"])
+
+
+def answer_of(messages: Any) -> str:
+    """The reply to a conversation: by its length, so that a wrong join shows."""
+    return "Yes" if len(messages[-1]["content"]) % 2 else "No"

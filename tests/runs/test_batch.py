@@ -1,0 +1,202 @@
+"""The Batch API over HTTP: every step may be the last of a process, and no request is worked on twice."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.chat import ChatModel
+from fwc_llm.models.prices import price_of
+from fwc_llm.models.tokens import TokenCounter
+from fwc_llm.runs import batch as batch_module
+from fwc_llm.runs.batch import run_batch
+from fwc_llm.runs.budget import Budget
+from fwc_llm.runs.execute import Call, Outcome, execute
+from fwc_llm.runs.journal import Journal
+from tests.faults.batch_service import BatchService, answer_of
+from tests.faults.loopback import HttpReply, refusal, serve
+
+N = 23
+
+
+def calls(n: int = N) -> list[Call]:
+    return [
+        Call("zero", 0, f"test:{i}", "", [{"role": "user", "content": "x" * i + " <|endoftext|> é\u2028"}])
+        for i in range(n)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten requests a file, so that 23 make three."""
+    monkeypatch.setattr(batch_module, "MOST_REQUESTS", 10)
+
+
+async def run(service: BatchService, folder: Path, then_live: bool = False, **options: Any) -> Outcome:
+    async with serve(service) as url:
+        model = ChatModel("test-model", base_url=f"{url}/v1", backoff=0.001)
+        with Journal(folder) as journal:
+            outcome = await run_batch(
+                model, calls(), journal, folder, poll_seconds=0.0, backoff=0.001, **options
+            )
+            if then_live:
+                outcome = await execute(model, calls(), journal)
+        return outcome
+
+
+def answers(folder: Path) -> dict[str, str]:
+    with Journal(folder) as journal:
+        records = [record for record in journal.records() if record["text"] is not None]
+    assert len({record["row"] for record in records}) == len(records), (
+        "each answered request is journaled once"
+    )
+    return {record["row"]: record["text"] for record in records}
+
+
+def expected() -> dict[str, str]:
+    return {call.row: answer_of(call.messages) for call in calls()}
+
+
+def test_replies_are_joined_to_their_questions(tmp_path: Path) -> None:
+    service, seen = BatchService(), []
+    outcome = asyncio.run(run(service, tmp_path, progress=seen.append))
+    assert (outcome.done, outcome.errors, outcome.skipped) == (N, 0, 0)
+    assert outcome.usage.prompt_tokens == 100 * N
+    assert answers(tmp_path) == expected()
+    assert len(service.batches) == 3
+    assert (seen[-1].done, seen[-1].total) == (N, N)
+
+
+def test_files_are_split_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "MOST_BYTES", 1000)
+    service = BatchService()
+    asyncio.run(run(service, tmp_path))
+    inputs = [service.files[each["input_file_id"]] for each in service.batches.values()]
+    assert max(map(len, inputs)) <= 1000
+    assert len(inputs) > 3
+    assert answers(tmp_path) == expected()
+
+
+def test_failures_are_left_to_be_asked_live(tmp_path: Path) -> None:
+    service = BatchService(fails=lambda number: number % 5 == 0)
+    outcome = asyncio.run(run(service, tmp_path))
+    assert (outcome.done, outcome.errors) == (18, 5)
+    assert outcome.unanswered[0] == ("zero", 0, "test:0", "", "server error 0")
+    live = asyncio.run(run(service, tmp_path, then_live=True))
+    assert (live.done, live.skipped) == (5, 18)
+    assert service.live.total() == 5
+    assert set(answers(tmp_path)) == set(expected())
+
+
+def test_an_expired_batch_keeps_what_it_answered(tmp_path: Path) -> None:
+    service = BatchService(fails=lambda number: number > 6, ends_as="expired")
+    outcome = asyncio.run(run(service, tmp_path))
+    assert (outcome.done, outcome.errors) == (17, 6)
+    assert answers(tmp_path).items() <= expected().items()
+
+
+def steps_of_a_whole_run(folder: Path) -> int:
+    service = BatchService(fails=lambda number: number == 3)
+    asyncio.run(run(service, folder))
+    return service.steps
+
+
+def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    total = steps_of_a_whole_run(tmp_path)
+    assert total > 15
+    for last in range(1, total + 1):
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        service = BatchService(fails=lambda number: number == 3)
+
+        async def interrupted(
+            service: BatchService = service, folder: Path = folder, last: int = last
+        ) -> None:
+            task = asyncio.ensure_future(run(service, folder))
+            service.on_step = lambda step: task.cancel() if step == last else None
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            service.on_step = lambda step: None
+
+        asyncio.run(interrupted())
+        asyncio.run(run(service, folder))
+        assert set(service.worked.values()) == {1}, f"stopped at step {last}"
+        assert len(answers(folder)) == N - 2, "one failed in each of the two full files"
+        assert answers(folder).items() <= expected().items()
+
+
+def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
+    whole = steps_of_a_whole_run(tmp_path)
+    for step in range(1, whole + 1):
+        folder = tmp_path / f"step-{step}"
+        folder.mkdir()
+        service = BatchService()
+        service.broken = {step: HttpReply("<html>bad gateway</html>", 502)}
+        asyncio.run(run(service, folder))
+        assert set(service.worked.values()) == {1}, f"step {step} failed after it took effect"
+        assert answers(folder) == expected()
+
+
+def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
+    service = BatchService(ends_as="failed")
+    with pytest.raises(ProviderError, match="enqueued token limit"):
+        asyncio.run(run(service, tmp_path))
+    service.ends_as = "completed"
+    asyncio.run(run(service, tmp_path))
+    assert answers(tmp_path) == expected()
+
+
+def test_a_rejected_key_stops(tmp_path: Path) -> None:
+    service = BatchService()
+    service.broken = {1: refusal(401, "Incorrect API key", "invalid_api_key")}
+    with pytest.raises(ProviderError, match="rejects the key"):
+        asyncio.run(run(service, tmp_path))
+
+
+def test_answered_requests_are_not_batched(tmp_path: Path) -> None:
+    service = BatchService()
+
+    async def some_live_first() -> Outcome:
+        async with serve(service) as url:
+            model = ChatModel("test-model", base_url=f"{url}/v1")
+            with Journal(tmp_path) as journal:
+                await execute(model, calls()[:4], journal)
+                return await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0)
+
+    outcome = asyncio.run(some_live_first())
+    assert (outcome.done, outcome.skipped) == (N - 4, 4)
+    assert service.worked.total() == N - 4
+
+
+def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
+    service = BatchService()
+
+    async def go() -> Outcome:
+        async with serve(service) as url:
+            model = ChatModel("gpt-4", base_url=f"{url}/v1")
+            price, counter = price_of("gpt-4"), TokenCounter("unknown", fetch=False)
+            one = Budget(model, price, 1.0, counter).worst_case(calls()[0].messages, batch=True)
+            with Journal(tmp_path) as journal:
+                budget = Budget(model, price, 5.0 * one, counter)
+                return await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0, budget=budget)
+
+    outcome = asyncio.run(go())
+    assert 0 < outcome.done <= 5
+    assert outcome.stopped is not None
+    assert "--max-cost" in outcome.stopped
+
+
+def test_only_the_chat_client_has_batches(tmp_path: Path) -> None:
+    from fwc_llm.models.azure import AzureModel
+
+    with Journal(tmp_path) as journal, pytest.raises(FwcError, match="no Batch API here"):
+        asyncio.run(run_batch(AzureModel("x", endpoint="http://127.0.0.1:1"), calls(), journal, tmp_path))
+
+
+def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch" / "state.json").write_text('{"format": "other"}')
+    with pytest.raises(FwcError, match=r"state\.json is damaged"):
+        asyncio.run(run(BatchService(), tmp_path))
