@@ -1,0 +1,48 @@
+"""Small tables and task files for the tests."""
+
+from pathlib import Path
+
+from fwc_llm.tasks import Task, load_task
+
+TOML = """
+question = "Is it yes?"
+{top}
+columns = [
+  {{ name = "x", kind = "numeric" }},
+  {{ name = "colour" }},
+  {{ name = "sex" }},
+  {{ name = "y" }},
+]
+[data]
+file = "data.csv"
+{data}
+[outcome]
+column = "y"
+{outcome}
+[[protected]]
+column = "sex"
+{protected}
+"""
+CSV = "x,colour,sex,y\n1,red,f,yes\n2,blue,m,no\n3.5,red,f,no\n4,green,m,yes\n"
+
+
+def write_task(
+    folder: Path,
+    csv: str | bytes = CSV,
+    *,
+    top: str = "",
+    data: str = "",
+    outcome: str = "",
+    protected: str = "",
+    toml: str | None = None,
+) -> Path:
+    """Write data.csv and task.toml into `folder`; returns the task file's path."""
+    (folder / "data.csv").write_bytes(csv if isinstance(csv, bytes) else csv.encode())
+    text = TOML.format(top=top, data=data, outcome=outcome, protected=protected) if toml is None else toml
+    (folder / "task.toml").write_text(text, encoding="utf-8")
+    return folder / "task.toml"
+
+
+def small_task(folder: Path, csv: str | bytes = CSV, **parts: str) -> Task:
+    """The task of `write_task`."""
+    return load_task(write_task(folder, csv, **parts))

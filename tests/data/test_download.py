@@ -1,0 +1,200 @@
+"""Downloads from a real server on loopback: whole, corrupted, cut short, refused, interrupted."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.data.locate import places_from_environment
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import load_task
+
+BODY = b"x,sex,y\n" + b"".join(f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000))
+TOML = f"""
+question = "Is it?"
+columns = [{{ name = "x", kind = "numeric" }}, {{ name = "sex" }}, {{ name = "y" }}]
+[data]
+file = "made/made.csv"
+url = "http://127.0.0.1:9/nowhere"
+sha256 = {{ "made/made.csv" = "{hashlib.sha256(BODY).hexdigest()}" }}
+[outcome]
+column = "y"
+[[protected]]
+column = "sex"
+"""
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    behaviour = "whole"
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.halfway = threading.Event()
+        self.release = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/mirror"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        if self.server.behaviour == "refused":
+            self.send_error(503)
+            return
+        body = BODY.replace(b"7", b"8") if self.server.behaviour == "corrupted" else BODY
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.server.behaviour in ("cut short", "hanging"):
+            self.wfile.write(body[: len(body) // 2])
+            self.wfile.flush()
+            if self.server.behaviour == "hanging":
+                self.server.halfway.set()
+                self.server.release.wait(60)
+            self.close_connection = True
+            return
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: tests stay quiet."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.release.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def taskfile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A task file with a url; the cache folder is `tmp_path/cache/fwc-llm`, and there is no other data."""
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "made.toml").write_text(TOML)
+    return tmp_path / "made.toml"
+
+
+def cached(taskfile: Path) -> Path:
+    return places_from_environment(None).cache / "made" / "made.csv"
+
+
+def left_behind(taskfile: Path) -> list[Path]:
+    return [path for path in places_from_environment(None).cache.rglob("*") if path.is_file()]
+
+
+def test_data_is_fetched_once(taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
+    task = load_task(taskfile)
+    assert task.locate() is None
+    assert len(task.pool()) == 20_000
+    assert task.locate() == (cached(taskfile),)
+    assert cached(taskfile).read_bytes() == BODY
+    load_task(taskfile).pool()
+    assert server.asked == ["/mirror/made.csv"]
+    assert left_behind(taskfile) == [cached(taskfile)]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("corrupted", "is not the published file"),
+        ("cut short", "cannot download"),
+        ("refused", "Service Unavailable"),
+    ],
+)
+def test_a_bad_download_leaves_nothing_and_says_what_works(
+    taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch, behaviour: str, message: str
+) -> None:
+    monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
+    server.behaviour = behaviour
+    with pytest.raises(FwcError, match=message) as caught:
+        load_task(taskfile).pool()
+    assert "--task census --model surrogate" in str(caught.value)
+    assert left_behind(taskfile) == []
+    server.behaviour = "whole"  # the next try works
+    assert len(load_task(taskfile).pool()) == 20_000
+
+
+def test_offline_names_the_places_searched(taskfile: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(FwcError) as caught:
+        load_task(taskfile, tmp_path / "mine").pool()
+    message = str(caught.value)
+    assert caught.value.exit_code == 2
+    for expected in (str(tmp_path / "mine"), str(places_from_environment(None).cache), "made/made.csv"):
+        assert expected in message
+    assert "--data-dir" in message
+    assert "--task census --model surrogate" in message
+
+
+def test_a_cache_that_cannot_be_written(
+    taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FWC_LLM_DATA_URL", server.url)
+    cache = places_from_environment(None).cache
+    cache.parent.mkdir(parents=True)
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(FwcError, match="cannot write"):
+        load_task(taskfile).pool()
+
+
+def test_an_interrupted_download_leaves_nothing(
+    taskfile: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.behaviour = "hanging"
+    code = f"from fwc_llm.tasks import load_task; load_task({str(taskfile)!r}).pool()"
+    environment = {**os.environ, "FWC_LLM_DATA_URL": server.url, "PYTHONPATH": os.getcwd()}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE)
+    assert server.halfway.wait(60)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in errors
+    assert left_behind(taskfile) == []
+
+
+def test_the_order_of_the_search(taskfile: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = {name: tmp_path / name for name in ("named", "variable")}
+    monkeypatch.setenv("FWC_LLM_DATA", str(folders["variable"]))
+    found = []
+    for folder in (cached(taskfile).parent.parent, folders["variable"], folders["named"], tmp_path):
+        (folder / "made").mkdir(parents=True, exist_ok=True)
+        (folder / "made" / "made.csv").write_bytes(BODY)
+        named = folders["named"] if folders["named"].exists() else None
+        found.append(load_task(taskfile, named).locate())
+    cache = places_from_environment(None).cache
+    assert found == [
+        (place / "made" / "made.csv",) for place in (cache, *list(folders.values())[::-1], tmp_path)
+    ]
+
+
+def test_a_data_folder_that_is_not_there(taskfile: Path, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="does not exist"):
+        load_task(taskfile, tmp_path / "nowhere")
+
+
+def test_a_changed_copy_is_used_and_said(taskfile: Path, tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "made.csv").write_bytes(BODY + b"1,f,1\n")
+    task = load_task(taskfile)
+    assert len(task.pool()) == 20_001
+    assert any("differs from the published file" in note for note in task.notes)

@@ -1,0 +1,278 @@
+"""Reading and cleaning a table: what comes out, and every complaint."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import load_task
+from tests.data.tables import small_task, write_task
+
+
+def test_a_table_comes_out_typed_and_named_by_line(tmp_path: Path) -> None:
+    task = small_task(tmp_path)
+    table = task.pool()
+    assert list(table.columns) == ["x", "colour", "sex", "y"]
+    assert table.index.tolist() == ["data.csv:2", "data.csv:3", "data.csv:4", "data.csv:5"]
+    assert table["x"].tolist() == [1.0, 2.0, 3.5, 4.0]
+    assert table["y"].tolist() == ["yes", "no", "no", "yes"]
+    assert task.test() is table  # one file: pool and test are the same whole table
+    assert task.labels(table).tolist() == [1, 0, 0, 1]
+    assert task.labels(table).dtype == np.int8
+    assert task.sensitive(table).tolist() == ["f", "m", "f", "m"]
+    assert [column.name for column in task.features] == ["x", "colour"]
+    assert [column.name for column in task.shown] == ["x", "colour", "sex"]
+    assert not task.simulated
+
+
+def test_whole_numbers_are_integers(tmp_path: Path) -> None:
+    table = small_task(tmp_path, "x,colour,sex,y\n1.0,a,f,1\n-2e3,a,m,0\n").pool()
+    assert table["x"].dtype == np.int64
+    assert table["x"].tolist() == [1, -2000]
+
+
+def test_lines_are_those_of_the_file(tmp_path: Path) -> None:
+    csv = '# made up\nx,colour,sex,y\n\n1,"two\nlines",f,yes\n# and a comment\n2, spaced ,m,no\n'
+    table = small_task(tmp_path, csv, data='comment = "#"').pool()
+    assert table.index.tolist() == ["data.csv:4", "data.csv:7"]
+    assert table["colour"].tolist() == ["two\nlines", "spaced"]
+
+
+def test_none_and_na_are_categories(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,NA,f,yes\n2,None,m,no\n3,null,f,no\n"
+    assert small_task(tmp_path, csv).pool()["colour"].tolist() == ["NA", "None", "null"]
+
+
+def test_a_latin_1_table_with_semicolons(tmp_path: Path) -> None:
+    csv = "x;colour;sex;y\n1;grün;f;yes\n2;blau;m;no\n".encode("latin-1")
+    task = small_task(tmp_path, csv, data='separator = ";"\nencoding = "latin-1"')
+    assert task.pool()["colour"].tolist() == ["grün", "blau"]
+
+
+def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    frame = pd.DataFrame(
+        {
+            "x": [1, 2.5, None, 4],
+            "colour": [7.0, None, 1, 2],
+            "sex": list("fmfm"),
+            "y": [True, False, True, False],
+        }
+    )
+    frame.to_parquet(tmp_path / "data.parquet")
+    path.write_text('missing = "drop"\n' + path.read_text().replace("data.csv", "data.parquet"))
+    table = load_task(path).pool()
+    assert table.to_dict("index") == {
+        "data.parquet:1": {"x": 1, "colour": "7", "sex": "f", "y": "yes"},
+        "data.parquet:4": {"x": 4, "colour": "2", "sex": "m", "y": "no"},
+    }
+
+
+def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n,red,f,no\n4,red,f,yes\n"
+    task = small_task(tmp_path, csv, top='missing = "drop"')
+    assert task.pool().index.tolist() == ["data.csv:3", "data.csv:5"]
+    assert task.notes == (
+        "data.csv: 2 of 4 rows kept",
+        "2 rows with a missing value dropped (x 1, colour 1)",
+    )
+
+
+def test_missing_values_become_a_category(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n3,red,NaN,no\n"
+    task = small_task(tmp_path, csv, top='missing = "category"')
+    assert task.pool()["colour"].tolist() == ["unknown", "blue", "red"]
+    assert task.pool()["sex"].tolist() == ["f", "m", "unknown"]
+
+
+def test_pool_and_test_are_two_files(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    (tmp_path / "more.csv").write_text("y,sex,x,colour\nyes,f,7,red\n")
+    path.write_text(path.read_text().replace('file = "data.csv"', 'pool = "data.csv"\ntest = "more.csv"'))
+    task = load_task(path)
+    assert task.pool().index[0] == "data.csv:2"
+    assert task.test().to_dict("index") == {"more.csv:2": {"x": 7.0, "colour": "red", "sex": "f", "y": "yes"}}
+    assert len(task.table) == 5
+
+
+def test_files_of_one_name_in_two_folders_keep_their_rows_apart(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "d.csv").write_bytes((tmp_path / "data.csv").read_bytes())
+    path.write_text(path.read_text().replace('file = "data.csv"', 'pool = "a/d.csv"\ntest = "b/d.csv"'))
+    assert load_task(path).table.index.is_unique
+
+
+def test_a_derived_attribute_takes_its_columns_place(tmp_path: Path) -> None:
+    task = small_task(tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }')
+    assert [column.name for column in task.columns] == ["x", "colour", "group", "y"]
+    assert task.groups == ("first", "second")
+    kept = small_task(tmp_path, protected='name = "group"\nmap = { f = "first", m = "second" }\nkeep = true')
+    assert [column.name for column in kept.features] == ["x", "colour", "sex"]
+
+
+def test_a_threshold_is_strict(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,a,0.06,2\n2,a,0.07,3\n3,b,0.05,2.5\n"
+    task = small_task(
+        tmp_path,
+        csv,
+        outcome="threshold = { above = 2.5 }",
+        protected='threshold = { above = 0.06 }\nlevels = ["few", "many"]',
+    )
+    assert task.pool()["sex"].tolist() == ["few", "many", "few"]
+    assert task.pool()["y"].tolist() == ["no", "yes", "no"]
+
+
+def test_several_protected_attributes_are_crossed(tmp_path: Path) -> None:
+    task = small_task(tmp_path, protected='[[protected]]\ncolumn = "colour"')
+    assert task.protected == ("sex", "colour")
+    assert task.sensitive(task.pool()).tolist() == ["f & red", "m & blue", "f & red", "m & green"]
+    assert task.groups == ("m & blue", "f & red", "m & green")  # base rates 0, 1/2, 1
+
+
+def test_the_fingerprint_follows_the_values(tmp_path: Path) -> None:
+    first = small_task(tmp_path).fingerprint
+    assert small_task(tmp_path).fingerprint == first
+    assert (
+        small_task(
+            tmp_path, "x,colour,sex,y\n1,red,f,yes\n2,blue,m,no\n3.5,red,f,no\n4,green,m,no\n"
+        ).fingerprint
+        != first
+    )
+
+
+BAD_DATA = {
+    "missing value": ("1,?,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'colour'"),
+    "NaN": ("NaN,a,f,yes\n2,b,m,no", {}, "data.csv:2: no value in column 'x'"),
+    "no number": (
+        "1,a,f,yes\ntwo,b,m,no",
+        {},
+        "data.csv:3: 'two' in the numeric column 'x' is no finite number",
+    ),
+    "infinite": ("1,a,f,yes\ninf,b,m,no", {}, "data.csv:3: 'inf'"),
+    "python's digits": ("1,a,f,yes\n1_000,b,m,no", {}, "data.csv:3: '1_000'"),
+    "short line": ("1,a,f,yes\n2,b,m", {}, "data.csv:3: 3 values where 4 columns are expected"),
+    "long line": ("1,a,f,yes\n2,b,m,no,5", {}, "data.csv:3: 5 values where 4 columns"),
+    "one level": ("1,a,f,yes\n2,b,f,no", {}, "protected attribute 'sex' has the one level 'f' in all 2 rows"),
+    "many levels": (
+        "\n".join(f"1,a,{k},{'yes' if k % 2 else 'no'}" for k in range(30)),
+        {},
+        "has 30 levels",
+    ),
+    "one outcome": ("1,a,f,yes\n2,b,m,yes", {"outcome": 'positive = ["yes"]'}, "is 'yes' in all 2 rows"),
+    "no positive": ("1,a,f,good\n2,b,m,bad", {}, "no positive ones are named"),
+    "three outcomes": (
+        "1,a,f,yes\n2,b,m,no\n3,a,f,maybe",
+        {},
+        "has 3 values, 'yes' (1), 'no' (1), 'maybe' (1)",
+    ),
+    "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Yes"]'}, "'Yes' does not occur"),
+    "full stop": (
+        "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.",
+        {"outcome": 'positive = [">50K"]'},
+        "set strip_suffix",
+    ),
+    "neither": (
+        "1,a,f,yes\n2,b,m,no\n3,a,f,maybe",
+        {"outcome": 'positive = ["yes"]\nnegative = ["no"]'},
+        "'maybe' is named neither positive nor negative",
+    ),
+    "map incomplete": (
+        "1,a,f,yes\n2,b,m,no",
+        {"protected": 'map = { f = "woman" }'},
+        "data.csv:3: the map of protected attribute 'sex' has no entry for 'm'",
+    ),
+    "all dropped": ("1,?,f,yes\n2,?,m,no", {"top": 'missing = "drop"'}, "no row is left"),
+    "no category for numbers": (
+        "?,a,f,yes\n2,a,m,no",
+        {"top": 'missing = "category"'},
+        "data.csv:2: no value in 'x'",
+    ),
+    "no category for the outcome": (
+        "1,a,f,?\n2,a,m,no",
+        {"top": 'missing = "category"'},
+        "and the outcome cannot",
+    ),
+    "empty protected": ("1,a,,yes\n2,b,,no", {}, "no value in column 'sex'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_is_named(tmp_path: Path, name: str) -> None:
+    rows, parts, message = BAD_DATA[name]
+    task = small_task(tmp_path, f"x,colour,sex,y\n{rows}\n", **parts)
+    with pytest.raises(FwcError) as caught:
+        task.pool()
+    assert message in str(caught.value)
+
+
+BAD_FILES = {
+    "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; the file has 'x', 'colour', 'sex'"),
+    "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
+    "repeated column": (b"x,colour,sex,sex,y\n1,a,f,f,yes\n", "names column 'sex' more than once"),
+    "empty": (b"", "it has no rows"),
+    "header alone": (b"x,colour,sex,y\n", "no rows below its header line"),
+    "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),
+    "no text": (b"x,colour,sex,y\n1,\xff\xfe,f,yes\n", "is no table of utf-8-sig text"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path, name: str) -> None:
+    content, message = BAD_FILES[name]
+    with pytest.raises(FwcError, match=r"data\.csv") as caught:
+        small_task(tmp_path, content).pool()
+    assert message in str(caught.value)
+
+
+def test_no_parquet(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    path.write_text(path.read_text().replace('file = "data.csv"', 'file = "data.csv"\nformat = "parquet"'))
+    with pytest.raises(FwcError, match="is no Parquet table"):
+        load_task(path).pool()
+
+
+def test_ids_must_be_unique(tmp_path: Path) -> None:
+    path = write_task(tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n")
+    path.write_text(path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },'))
+    with pytest.raises(FwcError, match=r"data\.csv:4: id 'a' in column 'n' stands at data\.csv:2 already"):
+        load_task(path).pool()
+
+
+def test_an_ordinal_value_outside_the_order_is_named(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    path.write_text(
+        path.read_text().replace(
+            '{ name = "colour" }', '{ name = "colour", kind = "ordinal", order = ["red", "blue"] }'
+        )
+    )
+    with pytest.raises(FwcError, match="'green' is not in the order of the ordinal column 'colour'"):
+        load_task(path).pool()
+
+
+cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=8).filter(
+    lambda text: text.strip() == text and text not in ("?", "NaN", "nan")
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-9, 9), cell, st.sampled_from("fm"), st.booleans()), min_size=2, max_size=8
+    )
+)
+def test_any_text_survives_a_csv_file(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[int, str, str, bool]]
+) -> None:
+    rows = [*rows, (1, "a", "f", True), (2, "a", "m", False)]
+    frame = pd.DataFrame(rows, columns=["x", "colour", "sex", "y"]).astype({"y": str})
+    frame["y"] = frame["y"].str.lower()
+    table = small_task(tmp_path_factory.mktemp("csv"), frame.to_csv(index=False)).pool()
+    assert table["colour"].tolist() == frame["colour"].tolist()
+    assert table["x"].tolist() == frame["x"].tolist()
+    assert table["y"].tolist() == ["yes" if value == "true" else "no" for value in frame["y"]]
