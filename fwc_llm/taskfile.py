@@ -255,14 +255,14 @@ class _Parser:
         words = top.get("values", {})
         if not isinstance(words, dict):
             raise self.fail("values", f"expected tables [values.COLUMN]; found {words!r}")
+        names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+        for name in words:  # first of all: without its words an ordinal column would lack its order
+            if name not in names:
+                raise self.fail(f"values.{name}", f"there is no column {name!r}{_near(name, names)}")
         fields = tuple(self.one_field(entry, position, words) for position, entry in enumerate(entries, 1))
-        names = [item.name for item in fields]
         for name in names:
             if names.count(name) > 1:
                 raise self.fail("columns", f"column {name!r} is listed {names.count(name)} times")
-        for name in words:
-            if name not in names:
-                raise self.fail(f"values.{name}", f"there is no column {name!r}{_near(name, names)}")
         return fields
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
@@ -414,6 +414,7 @@ def _as_written(value: str | int | float) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _near(name: str, names: Sequence[str]) -> str:
+def _near(name: str, names: Sequence[Any]) -> str:
+    names = [known for known in names if isinstance(known, str)]
     near = get_close_matches(name, names, 1)
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(names[:20])}"

@@ -126,7 +126,8 @@ def _missing(
             for position, cell in enumerate(raw[name]):
                 if cell is None:
                     keep[position] = False
-        return keep, f"{total - sum(keep):,} rows with a missing value dropped ({said})"
+        dropped = total - sum(keep)
+        return keep, f"{dropped:,} row{'s' * (dropped > 1)} with a missing value dropped ({said})"
     for item in used:
         if item.name not in counts:
             continue

@@ -1,0 +1,149 @@
+"""The simulated census: close to Adult, deterministic, and nobody in it is real."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.census_closeness import distances, regression_accuracy
+from evals.fit_census import fit
+from fwc_llm.data.census import SEED, TABLES, census_task, simulate
+from fwc_llm.data.splits import draw_split, row_values
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import Task, load_task
+
+
+@pytest.fixture(scope="module")
+def adult(data_dir: Path) -> Task:
+    return load_task("adult", data_dir)
+
+
+@pytest.fixture(scope="module")
+def census() -> Task:
+    return load_task("census")
+
+
+def test_it_needs_no_data_and_says_what_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, census: Task
+) -> None:
+    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    task = load_task("census")
+    assert task.simulated
+    assert len(task.pool()) == 30_162
+    assert len(task.test()) == 15_060
+    assert "simulated" in task.title.lower()
+    assert "simulated" in task.notes[0]
+    assert task.fingerprint == census.fingerprint
+
+
+def test_its_columns_are_adults(census: Task) -> None:
+    adult = load_task("adult")
+    assert census.columns == adult.columns
+    assert (census.protected, census.outcome, census.question) == (
+        adult.protected,
+        adult.outcome,
+        adult.question,
+    )
+    table = census.pool()
+    assert list(table.columns) == [column.name for column in adult.columns]
+    for column in census.columns:
+        assert (table[column.name].dtype == np.int64) == (column.kind == "numeric"), column.name
+    assert set(table["income"]) == {"yes", "no"}
+    assert not table.isna().any(axis=None)
+    assert table.index[0] == "census.data:1"
+    assert census.test().index[-1] == "census.test:15060"
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    pd.testing.assert_frame_equal(simulate(500, seed=3), simulate(500, seed=3))
+    assert not simulate(500, seed=3).equals(simulate(500, seed=4))
+    small = census_task(100, 50, seed=3)
+    assert (len(small.pool()), len(small.test())) == (100, 50)
+    assert not small.pool()[:50].reset_index(drop=True).equals(small.test().reset_index(drop=True))
+
+
+@pytest.mark.parametrize("n", [2, 7, 1000])
+def test_any_number_of_rows(n: int) -> None:
+    assert len(simulate(n)) == n
+
+
+@pytest.mark.parametrize(("n_pool", "n_test"), [(0, 10), (10, 1), (10, 10**9)])
+def test_numbers_of_rows_that_make_no_sense(n_pool: int, n_test: int) -> None:
+    with pytest.raises(FwcError, match="the census can be simulated with"):
+        census_task(n_pool, n_test)
+
+
+def test_it_splits_like_adult(census: Task) -> None:
+    split = draw_split(census)
+    counts = split.test.groupby(["sex", "income"]).size().tolist()
+    assert counts == [75, 25, 25, 75]
+    assert 30_000 < split.candidates.sum() < 30_162
+
+
+def test_the_tables_are_small_and_hold_no_small_count() -> None:
+    assert TABLES.stat().st_size < 200_000
+    network = json.loads(TABLES.read_text(encoding="utf-8"))
+    assert min(map(min, network["joint"]["counts"])) >= 5
+    for node in network["nodes"]:
+        for table in node["tables"]:
+            for _, dropped, *pairs in table:
+                assert dropped == 0 or dropped >= 5
+                assert min(pairs[1::2]) >= 5
+            assert [entry[0] for entry in table] == sorted({entry[0] for entry in table})
+
+
+def test_the_tables_are_what_the_script_makes_of_adult(adult: Task) -> None:
+    frame = adult.pool().assign(income=adult.pool()["income"].map({"yes": ">50K", "no": "<=50K"}))
+    assert json.loads(json.dumps(fit(frame))) == json.loads(TABLES.read_text(encoding="utf-8"))
+
+
+def test_sex_and_income_are_jointly_exact(adult: Task, census: Task) -> None:
+    cells = [frame.groupby(["sex", "income"]).size().tolist() for frame in (adult.pool(), census.pool())]
+    assert cells[0] == cells[1]
+
+
+def test_margins_are_close_to_adults(adult: Task, census: Task) -> None:
+    one, two = distances(census.pool(), adult.pool(), adult)
+    assert max(one.values()) < 0.03
+    assert np.mean(list(one.values())) < 0.01
+    assert max(two.values()) < 0.08
+    assert np.mean(list(two.values())) < 0.03
+    # The yardstick can tell: with the columns drawn independently of each other the pairs are far off.
+    rng = np.random.default_rng(0)
+    loose = census.pool().apply(lambda column: column.to_numpy()[rng.permutation(len(column))])
+    assert np.mean(list(distances(loose, adult.pool(), adult)[1].values())) > 0.06
+
+
+def test_a_regression_trained_on_it_holds_on_real_rows(adult: Task, census: Task) -> None:
+    real = regression_accuracy(adult.pool(), adult.test(), adult)
+    simulated = regression_accuracy(census.pool(), adult.test(), adult)
+    assert real > 0.84
+    assert real - simulated < 0.02
+
+
+def test_no_original_row_is_reproduced(adult: Task, census: Task) -> None:
+    # With the sampling weight, which is all but unique, nearly nobody is met again …
+    columns = [column.name for column in adult.columns]
+    originals = set(adult.pool()[columns].itertuples(index=False, name=None))
+    met = sum(row in originals for row in census.pool()[columns].itertuples(index=False, name=None))
+    assert met <= 30
+    # … and without it common people are met as often as in another real sample.
+    originals = set(row_values(adult, adult.pool()))
+    shares = [
+        np.mean([row in originals for row in row_values(adult, frame)])
+        for frame in (census.pool(), adult.test())
+    ]
+    assert shares[0] < shares[1] + 0.03
+
+
+def test_the_recorded_figures_are_of_these_tables() -> None:
+    figures = json.loads(
+        (Path(__file__).parents[2] / "evals/results/census.json").read_text(encoding="utf-8")
+    )
+    assert figures["simulated"] is True
+    assert figures["seed"] == SEED
+    assert figures["table_bytes"] == TABLES.stat().st_size
+    assert figures["accuracy_trained_on_real"] - figures["accuracy_trained_on_simulated"] < 0.02

@@ -1,0 +1,153 @@
+"""Task files: what they say, and a clear complaint for every mistake in one."""
+
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import Column, read_taskfile
+from fwc_llm.tasks import load_task
+
+GOOD = """
+question = "Is it?"
+columns = [
+  { name = "age", kind = "numeric", unit = "years" },
+  { name = "job_type", role = "extra", strip_suffix = "." },
+  { name = "size", kind = "ordinal" },
+  { name = "sex", text = "gender" },
+  { name = "id", role = "id" },
+  { name = "y" },
+]
+[values.size]
+S = "small"
+L = "large"
+[data]
+file = "data.csv"
+[outcome]
+column = "y"
+positive = 1
+[[protected]]
+column = "sex"
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "my.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_a_task_file_says(tmp_path: Path) -> None:
+    task = load_task(write(tmp_path, GOOD))
+    assert task.name == "my"
+    assert task.question == "Is it?"
+    assert task.columns == (
+        Column("age", "age", "numeric", unit="years"),
+        Column("job_type", "job type", role="extra"),
+        Column("size", "size", "ordinal", values={"S": "small", "L": "large"}, order=("S", "L")),
+        Column("sex", "gender"),
+        Column("y", "y"),
+    )
+    assert [column.name for column in task.features] == ["age", "size"]
+    assert [column.name for column in task.shown] == ["age", "job_type", "size", "sex"]
+    assert task.column("sex").text == "gender"
+    with pytest.raises(FwcError, match="has no column 'sexx'"):
+        task.column("sexx")
+    assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
+
+
+BAD = {
+    "no toml": ("x,y\n1,2\n", "is no TOML file"),
+    "unknown key": (GOOD.replace("question", "qestion"), "unknown key 'qestion'; did you mean 'question'?"),
+    "no question": (GOOD.replace('question = "Is it?"', ""), "'question' must be a text; it is missing"),
+    "empty question": (GOOD.replace("Is it?", " "), "'question' must be a text; found ' '"),
+    "no columns": ('question = "?"', "list the table's columns"),
+    "bad missing": (
+        'missing = "ignore"\n' + GOOD,
+        "missing = 'ignore' is none of 'error', 'drop', 'category'",
+    ),
+    "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1]: 'name' must be a text"),
+    "unknown kind": (GOOD.replace('"numeric"', '"number"'), "column 'age': kind = 'number' is none of"),
+    "unknown column key": (GOOD.replace("unit =", "units ="), "unknown key 'units'; did you mean 'unit'?"),
+    "unknown role": (GOOD.replace('"extra"', '"label"'), "role = 'label' is none of"),
+    "column twice": (GOOD.replace('"age"', '"sex"'), "column 'sex' is listed 2 times"),
+    "ordinal without order": (GOOD.replace('S = "small"\n', ""), "needs order = [lowest, …, highest]"),
+    "order of a number": (GOOD.replace('unit = "years"', "order = [1, 2]"), "order belongs to kind"),
+    "values of nothing": (
+        GOOD.replace("[values.size]", "[values.sise]"),
+        "no column 'sise'; did you mean 'size'?",
+    ),
+    "values that are no words": (GOOD.replace('"small"', "3"), "expected a table of value"),
+    "no protected": (GOOD.split("[[protected]]")[0], "name the protected attribute"),
+    "unknown protected": (GOOD.replace('column = "sex"', 'column = "sx"'), "there is no column 'sx'"),
+    "protected twice": (GOOD + '[[protected]]\ncolumn = "sex"\n', "'sex' is named more than once"),
+    "protected outcome": (GOOD.replace('column = "sex"', 'column = "y"'), "'y' is the outcome already"),
+    "map and threshold": (
+        GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n',
+        "either a map or a threshold",
+    ),
+    "renamed for nothing": (GOOD + 'name = "gender"\n', "add a map or a threshold"),
+    "a taken name": (GOOD + 'name = "age"\nmap = { a = "b" }\n', "'age' is a column of its own"),
+    "kept under its name": (GOOD + "keep = true\n", "keep = true needs a name"),
+    "levels": (GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n', "names the two sides"),
+    "threshold": (GOOD + "threshold = { over = 1 }\n", "unknown key 'over'"),
+    "threshold not a number": (GOOD + 'threshold = { above = "1" }\n', "write the threshold as"),
+    "threshold nan": (GOOD + "threshold = { above = nan }\n", "write the threshold as"),
+    "no outcome": (
+        GOOD.replace("[outcome]\n", "").replace('column = "y"\n', "").replace("positive = 1\n", ""),
+        "outcome",
+    ),
+    "unknown outcome": (GOOD.replace('column = "y"', 'column = "why"'), "there is no column 'why'"),
+    "both signs": (
+        GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"),
+        "both positive and negative",
+    ),
+    "positive and threshold": (
+        GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"),
+        "not both",
+    ),
+    "outcome dropped": (GOOD.replace('name = "y"', 'name = "y", role = "drop"'), "the outcome cannot be"),
+    "no data": (GOOD.replace('file = "data.csv"\n', ""), "'pool' must be a text"),
+    "file and pool": (GOOD.replace("file =", 'pool = "a"\nfile ='), "either file, or pool and test"),
+    "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
+    "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "must be one character"),
+    "header": (GOOD.replace("[outcome]", 'header = "no"\n[outcome]'), "header = 'no' must be true or false"),
+    "checksum of another": (
+        GOOD.replace("[outcome]", 'sha256 = { b = "0" }\n[outcome]'),
+        "none of the files data.csv",
+    ),
+    "url alone": (GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'), "needs the sha256 of every file"),
+    "no feature": (
+        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
+            '"ordinal"', '"ordinal", role = "drop"'
+        ),
+        "no feature is left",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_mistake_is_named(tmp_path: Path, name: str) -> None:
+    text, message = BAD[name]
+    path = write(tmp_path, text)
+    with pytest.raises(FwcError) as caught:
+        load_task(path)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_task_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"cannot read the task file .*no\.toml"):
+        load_task(tmp_path / "no.toml")
+
+
+def test_its_data_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"its data file data\.csv is in none of"):
+        load_task(write(tmp_path, GOOD)).pool()
+
+
+def test_an_unknown_task_names_those_there_are() -> None:
+    with pytest.raises(
+        FwcError, match="unknown task 'adlut'; there are adult, communities, drug, german, census"
+    ):
+        load_task("adlut")

@@ -1,0 +1,114 @@
+"""The built-in tasks on the real data: exactly the rows, groups and labels that their sources count."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.data.splits import row_values
+from fwc_llm.tasks import load_task, task_names
+
+# rows, features, (no, yes) by group with the lowest base rate first; counted in the raw files.
+EXPECTED = {
+    "german": (1000, 19, {"female": (109, 201), "male": (191, 499)}),
+    "communities": (1993, 99, {"at most the median": (866, 158), "above the median": (419, 550)}),
+    "drug": (1885, 11, {"female": (296, 646), "male": (117, 826)}),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_table_in_one_file(name: str, data_dir: Path) -> None:
+    rows, features, cells = EXPECTED[name]
+    task = load_task(name, data_dir)
+    table = task.pool()
+    assert (len(table), len(task.features)) == (rows, features)
+    assert task.groups == tuple(cells)
+    levels, labels = task.sensitive(table), task.labels(table)
+    for level, counts in cells.items():
+        assert tuple(int(((levels == level) & (labels == label)).sum()) for label in (0, 1)) == counts
+    assert task.locate() is not None
+    assert not any("differs" in note for note in task.notes)
+
+
+def test_adult(data_dir: Path) -> None:
+    task = load_task("adult", data_dir)
+    pool, test = task.pool(), task.test()
+    assert (len(pool), len(test)) == (30_162, 15_060)
+    assert task.notes[:2] == (
+        "adult.data: 30,162 of 32,561 rows kept",
+        "adult.test: 15,060 of 16,281 rows kept",
+    )
+    assert "workclass 2,799, occupation 2,809, native-country 857" in task.notes[2]
+    assert [column.name for column in task.columns if column.role == "extra"] == ["fnlwgt"]
+    assert len(task.features) == 12
+    assert task.groups == ("Female", "Male")
+    assert pool.loc["adult.data:1"].to_dict() == {
+        "age": 39, "workclass": "State-gov", "fnlwgt": 77516, "education": "Bachelors", "education-num": 13,
+        "marital-status": "Never-married", "occupation": "Adm-clerical", "relationship": "Not-in-family",
+        "race": "White", "sex": "Male", "capital-gain": 2174, "capital-loss": 0, "hours-per-week": 40,
+        "native-country": "United-States", "income": "no",
+    }  # fmt: skip
+    assert test.index[0] == "adult.test:2"  # the first line is a comment
+    assert set(test["income"]) == {"yes", "no"}
+    assert int(task.labels(pool).sum()) == 7_508
+    assert (test["native-country"] != "Holand-Netherlands").all()
+
+
+def test_adults_overlap_by_value(data_dir: Path) -> None:
+    task = load_task("adult", data_dir)
+    trained = set(row_values(task, task.pool()))
+    assert sum(key in trained for key in row_values(task, task.test())) == 2_817
+
+
+def test_communities_without_identifiers_and_police_survey(data_dir: Path) -> None:
+    task = load_task("communities", data_dir)
+    names = {column.name for column in task.columns}
+    assert len(names) == 128 - 5 - 22
+    assert not names & {
+        "state",
+        "county",
+        "community",
+        "communityname",
+        "fold",
+        "LemasSwornFT",
+        "PolicBudgPerPop",
+    }
+    assert "1 row with a missing value dropped (OtherPerCap 1)" in task.notes
+    assert all(column.text != column.name for column in task.columns)
+
+
+def test_german_codes_have_words_and_the_sex_stands_once(data_dir: Path) -> None:
+    task = load_task("german", data_dir)
+    assert task.column("sex").values == {}
+    assert "personal_status" not in [column.name for column in task.columns]
+    for column in task.features:
+        if column.kind == "categorical":
+            assert set(task.pool()[column.name]) <= set(column.values), column.name
+
+
+def test_drug_numbers_have_words(data_dir: Path) -> None:
+    task = load_task("drug", data_dir)
+    for name in ("Age", "Education", "Country", "Ethnicity"):
+        assert set(task.pool()[name]) == set(task.column(name).values)
+    order = task.column("Education").order
+    assert (order[0], order[-1]) == ("-2.43591", "1.98437")
+    assert [float(value) for value in order] == sorted(map(float, order))
+
+
+def test_every_built_in_task_says_where_it_comes_from() -> None:
+    for name in task_names():
+        task = load_task(name)
+        assert task.question.endswith("?")
+        assert task.licence == "CC BY 4.0"
+        assert "UCI Machine Learning Repository" in task.citation
+
+
+def test_describing_a_task_reads_no_data_and_imports_no_pandas() -> None:
+    code = (
+        "import sys; from fwc_llm.tasks import load_task\n"
+        "load_task('adult').features; load_task('census').shown\n"
+        "print([name for name in ('pandas', 'numpy', 'scipy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
