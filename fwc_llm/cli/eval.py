@@ -125,7 +125,7 @@ def evaluate(
     Without any option it is a demonstration: a simulated census, a simulated model.
     The real thing: fwc-llm eval --model gpt-4 --shots fwc
     """
-    from fwc_llm.cli.console import working
+    from fwc_llm.cli.console import err, working
     from fwc_llm.models import open_model
     from fwc_llm.models.prices import price_of
     from fwc_llm.runs.budget import Budget
@@ -158,6 +158,7 @@ def evaluate(
         max_tokens=max_tokens,
         logprobs=logprobs,
         params=_parameters(param or []),
+        notice=err.print,
     )
     with working("reading the table") as step:
         table = load_task(task or ("census" if demonstration else "adult"), data_dir)
@@ -168,7 +169,7 @@ def evaluate(
         _forecast(plan, answerer, price_of(answerer.name, prices), batch)
         return
     budget = Budget(answerer, price_of(answerer.name, prices), max_cost) if max_cost is not None else None
-    result = _ask(plan, answerer, out, concurrency, budget)
+    result = _ask(plan, answerer, out, concurrency, budget, batch)
     _report(plan, result, demonstration)
     if result.unanswered:
         raise IncompleteRunError(
@@ -222,7 +223,7 @@ def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) 
 
 
 def _ask(
-    plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None"
+    plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None", batch: bool
 ) -> "Result":
     """Run the plan under a progress bar; what was answered is shown even when the run is cut short."""
     from fwc_llm.cli.console import asking, err
@@ -234,7 +235,7 @@ def _ask(
     )
     try:
         with asking(plan.n_calls) as progress:
-            return run_plan(plan, model, out, concurrency, budget, progress)
+            return run_plan(plan, model, out, concurrency, budget, progress, batch)
     except FwcError as error:
         partial = getattr(error, "result", None)
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:

@@ -42,7 +42,7 @@ def evaluate(
     `arms` are strategy names, files of saved shots (ending in .json) or `Shots`. Options: every field of
     `Settings` (m, epsilon, template, orders, weights, redraw, counterfactual, strategy_options), those of
     the client (base_url, api_key_env, logprobs, params, max_tokens, rpm, tpm, deadline), `concurrency`,
-    `data_dir`, `allow_changed_data`, `max_cost`, and the callbacks `on_step(text)` and
+    `data_dir`, `allow_changed_data`, `max_cost`, `batch`, and the callbacks `on_step(text)` and
     `on_progress(progress)`.
 
     With `out` naming the folder of an interrupted run, it continues where that stopped. Works inside a
@@ -59,7 +59,7 @@ def evaluate(
     data_dir = options.pop("data_dir", None)
     concurrency = options.pop("concurrency", 8)
     allow_changed_data = options.pop("allow_changed_data", False)
-    max_cost = options.pop("max_cost", None)
+    max_cost, batch = options.pop("max_cost", None), options.pop("batch", False)
     on_step, on_progress = options.pop("on_step", None), options.pop("on_progress", None)
     model_options = {name: options.pop(name) for name in list(options) if name in _MODEL_OPTIONS}
     try:
@@ -71,7 +71,7 @@ def evaluate(
         model = open_model(model, concurrency=concurrency, **model_options)
     plan = make_plan(task, arms, settings, allow_changed_data, on_step)
     budget = Budget(model, price_of(model.name), max_cost) if max_cost is not None else None
-    return run_plan(plan, model, out, concurrency, budget, on_progress)
+    return run_plan(plan, model, out, concurrency, budget, on_progress, batch)
 
 
 def run_plan(
@@ -81,9 +81,17 @@ def run_plan(
     concurrency: int = 8,
     budget: "Budget | None" = None,
     on_progress: "Callable[[Progress], None] | None" = None,
+    batch: bool = False,
 ) -> Result:
     """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
-    from fwc_llm.runs.execute import execute
+
+    async def ask() -> "Outcome":
+        from fwc_llm.runs.batch import run_batch
+        from fwc_llm.runs.execute import execute
+
+        if batch:  # what the batches leave unanswered is asked live
+            await run_batch(model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget)
+        return await execute(model, plan.calls(), journal, concurrency, on_progress, plan.n_calls, budget)
 
     folder = RunFolder(Path(out)) if out else RunFolder.default(plan.task.name, model.name)
     begun = (folder.path / "run.json").exists()
@@ -95,9 +103,8 @@ def run_plan(
             _write_examples(folder, plan)
             write_questions(folder, plan)
         folder.begin(describe(plan, model))  # last: a folder with a run.json is complete
-        work = execute(model, plan.calls(), journal, concurrency, on_progress, plan.n_calls, budget)
         try:
-            outcome = _run(work)
+            outcome = _run(ask())
         except FwcError as error:
             error.result = score(folder, journal)  # type: ignore[attr-defined]
             raise
