@@ -1,0 +1,156 @@
+"""`fwc-llm tasks` and `fwc-llm task init`, run as the command line runs them."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from fwc_llm.cli.tasks import task_app
+from fwc_llm.cli.tasks import tasks as tasks_command
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import load_task
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command("tasks")(tasks_command)
+app.add_typer(task_app, name="task")
+
+
+def run(*arguments: str | Path) -> str:
+    """What the command prints; its `FwcError` is raised."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    if isinstance(result.exception, FwcError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def init(table: Path, *options: str | Path, protected: str = "sex", outcome: str = "income") -> str:
+    return run("task", "init", table, "--protected", protected, "--outcome", outcome, *options)
+
+
+def people(folder: Path, name: str = "people.csv", n: int = 60, **columns: list[object]) -> Path:
+    frame = pd.DataFrame(
+        {
+            "person": [f"p{k}" for k in range(n)],
+            "age": [20 + k % 37 for k in range(n)],
+            "city": [("Rome", "São Paulo", "Oslo")[k % 3] for k in range(n)],
+            "sex": ["fm"[k % 2] for k in range(n)],
+            "income": [("no", "yes")[k % 5 == 0] for k in range(n)],
+        }
+        | columns
+    )
+    path = folder / name
+    frame.to_csv(path, index=False, sep=";" if name.endswith(".ssv") else ",")
+    return path
+
+
+def test_tasks_lists_what_there_is(data_dir: Path) -> None:
+    output = run("tasks", "--data-dir", data_dir)
+    for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
+        (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
+        assert rows in line
+        assert "CC BY 4.0" in line
+    assert "simulated" in output
+    assert "https://doi.org/10.24432/C5XW20" in output
+
+
+def test_tasks_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    output = run("tasks")
+    (line,) = [line for line in output.splitlines() if line.startswith("adult ")]
+    assert "not here yet" in line
+
+
+def test_a_draft_can_be_used_at_once(tmp_path: Path) -> None:
+    output = init(people(tmp_path))
+    assert "It can be read: people.csv: 60 of 60 rows kept" in output
+    assert "column person: every value differs" in output
+    task = load_task(tmp_path / "people.toml")
+    assert [(column.name, column.kind) for column in task.features] == [
+        ("age", "numeric"),
+        ("city", "categorical"),
+    ]
+    assert task.groups == ("f", "m")
+    assert task.labels(task.pool()).sum() == 12
+    text = (tmp_path / "people.toml").read_text(encoding="utf-8")
+    assert 'positive = ["yes"] # CHECK' in text
+
+
+def test_a_draft_elsewhere_finds_its_table(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    table = people(tmp_path, "my people.ssv")
+    init(table, "-o", tmp_path / "tasks" / "t.toml")
+    assert len(load_task(tmp_path / "tasks" / "t.toml").pool()) == 60
+
+
+def test_a_parquet_table(tmp_path: Path) -> None:
+    frame = pd.read_csv(people(tmp_path))
+    frame.to_parquet(tmp_path / "people.parquet")
+    assert "It can be read" in init(tmp_path / "people.parquet")
+
+
+def test_missing_values_are_found_and_said(tmp_path: Path) -> None:
+    scores: list[object] = ["1.5", "", "NA"] * 20
+    table = people(tmp_path, score=scores)
+    output = init(table)
+    assert "rows with a missing value are dropped (score 40)" in output
+    task = load_task(table.with_suffix(".toml"))
+    assert task.column("score").kind == "numeric"
+    assert len(task.pool()) == 20
+
+
+@pytest.mark.parametrize(
+    ("columns", "said", "problem"),
+    [
+        ({"income": ["high", "low"] * 30}, "say which values mean yes", "no positive ones are named"),
+        ({"income": [k * 10 for k in range(60)]}, "above which threshold", "no positive ones are named"),
+        ({"sex": list(range(60))}, "split it with a threshold", "has 60 levels"),
+    ],
+)
+def test_what_cannot_be_guessed_is_left_to_its_author(
+    tmp_path: Path, columns: dict[str, list[object]], said: str, problem: str
+) -> None:
+    output = " ".join(init(people(tmp_path, **columns)).split())
+    assert said in output
+    assert "It cannot be used yet" in output
+    assert problem in output
+
+
+def test_names_and_values_are_data(tmp_path: Path) -> None:
+    table = people(tmp_path, **{'a "quoted"\tname\\': ["x"] * 30 + ['[bold]"\\'] * 30})
+    init(table)
+    assert 'a "quoted"\tname\\' in load_task(table.with_suffix(".toml")).pool().columns
+
+
+def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
+    table = people(tmp_path)
+    init(table)
+    (tmp_path / "people.toml").write_text("mine")
+    with pytest.raises(FwcError, match="exists already"):
+        init(table)
+    assert (tmp_path / "people.toml").read_text() == "mine"
+    init(table, "--force")
+    assert (tmp_path / "people.toml").read_text() != "mine"
+
+
+def test_bad_input_to_init(tmp_path: Path) -> None:
+    table = people(tmp_path)
+    with pytest.raises(FwcError, match="names no column 'gender'"):
+        init(table, protected="gender")
+    with pytest.raises(FwcError, match="cannot read"):
+        init(tmp_path / "no.csv")
+    with pytest.raises(FwcError, match=r"must end in \.toml"):
+        init(table, "-o", tmp_path / "task.txt")
+    with pytest.raises(FwcError, match="cannot write"):
+        init(table, "-o", tmp_path / "no" / "task.toml")
+    (tmp_path / "prose.csv").write_text("Call me Ishmael.\nSome years ago, never mind how long precisely.\n")
+    with pytest.raises(FwcError, match="is no table"):
+        init(tmp_path / "prose.csv")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1")
+    with pytest.raises(FwcError, match="is no Parquet table"):
+        init(tmp_path / "bad.parquet")
