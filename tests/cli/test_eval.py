@@ -1,0 +1,242 @@
+"""`fwc-llm eval` as a user meets it: tables, exit codes, one clear line for every refusal."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[list[HttpReply], str]]:
+    """A service that says "yes", unless a reply is put into the list for it."""
+    replies: list[HttpReply] = []
+
+    def answer(request: HttpRequest) -> HttpReply:
+        return replies.pop(0) if replies else HttpReply(completion("yes"))
+
+    with serve_in_thread(answer) as url:
+        yield replies, f"{url}/v1"
+
+
+def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
+    outcome = fwc("eval", "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome.err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["task"], results["model"], results["simulated"]) == ("census", "surrogate", True)
+    assert [arm["arm"] for arm in results["arms"]] == ["zero", "balanced", "fwc"]
+    assert "SIMULATED" in outcome.out
+    for arm in results["arms"]:
+        assert f"{100 * arm['accuracy']:.2f}" in outcome.out
+        assert f"{arm['demographic_parity_difference']:.3f}" in outcome.out
+    assert "fwc-llm eval --model" in outcome.out
+
+
+def test_the_surrogate_on_real_rows(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
+    outcome = fwc(
+        "eval", "--task", "adult", "--model", "surrogate", "--out", tmp_path / "run", "--data-dir", data_dir
+    )
+    assert outcome.code == 0, outcome.err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["simulated"]
+    assert {arm["coverage"] for arm in results["arms"]} == {1.0}
+    assert all(arm["accuracy"] > 0.6 for arm in results["arms"])
+
+
+def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
+    shots = tmp_path / "shots.json"
+    assert fwc("shots", "--task", "adult", "--strategy", "fwc", "--m", 16, "-o", shots).code == 0
+    assert len(json.loads(shots.read_text())["examples"]) == 16
+    shown = fwc("prompt", "--task", "adult", "--shots", shots, "--row", 3)
+    assert shown.code == 0, shown.err
+    outcome = fwc(
+        "eval", "--task", "adult", "--model", "surrogate", "--shots", shots, "--out", tmp_path / "run"
+    )
+    assert outcome.code == 0, outcome.err
+    asked = json.loads((tmp_path / "run" / "prompts" / "shots.json").read_text())
+    assert asked[0]["content"].splitlines()[0] in shown.out
+
+
+def test_another_server_and_rescoring(
+    fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
+) -> None:
+    run = tmp_path / "run"
+    arguments = (
+        "eval",
+        "--model",
+        "my-model",
+        "--base-url",
+        service[1],
+        "--shots",
+        "zero",
+        "--n-test",
+        8,
+        "--out",
+        run,
+    )
+    outcome = fwc(*arguments)
+    assert outcome.code == 0, outcome.err
+    assert "8 requests to my-model" in outcome.err
+    assert json.loads((run / "results.json").read_text())["arms"][0]["accuracy"] == 0.5
+    before = (run / "results.json").read_bytes()
+    (run / "results.json").unlink()
+    assert fwc("rescore", run).code == 0
+    assert (run / "results.json").read_bytes() == before
+
+
+def test_rows_without_reply_exit_with_4_and_are_named(
+    fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
+) -> None:
+    service[0].append(refusal(400, "maximum context length is 10 tokens", "context_length_exceeded"))
+    outcome = fwc(
+        "eval",
+        "--model",
+        "m",
+        "--base-url",
+        service[1],
+        "--shots",
+        "zero",
+        "--n-test",
+        8,
+        "--out",
+        tmp_path / "run",
+    )
+    assert outcome.code == 4
+    assert "1 of 8 requests have no reply" in outcome.line
+    assert json.loads((tmp_path / "run" / "results.json").read_text())["arms"][0][
+        "coverage"
+    ] == pytest.approx(7 / 8)
+
+
+def test_a_retired_model_is_one_line_and_exit_3(
+    fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
+) -> None:
+    service[0].extend([refusal(404, "The model `gpt-4` does not exist", "model_not_found")] * 8)
+    outcome = fwc(
+        "eval",
+        "--model",
+        "gpt-4",
+        "--base-url",
+        service[1],
+        "--shots",
+        "zero",
+        "--n-test",
+        8,
+        "--out",
+        tmp_path / "r",
+    )
+    assert outcome.code == 3
+    assert "gpt-4" in outcome.line
+    assert "retired" in outcome.line
+
+
+def test_a_dry_run_counts_exactly_and_writes_nothing(
+    fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = fwc("eval", "--model", "gpt-4", "--shots", "zero,balanced", "--n-test", 8, "--dry-run")
+    assert outcome.code == 0, outcome.err
+    assert "16 requests to gpt-4" in outcome.out
+    assert re.search(r"\$\d+\.\d\d with the cache", outcome.out)
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_are_made_to_fit(
+    fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = fwc(
+        "eval",
+        "--model",
+        "gpt-4",
+        "--shots",
+        "balanced",
+        "--n-test",
+        8,
+        "--max-prompt-tokens",
+        1000,
+        "--dry-run",
+    )
+    assert outcome.code == 0, outcome.err
+    longest = int(re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", ""))  # type: ignore[index]
+    assert 700 < longest <= 1000
+    assert fwc("eval", "--model", "gpt-4", "--n-test", 8, "--max-prompt-tokens", 10, "--dry-run").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--model", "gpt-4"), "OPENAI_API_KEY"),
+        (("--task", "astrology"), "astrology"),
+        (("--shots", "horoscope"), "horoscope"),
+        (("--template", "haiku"), "haiku"),
+        (("--epsilon", "-1"), "epsilon"),
+        (("--epsilon", "nan"), "epsilon"),
+        (("--m", "3"), "m"),
+        (("--m", "999999"), "m"),
+        (("--base-parity", "2"), "base parity"),
+        (("--n-test", "201"), "201"),
+        (("--param", "x"), "KEY=VALUE"),
+        (("--shots", "missing.json"), "missing.json"),
+        (("--out", "/proc/run"), "/proc"),
+        (("--max-cost", "1"), "price"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    fwc: Run,
+    tmp_path: Path,
+    data_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[str, ...],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = fwc("eval", *(() if "--model" in arguments else ("--model", "surrogate")), *arguments)
+    assert outcome.code == 2
+    assert words in outcome.line
+    assert "Traceback" not in outcome.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_control_c_saves_what_was_done(
+    service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
+) -> None:
+    service[0].extend(HttpReply(completion("yes"), delay=0.2) for _ in range(200))
+    command = [
+        sys.executable,
+        "-m",
+        "fwc_llm",
+        "eval",
+        "--model",
+        "m",
+        "--base-url",
+        service[1],
+        "--shots",
+        "zero",
+    ]
+    process = subprocess.Popen(
+        [*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True, env={**os.environ}
+    )
+    journal = tmp_path / "run" / "journal.jsonl"
+    for _ in range(600):
+        if journal.exists() and journal.read_text().count("\n") > 5:
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert 0 < results["arms"][0]["coverage"] < 1
