@@ -21,30 +21,25 @@ def tasks(
     from fwc_llm.tasks import load_task, task_names
 
     listing = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("task", "rows", "protected", "outcome", "data", "licence"):
+    for title in ("task", "rows", "protected", "outcome"):
         listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
-    loaded = [load_task(name, data_dir) for name in task_names()]
-    for task in loaded:
+    sources = []
+    for name in task_names():
+        task = load_task(name, data_dir)
         files = task.locate()
-        rows, levels = "", ""
-        if files is not None:
-            rows = f"{len(task.table):,}"
-            levels = f" ({', '.join(task.groups)})"
-        where = (
-            "simulated, needs none" if task.simulated else str(files[0].parent) if files else "not here yet"
-        )
-        listing.add_row(
-            *map(
-                Text,
-                (task.name, rows, f"{', '.join(task.protected)}{levels}", task.title, where, task.licence),
-            )
-        )
+        here = files is not None
+        levels = f" ({', '.join(task.groups)})" if here else ""
+        rows = f"{len(task.table):,}" if here else ""
+        listing.add_row(*map(Text, (name, rows, f"{', '.join(task.protected)}{levels}", task.title)))
+        if task.simulated:
+            where = "simulated, needs no data"
+        else:
+            where = f"in {files[0].parent}" if files else "not here yet, downloaded when it is first used"
+        sources.append(f"{name}: {where}; {task.licence}; {task.citation}")
     out.print(listing)
     out.print()
-    for task in loaded:
-        if task.citation:
-            out.print(Text(f"{task.name}: {task.citation}"))
-    out.print(Text("Data that is not here yet is downloaded when a task is first used."))
+    for source in sources:
+        out.print(Text(source), soft_wrap=True)
 
 
 @task_app.command("init")

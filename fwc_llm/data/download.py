@@ -7,7 +7,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from fwc_llm.data.locate import Places
 from fwc_llm.errors import FwcError
@@ -52,7 +52,7 @@ def _fetch(url: str, target: Path, sha256: str, progress: "Progress", elsewhere:
         target.parent.mkdir(parents=True, exist_ok=True)
         handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
         with os.fdopen(handle, "wb") as file:
-            digest = _receive(url, file.fileno(), progress)
+            digest = _receive(url, file, progress)
         if digest != sha256:
             raise FwcError(
                 f"what {url} sent is not the published file (sha256 {digest[:12]}… instead of "
@@ -61,7 +61,13 @@ def _fetch(url: str, target: Path, sha256: str, progress: "Progress", elsewhere:
         os.chmod(partial, 0o644)
         os.replace(partial, target)
         partial = None
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+    except (
+        urllib.error.URLError,
+        http.client.HTTPException,
+        TimeoutError,
+        ConnectionError,
+        ValueError,
+    ) as error:
         reason = getattr(error, "reason", None) or error
         raise FwcError(f"cannot download {url} ({reason}); {elsewhere}") from error
     except OSError as error:
@@ -71,8 +77,8 @@ def _fetch(url: str, target: Path, sha256: str, progress: "Progress", elsewhere:
             Path(partial).unlink(missing_ok=True)
 
 
-def _receive(url: str, descriptor: int, progress: "Progress") -> str:
-    """Write the body at `url` to `descriptor`; returns its sha256. A body cut short raises IncompleteRead."""
+def _receive(url: str, file: BinaryIO, progress: "Progress") -> str:
+    """Write the body at `url` to `file`; returns its sha256. A body cut short raises IncompleteRead."""
     request = urllib.request.Request(url, headers={"User-Agent": "fwc-llm"})
     digest, received = hashlib.sha256(), 0
     with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
@@ -84,7 +90,7 @@ def _receive(url: str, descriptor: int, progress: "Progress") -> str:
             if received > _LARGEST:
                 raise http.client.HTTPException("the answer is far larger than the file")
             digest.update(chunk)
-            os.write(descriptor, chunk)
+            file.write(chunk)
             progress.advance(bar, len(chunk))
     if total is not None and received != total:
         raise http.client.IncompleteRead(b"", total - received)

@@ -111,6 +111,10 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
     """
     names = [column.name for column in task.features] + list(task.protected)
     if isinstance(rows, Sequence):
+        for row in rows:
+            for name in names:
+                if name not in row:
+                    raise FwcError(f"an example has no value for {name!r}; task {task.name!r} needs it")
         return [tuple(row[name] for name in names) for row in rows]
     return list(zip(*(rows[name].tolist() for name in names), strict=True))
 

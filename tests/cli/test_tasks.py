@@ -51,7 +51,7 @@ def test_tasks_lists_what_there_is(data_dir: Path) -> None:
     for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
         (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
         assert rows in line
-        assert "CC BY 4.0" in line
+        assert f"{name}: in {data_dir / name}; CC BY 4.0; " in output
     assert "simulated" in output
     assert "https://doi.org/10.24432/C5XW20" in output
 
@@ -62,8 +62,8 @@ def test_tasks_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     output = run("tasks")
-    (line,) = [line for line in output.splitlines() if line.startswith("adult ")]
-    assert "not here yet" in line
+    assert "adult: not here yet" in output
+    assert "census: simulated, needs no data" in output
 
 
 def test_a_draft_can_be_used_at_once(tmp_path: Path) -> None:

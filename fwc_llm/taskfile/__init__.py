@@ -1,0 +1,29 @@
+"""A task file (TOML) as checked values: what the columns mean, and how the table is written on disk.
+
+Prompts, solver and models never see these; they get the `Task` that tasks.py makes of them. The keys are
+documented in evals/tasks/README.md.
+"""
+
+from fwc_llm.taskfile.parsing import read_taskfile
+from fwc_llm.taskfile.values import (
+    DEFAULT_MARKERS,
+    UNKNOWN,
+    Column,
+    Field,
+    Outcome,
+    Protected,
+    Source,
+    TaskFile,
+)
+
+__all__ = [
+    "DEFAULT_MARKERS",
+    "UNKNOWN",
+    "Column",
+    "Field",
+    "Outcome",
+    "Protected",
+    "Source",
+    "TaskFile",
+    "read_taskfile",
+]

@@ -1,0 +1,130 @@
+"""What a task file says, as frozen values; nothing here has looked at the data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+Kind = Literal["numeric", "categorical", "ordinal"]
+MissingRule = Literal["error", "drop", "category"]
+
+DEFAULT_MARKERS = ("", "?", "NaN", "nan")
+UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as prompts and the solver see it.
+
+    `text` is its name in words; `values` maps raw values to words; `order` lists an ordinal column's raw
+    values, lowest first; role "extra" is shown by templates that ask for it, never used by the solver.
+    """
+
+    name: str
+    text: str
+    kind: Kind = "categorical"
+    role: Literal["feature", "extra"] = "feature"
+    values: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column as the file has it: its meaning, whether it is used, and a suffix to strip."""
+
+    column: Column
+    use: Literal["column", "drop", "id"] = "column"
+    strip_suffix: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name that the file, or the task file's list of columns, gives it."""
+        return self.column.name
+
+
+@dataclass(frozen=True)
+class Protected:
+    """A protected attribute: column `source` as it stands, or through `mapping`, or split at `above`.
+
+    A derived attribute takes its source's place in the table unless `keep`: left in, the source would
+    count twice in every distance and contradict a flipped attribute.
+    """
+
+    name: str
+    text: str
+    source: str
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    above: float | None = None
+    levels: tuple[str, str] = ("low", "high")
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`."""
+
+    source: str
+    positive: tuple[str, ...] = ()
+    negative: tuple[str, ...] = ()
+    above: float | None = None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
+
+    files: tuple[str, ...]  # (table,) or (pool, test)
+    format: Literal["csv", "parquet"] = "csv"
+    separator: str = ","
+    header: bool = True
+    markers: tuple[str, ...] = DEFAULT_MARKERS
+    comment: str = ""
+    encoding: str = "utf-8-sig"
+    url: str = ""
+    sha256: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """A whole task file, checked in itself; nothing here has looked at the data yet."""
+
+    name: str
+    path: Path
+    title: str
+    question: str
+    missing: MissingRule
+    source: Source
+    fields: tuple[Field, ...]
+    protected: tuple[Protected, ...]
+    outcome: Outcome
+    licence: str = ""
+    citation: str = ""
+    note: str = ""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns in file order, each derived protected attribute in its source's place."""
+        derived = {attribute.source: attribute for attribute in self.protected}
+        columns: list[Column] = []
+        for item in self.fields:
+            attribute = derived.get(item.name)
+            if item.use != "column" and attribute is None:
+                continue
+            if attribute is None:
+                columns.append(item.column)
+                continue
+            if attribute.name == item.name:
+                plain = not attribute.mapping and attribute.above is None
+                values = item.column.values if plain else {}
+                columns.append(Column(item.name, attribute.text, values=values))
+                continue
+            if attribute.keep:
+                columns.append(item.column)
+            columns.append(Column(attribute.name, attribute.text))
+        return tuple(
+            replace(column, kind="categorical", role="feature", order=())
+            if column.name == self.outcome.source
+            else column
+            for column in columns
+        )
