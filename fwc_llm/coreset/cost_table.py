@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fwc_llm.coreset.narrowing import Columns, Floats, Optimum, Scan, Table, Vertex
+from fwc_llm.coreset.dual import Vertex
+from fwc_llm.coreset.narrowing import Columns, Floats, Optimum, Scan, Table
 from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing

@@ -16,7 +16,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fwc_llm.coreset.dual import DualSimplex, Floats, Ints, Vertex
+from fwc_llm.coreset.dual import DualSimplex, Vertex
+from fwc_llm.coreset.dual_walk import Floats, Ints
 from fwc_llm.coreset.parity import ParitySet
 
 _SMALL = 600  # rows that the simplex method solves at once
