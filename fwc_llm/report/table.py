@@ -28,6 +28,7 @@ _METRICS = (
     "equalized_odds_difference",
 )
 _ROWS_ON_MAP = 700
+_FARTHEST = 3.0
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ def _from_examples(
             beta = fit_logistic(encoding.encode(_rows(features, ids)), labels, weights)
             test = encoding.encode(_rows(features, a.row[here].tolist()))
             answers[here] = logistic_probability(beta, test) >= 0.5
-        rows.append(_measured(run, f"logistic regression on {arm}'s examples", answers))
+        rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
     return rows
 
 
@@ -137,7 +138,7 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoding: Encod
         answers[here] = (
             logistic_probability(beta, encoding.encode(_rows(features, a.row[here].tolist()))) >= 0.5
         )
-    return _measured(run, "logistic regression on all training rows", answers)
+    return _measured(run, "logistic regression, all training rows", answers)
 
 
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
@@ -154,14 +155,17 @@ def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
 
 
 def _map(run: Run, task: "Task") -> dict[str, Any]:
-    """The first two principal components of the features, over the pool; every arm's examples on them."""
+    """The first two principal components of the features, over the pool; every arm's examples on them.
+
+    A number farther than `_FARTHEST` standard deviations from the mean is drawn at that distance: a few
+    fortunes would otherwise be all that the map shows.
+    """
     pool = task.pool()
     features = features_frame(task, pool)
     encoding = Encoding.fit(features)
-    encoded = encoding.encode(features)
+    encoded = np.clip(encoding.encode(features), -_FARTHEST, _FARTHEST)
     centre = encoded.mean(0)
-    covariance = np.cov(encoded - centre, rowvar=False, bias=True)
-    variances, directions = np.linalg.eigh(np.atleast_2d(covariance))
+    variances, directions = np.linalg.eigh(encoded.T @ encoded / len(encoded) - np.outer(centre, centre))
     axes = directions[:, ::-1][:, :2]
     axes = axes * np.where(np.abs(axes).max(0) == axes.max(0), 1.0, -1.0)  # a direction has no sign: fix one
     explained = variances[::-1][:2] / variances.sum() if variances.sum() else np.zeros(2)
@@ -174,7 +178,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
             ids = [example.row for example in one.examples]
-            rows = _rows(features, ids)
+            where = encoding.encode(_rows(features, ids)).clip(-_FARTHEST, _FARTHEST)
             examples[arm] = [
                 {
                     "x": float(x),
@@ -183,7 +187,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
                     "group": " & ".join(str(example.values[name]) for name in task.protected),
                     "weight": example.weight,
                 }
-                for example, (x, y) in zip(one.examples, (encoding.encode(rows) - centre) @ axes, strict=True)
+                for example, (x, y) in zip(one.examples, (where - centre) @ axes, strict=True)
             ]
     return {
         "explained": explained.tolist(),

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fwc_llm.report.numbers import DASH, mean_and_sd, number, percent
+from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 
 # Column headings of the metrics, in the paper's order; accuracy in percent as in the paper, gaps as shares.
 _METRICS = (
@@ -53,6 +53,47 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
     with console.capture() as captured:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def statistics_table(found: Mapping[str, Any]) -> RenderableType:
+    """Return what can be told from noise, for rich to print; `found` is what `statistics(run)` returns.
+
+    Per arm the intervals, the noise floor of the DP gap and the verdicts against the first arm; below, what
+    to know before believing a number.
+    """
+    table = Table(
+        title="95 % intervals, and what is more than noise", title_justify="left", title_style="bold"
+    )
+    table.box, table.pad_edge = box.SIMPLE_HEAD, False
+    table.add_column("arm", style="bold")
+    for heading in ("accuracy %", "DP gap", "by chance", "accuracy vs first", "DP gap vs first"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    first = found["arms"][0]["arm"]
+    tests = {test["second"]: test for test in found["comparisons"] if test["first"] == first}
+    for arm in found["arms"]:
+        accuracy, gap = arm["accuracy"], arm["demographic_parity_difference"]
+        test = tests.get(arm["arm"])
+        chance = DASH if gap["noise_95"] is None else f"≤ {number(gap['noise_95'], 3)}"
+        if gap["p_value"] is not None:
+            chance += " above" if gap["p_value"] < 0.05 else " within"
+        table.add_row(
+            Text(arm["arm"]),
+            interval((accuracy["low"], accuracy["high"]), 1, 100),
+            interval((gap["low"], gap["high"]), 3),
+            chance,
+            _verdict(test and test["accuracy"], 1, 100),
+            _verdict(test and test["demographic_parity_difference"], 3, 1),
+        )
+    notes = [Text(note, style="dim") for note in found["notes"]]
+    how = "by chance: the gap that groups treated alike stay below 95 times in 100; p-values are Holm's"
+    return Group(table, Text(how, style="dim"), *notes)
+
+
+def _verdict(test: Mapping[str, Any] | None, digits: int, scale: float) -> str:
+    if not test or test["difference"] is None:
+        return ""
+    mark = "≠" if test["distinguishable"] else "≈"
+    return f"{mark} {signed(test['difference'], digits, scale)} (p {p_value(test['p_adjusted'])})"
 
 
 def _footnotes(results: Mapping[str, Any]) -> list[Text]:

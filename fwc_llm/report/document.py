@@ -1,0 +1,130 @@
+"""One document for every output: what was run, what it shows, the examples, the prompts, the cost."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.report.read import Run, read_runs
+from fwc_llm.report.statistics import plain, statistics
+from fwc_llm.report.words import findings, what_was_run
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FORMAT = "fwc-llm-report/1"
+
+
+def make_document(
+    paths: Sequence[str | Path], task: str | Path | None = None, data_dir: str | Path | None = None
+) -> dict[str, Any]:
+    """Read runs of one task and return everything that a report says about them, ready for JSON.
+
+    `task` names the task file of runs whose task is not built in. Keys: `format`, `task`, `title`,
+    `simulated`, and `runs`, one object each: `label`, `about` (settings, versions, hashes), `paragraph`,
+    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
+    what needs the data is not there. Raises `FwcError` as `read_runs` does.
+    """
+    runs = read_runs(paths)
+    table, missing = _find_task(task or runs[0].task, data_dir)
+    return {
+        "format": FORMAT,
+        "task": runs[0].task,
+        "title": str(runs[0].described.get("title") or runs[0].task),
+        "simulated": any(run.simulated for run in runs),
+        "runs": [_describe(run, table, missing) for run in runs],
+    }
+
+
+def _find_task(name: str | Path, data_dir: str | Path | None) -> "tuple[Task | None, str]":
+    """The task with its data, or why there is none. A report downloads nothing."""
+    from fwc_llm.data.locate import find_files, places_from_environment
+    from fwc_llm.resources import resource_dir
+    from fwc_llm.taskfile import read_taskfile
+    from fwc_llm.tasks import load_task, task_names
+
+    try:
+        task = load_task(name, data_dir)
+        if str(name) != "census":
+            built_in = str(name) in task_names()
+            path = resource_dir("evals/tasks") / f"{name}.toml" if built_in else Path(name).expanduser()
+            places = places_from_environment(data_dir, None if built_in else path.resolve().parent)
+            if find_files(read_taskfile(path), places) is None:
+                return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
+        task.pool()
+    except FwcError as error:
+        return None, str(error)
+    return task, ""
+
+
+def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
+    from fwc_llm.report.table import table_statistics
+
+    found = statistics(run)
+    drawn: dict[str, Any] | None = None
+    if task is not None:
+        try:
+            extra = table_statistics(run, task)
+            found["context"] += extra["context"]
+            drawn = extra["map"]
+        except FwcError as error:
+            missing = str(error)
+    described: dict[str, Any] = plain(
+        {
+            "label": run.label,
+            "folder": run.folder.resolve().name,
+            "simulated": run.simulated,
+            "about": {**run.described, "returned_models": run.results.get("returned_models", [])},
+            "paragraph": what_was_run(run, found),
+            "findings": findings(found),
+            "statistics": found,
+            "map": drawn,
+            "missing": missing if drawn is None else "",
+            "examples": {arm: _examples(run, arm) for arm in run.arms},
+            "prompts": {arm: run.prompt(arm) for arm in run.arms},
+            "cost": _cost(run),
+        }
+    )
+    return described
+
+
+def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
+    """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
+    found = []
+    for repeat, shots in run.shots(arm).items():
+        displayed = {example.row: weight for example, weight in shots.shown()}
+        found.append(
+            {
+                "repeat": repeat,
+                "strategy": shots.strategy,
+                "seed": shots.seed,
+                "options": dict(shots.options),
+                "fingerprint": shots.fingerprint,
+                "certificate": shots.certificate,
+                "examples": [
+                    asdict(example) | {"displayed": displayed.get(example.row)} for example in shots.examples
+                ],
+            }
+        )
+    return found
+
+
+def _cost(run: Run) -> dict[str, Any]:
+    """Requests and tokens as the provider counted them, and their price where one is known."""
+    from fwc_llm.models.base import Usage
+    from fwc_llm.models.prices import price_of
+
+    usage = dict(run.results.get("usage") or {})
+    cost: dict[str, Any] = {
+        "requests": run.results.get("requests"),
+        "unanswered": run.results.get("unanswered"),
+    }
+    cost["usage"] = usage
+    price = None if run.simulated else price_of(str(run.described["model"]))
+    if price is not None and usage:
+        tokens = Usage(
+            *(int(usage.get(name, 0)) for name in ("prompt_tokens", "completion_tokens", "cached_tokens"))
+        )
+        cost |= {"dollars": price.dollars(tokens), "price_date": price.date, "price_source": price.source}
+    return cost

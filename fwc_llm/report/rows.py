@@ -1,0 +1,248 @@
+"""The report's tables as text: the same cells for the page and for Markdown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+
+HEADINGS = {
+    "accuracy": "Accuracy %",
+    "demographic_parity_difference": "DP gap",
+    "demographic_parity_ratio": "DP ratio",
+    "equalized_odds_difference": "EO gap",
+}
+_DIGITS = {"accuracy": (2, 100.0), "demographic_parity_ratio": (2, 1.0)}
+_DEFAULT = (3, 1.0)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, a second, smaller line, and a mark (an adverb in one word, or nothing)."""
+
+    text: str
+    small: str = ""
+    mark: str = ""
+
+
+def main_rows(found: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
+    """Return the main table: per arm the metrics with intervals and marks, coverage, rates per group.
+
+    Marks: `≠` told apart from the first arm, `≈` not; on the DP gap `~` when chance alone would show as much.
+    """
+    return [(arm["arm"], [*_metric_cells(arm, found), *_group_cells(arm)]) for arm in found["arms"]]
+
+
+def main_headings(found: Mapping[str, Any]) -> list[str]:
+    """Return the headings of the main table, that of the arm left out."""
+    return [*HEADINGS.values(), "Coverage", *(f"Yes | {group['group']}" for group in found["groups"])]
+
+
+def _metric_cells(arm: Mapping[str, Any], found: Mapping[str, Any]) -> list[Cell]:
+    pair = (found["arms"][0]["arm"], arm["arm"])
+    test: Mapping[str, Any] = next(
+        (one for one in found["comparisons"] if (one["first"], one["second"]) == pair), {}
+    )
+    cells = []
+    for metric in HEADINGS:
+        value, (digits, scale) = arm[metric], _DIGITS.get(metric, _DEFAULT)
+        mark = {True: "≠", False: "≈"}.get(test.get(metric, {}).get("distinguishable"), "")
+        chance = value.get("p_value")
+        if metric == "demographic_parity_difference" and chance is not None and chance >= 0.05:
+            mark += "~"
+        ends = interval((value["low"], value["high"]), digits if scale == 1 else 1, scale)
+        cells.append(
+            Cell(mean_and_sd(value["value"], value["sd"], scale, digits), "" if ends == DASH else ends, mark)
+        )
+    cells.append(Cell(percent(arm["coverage"])))
+    return cells
+
+
+def _group_cells(arm: Mapping[str, Any]) -> list[Cell]:
+    cells = []
+    for group in arm["groups"].values():
+        ends = interval((group["low"], group["high"]), 2)
+        mark = "small" if group["small"] else ""
+        cells.append(Cell(number(group["rate"], 3), "" if ends == DASH else ends, mark))
+    return cells
+
+
+def comparison_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return every pair of arms: accuracy and DP differences, adjusted p-values, verdicts."""
+    rows = []
+    for test in found["comparisons"]:
+        accuracy, gap = test["accuracy"], test["demographic_parity_difference"]
+        rows.append(
+            [
+                f"{test['second']} vs {test['first']}",
+                signed(accuracy["difference"], 1, 100),
+                f"{p_value(accuracy['p_adjusted'])} · {verdict(accuracy)}",
+                signed(gap["difference"], 3),
+                f"{p_value(gap['p_adjusted'])} · {verdict(gap)}",
+                f"{test['n']}",
+            ]
+        )
+    return rows
+
+
+COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p (Holm)", "DP gap", "p (Holm)", "Rows")
+
+
+def verdict(test: Mapping[str, Any]) -> str:
+    """Return a test's verdict in words."""
+    return {True: "told apart", False: "not told apart"}.get(test["distinguishable"], "undefined")
+
+
+def context_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return what needs no language model, beside the arms: name, accuracy %, DP gap, EO gap."""
+    return [
+        [
+            row["name"],
+            number(row["accuracy"], 2, 100),
+            number(row["demographic_parity_difference"], 3),
+            number(row["equalized_odds_difference"], 3),
+        ]
+        for row in found["context"]
+    ]
+
+
+def coverage_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm the coverage of each group and why answers could not be parsed."""
+    rows = []
+    for arm in found["arms"]:
+        reasons = (
+            ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items())) or "none"
+        )
+        groups = []
+        for group in arm["groups"].values():
+            ends = interval((group["coverage_low"], group["coverage_high"]), 1, 100)
+            groups.append(f"{percent(group['coverage'])} ({ends})")
+        rows.append([arm["arm"], percent(arm["coverage"]), *groups, reasons])
+    return rows
+
+
+def treatment_rows(found: Mapping[str, Any], metric: str) -> list[list[str]]:
+    """Return per arm one metric with unparsed answers dropped, read as no, as yes, and its bounds."""
+    digits, scale = _DIGITS.get(metric, _DEFAULT)
+    rows = []
+    for arm in found["arms"]:
+        read = arm["treatments"]
+        values = [number(read[name][metric], digits, scale) for name in ("drop", "as-no", "as-yes")]
+        rows.append([arm["arm"], *values, interval(read["worst case"][metric], digits, scale)])
+    return rows
+
+
+def variance_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm the standard deviations that rows, examples and order give accuracy and DP."""
+    rows = []
+    for arm in found["arms"]:
+        cells = [arm["arm"]]
+        for metric, scale, digits in (("accuracy", 100, 2), ("demographic_parity_difference", 1, 3)):
+            split = arm["variance"][metric]
+            cells += [number(_root(split[part]), digits, scale) for part in ("rows", "examples", "order")]
+        rows.append(cells)
+    return rows
+
+
+def _root(variance: float | None) -> float | None:
+    return None if variance is None else float(variance**0.5)
+
+
+def flip_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm and direction how often only the protected attribute changed the answer."""
+    return [
+        [
+            arm["arm"],
+            f"{flip['group']} told as {flip['told_as']}",
+            f"{number(flip['rate'], 1, 100)}",
+            interval(flip["interval"], 1, 100),
+            str(flip["to_yes"]),
+            str(flip["to_no"]),
+            str(flip["n"]),
+        ]
+        for arm in found["arms"]
+        for flip in arm["flips"]
+    ]
+
+
+def attribute_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return, with several protected attributes, each attribute by itself."""
+    return [
+        [
+            arm["arm"],
+            one["attribute"],
+            number(one["demographic_parity_difference"], 3),
+            number(one["equalized_odds_difference"], 3),
+            ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
+            f"{min(one['sizes'].values())}",
+        ]
+        for arm in found["arms"]
+        for one in arm["by_attribute"]
+    ]
+
+
+def probability_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm with P(yes): ranking, calibration, and what equal-rate thresholds would give."""
+    rows = []
+    for arm in found["arms"]:
+        if p := arm["probabilities"]:
+            equal = p["equal_rate_thresholds"]
+            rows.append(
+                [
+                    arm["arm"],
+                    number(p["auc"], 3),
+                    number(p["brier"], 3),
+                    number(p["calibration_error"], 3),
+                    number(p["mean_probability_gap"], 3),
+                    number(equal["accuracy"], 2, 100),
+                    number(equal["demographic_parity_difference"], 3),
+                    str(p["n"]),
+                ]
+            )
+    return rows
+
+
+def footnotes(found: Mapping[str, Any]) -> list[str]:
+    """Return why values are missing, and what to know before believing the rest."""
+    notes = [
+        f"{DASH} {HEADINGS[metric]} of {arm['arm']}: {reason}."
+        for arm in found["arms"]
+        for metric, reason in arm["reasons"].items()
+        if metric in HEADINGS
+    ]
+    return [*notes, *found["notes"]]
+
+
+def group_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the groups of the test rows: name, rows, true share of yes, and a warning when there are few."""
+    few = "too few to say much"
+    return [
+        [group["group"], f"{group['n']:,}", percent(group["base_rate"]), few if group["small"] else ""]
+        for group in found["groups"]
+    ]
+
+
+def certificate_text(value: Any) -> str:
+    """Return one entry of a selection's certificate as a reader wants it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {certificate_text(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(certificate_text(item) for item in value)
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return DASH if value is None else str(value)
+
+
+def provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what decides a run besides its command: settings, versions, hashes."""
+    found = [("Folder's date", certificate_text(about.get("created")))]
+    found.append(("Model", certificate_text(about["model"])))
+    if about.get("returned_models"):
+        found.append(("Model as returned", certificate_text(about["returned_models"])))
+    if about.get("parameters"):
+        found.append(("Parameters", certificate_text(about["parameters"])))
+    settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
+    found.append(("Settings", certificate_text(settings)))
+    found.append(("Data, sha256", certificate_text(about.get("fingerprint"))))
+    found.append(("Versions", certificate_text(about.get("versions", {}))))
+    return found

@@ -1,0 +1,69 @@
+"""Tidy CSV: one line a number, so that any tool can group, filter and plot it."""
+
+import csv
+import io
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fwc_llm.report.statistics import METRICS
+
+COLUMNS = (
+    "run",
+    "task",
+    "model",
+    "simulated",
+    "arm",
+    "repeat",
+    "group",
+    "metric",
+    "value",
+    "low",
+    "high",
+    "n",
+)
+
+
+def tidy_csv(document: Mapping[str, Any]) -> str:
+    """Return the document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
+
+    `repeat` is empty for the mean over repeats, `group` for a number of all rows. Text that a spreadsheet
+    would read as a formula gets an apostrophe in front.
+    """
+    out = io.StringIO()
+    writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for run in document["runs"]:
+        head = {
+            "run": _harmless(run["label"]),
+            "task": _harmless(document["task"]),
+            "model": _harmless(run["about"]["model"]),
+            "simulated": str(run["simulated"]).lower(),
+        }
+        for arm in run["statistics"]["arms"]:
+            for line in _numbers(arm):
+                writer.writerow(head | {"arm": _harmless(arm["arm"])} | line)
+    return out.getvalue()
+
+
+def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    n = arm["n"]
+    for metric in METRICS:
+        value = arm[metric]
+        yield {"metric": metric, "value": value["value"], "low": value["low"], "high": value["high"], "n": n}
+        for repeat, single in enumerate(value["per_repeat"]):
+            yield {"metric": metric, "repeat": repeat, "value": single, "n": n // len(value["per_repeat"])}
+    yield {"metric": "coverage", "value": arm["coverage"], "n": n}
+    gap = arm["demographic_parity_difference"]
+    yield {"metric": "noise_floor_expected", "value": gap["noise_expected"], "n": n}
+    yield {"metric": "noise_floor_95", "value": gap["noise_95"], "n": n}
+    for name, group in arm["groups"].items():
+        of = {"group": _harmless(name), "n": group["n"]}
+        yield of | {"metric": "rate", "value": group["rate"], "low": group["low"], "high": group["high"]}
+        yield of | {"metric": "true_positive_rate", "value": group["true_positive_rate"]}
+        yield of | {"metric": "false_positive_rate", "value": group["false_positive_rate"]}
+        ends = {"low": group["coverage_low"], "high": group["coverage_high"]}
+        yield of | {"metric": "coverage", "value": group["coverage"]} | ends
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

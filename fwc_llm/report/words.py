@@ -1,0 +1,92 @@
+"""The report's sentences: what was run, and what it shows, in words that the numbers carry."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fwc_llm.report.numbers import number, p_value
+from fwc_llm.report.read import Run
+
+
+def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
+    """Return one paragraph: rows, groups, model, arms, repeats."""
+    settings = run.described["settings"]
+    repeats, seed = int(settings["repeats"]), int(settings["seed"])
+    parity = settings.get("base_parity")
+    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+    rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
+    drawn = (
+        "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
+    )
+    times = (
+        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows and examples of its own"
+        if repeats > 1
+        else f"once (seed {seed})"
+    )
+    arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
+    model = (
+        f"the model {run.described['model']}"
+        if not run.simulated
+        else f"{run.described['model']}, a simulation,"
+    )
+    return (
+        f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
+        f"with {arms}: {', '.join(run.arms)}. Every arm saw the same rows."
+    )
+
+
+def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return what a reader should take away: each arm (`arm`) with the rest of its sentence (`text`).
+
+    The first arm against chance, every other against the first; last, what a perfect classifier would show.
+    """
+    first = found["arms"][0]
+    sentences = [{"arm": first["arm"], "text": _against_chance(first)}]
+    for test in found["comparisons"]:
+        if test["first"] == first["arm"]:
+            other = next(arm for arm in found["arms"] if arm["arm"] == test["second"])
+            sentences.append({"arm": other["arm"], "text": _against_first(first, test)})
+    oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
+    if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
+        gap = number(oracle["demographic_parity_difference"], 2)
+        text = f"On these rows a perfect classifier has a DP gap of {gap}: 0 is not the gap of right answers."
+        sentences.append({"arm": "", "text": text})
+    return sentences
+
+
+def _against_chance(arm: Mapping[str, Any]) -> str:
+    gap = arm["demographic_parity_difference"]
+    if gap["value"] is None:
+        reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
+        return f"has no DP gap to give: {reason}."
+    shown, floor = number(gap["value"], 3), number(gap["noise_95"], 3)
+    if gap["p_value"] is not None and gap["p_value"] < 0.05:
+        chance = f"groups treated alike would stay below {floor} 95 times in 100"
+    else:
+        chance = f"chance alone shows up to {floor} among groups treated alike"
+    return f"has a DP gap of {shown}; {chance}."
+
+
+def _against_first(first: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    gap, accuracy = test["demographic_parity_difference"], test["accuracy"]
+    if gap["difference"] is None or accuracy["difference"] is None:
+        return f"cannot be compared with {first['arm']}: too few rows that both answered."
+    verb = "lowers" if gap["difference"] < 0 else "raises"
+    size = number(abs(gap["difference"]), 3)
+    parity = (
+        f"{verb} the DP gap by {size} against {first['arm']} (p\u00a0{_p(gap)})"
+        if gap["distinguishable"]
+        else f"does not change the DP gap by more than noise against {first['arm']} (p\u00a0{_p(gap)})"
+    )
+    points = number(abs(accuracy["difference"]), 1, 100)
+    change = "more" if accuracy["difference"] > 0 else "less"
+    cost = (
+        f"at {points} points {change} accuracy (p\u00a0{_p(accuracy)})"
+        if accuracy["distinguishable"]
+        else f"and its accuracy is not told apart (p\u00a0{_p(accuracy)})"
+    )
+    return f"{parity}, {cost}."
+
+
+def _p(test: Mapping[str, Any]) -> str:
+    shown = p_value(test["p_adjusted"])
+    return shown if shown.startswith("<") else f"=\u00a0{shown}"

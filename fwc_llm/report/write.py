@@ -1,0 +1,58 @@
+"""From run folders to a file: the format, the text, and writing it whole."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from fwc_llm.errors import FwcError
+
+FORMATS = ("html", "md", "json", "csv")
+
+
+def choose_format(name: str | None, out: Path | None) -> str:
+    """Return the format named, else that of the file's ending, else html; `FwcError` for an unknown one."""
+    chosen = name or (out.suffix.lstrip(".").lower() if out and out.suffix else "html")
+    chosen = {"htm": "html", "markdown": "md"}.get(chosen, chosen)
+    if chosen not in FORMATS:
+        what = f"format {name!r}" if name else f"the ending of {out}"
+        raise FwcError(f"{what} is none of {', '.join(FORMATS)}: name one with --format")
+    return chosen
+
+
+def render(
+    runs: Sequence[str | Path],
+    format: str = "html",
+    task: str | Path | None = None,
+    data_dir: str | Path | None = None,
+) -> str:
+    """Return the report of run folders as text; see `make_document` for the arguments and errors."""
+    from fwc_llm.report.document import make_document
+
+    document = make_document(runs, task, data_dir)
+    if format == "json":
+        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if format == "csv":
+        from fwc_llm.report.tidy import tidy_csv
+
+        return tidy_csv(document)
+    if format == "md":
+        from fwc_llm.report.markdown import markdown
+
+        return markdown(document)
+    from fwc_llm.report.page import page
+
+    return page(document)
+
+
+def write(text: str, path: Path) -> None:
+    """Write the file whole or not at all; `FwcError` when it cannot be written."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise FwcError(f"cannot write {path}: {error.strerror or error}") from None
