@@ -45,7 +45,8 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
                 f"{path}: its first line names no column {name!r} but {', '.join(map(repr, titles[:30]))} "
                 "(a table without a header line needs a task file written by hand: header = false)"
             )
-    raw = read_table(path, content, source, titles)
+    # A column without a title (an index that was written along) is left out.
+    raw = read_table(path, content, source, [title for title in titles if title])
     checks: list[str] = []
     markers, columns = _markers(raw.columns)
     missing = {name: cells.count(None) for name, cells in columns.items() if None in cells}
