@@ -75,7 +75,7 @@ class Pacer:
         self._refused_share += _MEMORY * (1.0 - self._refused_share)
         if self._refused_share > _OFTEN:
             self._slow_down(now)
-        if sent_at >= self._wave_began or self.waves == 0:
+        if sent_at > self._wave_began or self.waves == 0:
             self.waves += 1
             self._wave_began, self._went_through = now, 0
             if retry_after is None:
@@ -93,7 +93,7 @@ class Pacer:
         """A request went through."""
         self._went_through += 1
         self._refused_share -= _MEMORY * self._refused_share
-        if sent_at >= self._wave_began:
+        if sent_at > self._wave_began:
             self.waves = 0
             if self._learned:
                 self._learned /= 1.0 + _GROWTH * self._learned

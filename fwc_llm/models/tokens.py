@@ -122,14 +122,14 @@ def _is_good(file: Path, name: str) -> bool:
         return False
 
 
-def _fetch(name: str, file: Path, url: str = _URL) -> bool:
+def _fetch(name: str, file: Path) -> bool:
     """Fetch a rank file within `_FETCH_SECONDS` in all; False when that does not work."""
     ends = time.monotonic() + _FETCH_SECONDS
     partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(url.format(name), timeout=3.0) as response, partial.open("wb") as out:
-            while chunk := response.read(1 << 16):
+        with urllib.request.urlopen(_URL.format(name), timeout=3.0) as response, partial.open("wb") as out:
+            while chunk := response.read1(1 << 16):
                 out.write(chunk)
                 if time.monotonic() > ends:
                     return False

@@ -73,7 +73,8 @@ class BatchService:
         assert len({line["custom_id"] for line in lines}) == len(lines)
         assert len({line["body"]["model"] for line in lines}) == 1
         self.batches[name] = {
-            "id": name, "object": "batch", "endpoint": body["endpoint"], "input_file_id": body["input_file_id"],
+            "id": name, "object": "batch", "endpoint": body["endpoint"],
+            "input_file_id": body["input_file_id"],
             "completion_window": "24h", "status": "validating", "created_at": 1,
             "request_counts": {"total": len(lines), "completed": 0, "failed": 0},
         }  # fmt: skip
