@@ -1,0 +1,1 @@
+"""The paper's experiments, each with one command: `python -m evals.paper NAME [--quick]`."""

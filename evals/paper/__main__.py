@@ -1,0 +1,168 @@
+"""`python -m evals.paper NAME`: run an experiment of the paper, or go on with it, and write its report."""
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_experiment
+from evals.paper.ledger import Ledger
+from evals.paper.runner import run_cells
+from fwc_llm.errors import FwcError
+
+RESULTS = Path(__file__).resolve().parent.parent / "results" / "paper"
+QUICK_RUNS = 2
+_LIBRARIES = ("fwc_llm", "numpy", "scipy", "pandas", "numba", "scikit-learn", "POT")
+
+
+def main(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}, or all.")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Two runs on small parts: does all of it work?")
+    ] = False,
+    runs: Annotated[int, typer.Option(help="Runs with different splits and seeds.", min=1)] = 10,
+    datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(DATASETS),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the results (default evals/results/paper; --quick: none).")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the tables are.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin nothing new after so long; the same command goes on later.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
+    report_only: Annotated[bool, typer.Option("--report", help="Measure nothing, write the report.")] = False,
+    model: Annotated[
+        str, typer.Option(help="For `llm`: the surrogate, or any model with a key.")
+    ] = "surrogate",
+    base_url: Annotated[str | None, typer.Option(help="For `llm`: another provider's address.")] = None,
+    api_key_env: Annotated[str | None, typer.Option(help="For `llm`: the variable with its key.")] = None,
+) -> None:
+    """Run an experiment of the paper, continuing where an earlier run stopped, and write its report."""
+    chosen = tuple(dataset for dataset in datasets.split(",") if dataset)
+    if unknown := [dataset for dataset in chosen if dataset not in DATASETS]:
+        raise FwcError(f"unknown data set {unknown[0]!r}: choose from {', '.join(DATASETS)}")
+    experiments = [load_experiment(each) for each in (NAMES if name == "all" else (name,))]
+    err = Console(stderr=True, highlight=False)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = out or (Path(temporary) if quick else RESULTS)
+        options = Options(
+            quick=quick,
+            runs=QUICK_RUNS if quick else runs,
+            datasets=chosen,
+            data_dir=str(data_dir) if data_dir else None,
+            model=model,
+            model_options={k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v},
+            runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
+        )
+        for experiment in experiments:
+            if fresh:
+                for suffix in ("csv", "json"):
+                    (folder / f"{experiment.name}.{suffix}").unlink(missing_ok=True)
+            text = run(experiment, options, folder, jobs or os.cpu_count() or 1, minutes, report_only, err)
+            if folder == Path(temporary):
+                print(text)
+            else:
+                err.print(f"{experiment.name}: {folder / experiment.name}.md")
+
+
+def run(
+    experiment: Experiment,
+    options: Options,
+    folder: Path,
+    jobs: int,
+    minutes: float | None,
+    report_only: bool,
+    console: Console,
+) -> str:
+    """Measure what is missing, then write `NAME.csv`, `.md`, `.json` and the figures into `folder`."""
+    ledger = Ledger(folder / f"{experiment.name}.csv", experiment)
+    start = time.monotonic()
+    try:
+        seconds = 0.0 if report_only else None if minutes is None else 60 * minutes
+        run_cells(experiment, options, ledger, 1 if options.quick else jobs, seconds, console)
+    finally:
+        done, planned = sum(map(ledger.has, cells := experiment.plan(options))), len(cells)
+        record = _record(folder / f"{experiment.name}.json", options, done, planned, time.monotonic() - start)
+    frame = ledger.frame()
+    body = experiment.report(frame, folder) if len(frame) else "Nothing measured yet.\n"
+    text = f"# {experiment.title}\n\n{_provenance(experiment, options, record)}\n{body}"
+    (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
+    return text
+
+
+def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]) -> str:
+    state = "complete" if record["cells_done"] == record["cells_planned"] else "**NOT COMPLETE**"
+    lines = [
+        f"`{record['command']}`: {record['cells_done']:,} of {record['cells_planned']:,} cells measured, "
+        f"{state}; {record['seconds'] / 60:.1f} minutes on {record['machine']}.",
+    ]
+    if options.quick:
+        lines.append("Two runs on small parts: these numbers say that everything works, and nothing else.")
+    return "\n\n".join(lines) + "\n"
+
+
+def _record(path: Path, options: Options, done: int, planned: int, seconds: float) -> dict[str, Any]:
+    """Command, machine and versions, with the time of all sittings; neither host names nor paths."""
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    record = {
+        "command": " ".join(["python -m evals.paper", *_lasting(sys.argv[1:])]),
+        "cells_done": done,
+        "cells_planned": planned,
+        "seconds": round(seconds + before.get("seconds", 0), 1),
+        "machine": _machine(),
+        "runs": options.runs,
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+    path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return record
+
+
+def _lasting(words: list[str]) -> list[str]:
+    """The command without what belongs to one machine (folders) or one sitting (how long, what to forget)."""
+    kept, skip = [], False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.partition("=")[0] in ("--out", "--data-dir", "--minutes", "--jobs"):
+            skip = "=" not in word
+        elif word not in ("--report", "--fresh"):
+            kept.append(word)
+    return kept
+
+
+def _machine() -> str:
+    info = Path("/proc/cpuinfo")
+    text = info.read_text(encoding="utf-8") if info.exists() else ""
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    cores = os.cpu_count() or 1
+    return f"{cores} cores, {names[0] if names else platform.machine()}"
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = {}
+    for library in _LIBRARIES:
+        try:
+            found[library] = version(library.replace("_", "-"))
+        except PackageNotFoundError:
+            found[library] = "none"
+    return found
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except FwcError as error:
+        print(f"evals.paper: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)

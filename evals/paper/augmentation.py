@@ -1,0 +1,107 @@
+"""Representatives appended to the train rows in steps, after Sharma et al.
+
+k-means on the train rows; every representative is ranked by its distance to the nearest centroid with the
+same protected level and outcome, nearest first; prefixes of that order are appended. Rows weigh 1,
+representatives their coreset weight, scaled to a mean of 1 (the paper does not say). On Drug the classifier
+is also trained without the protected attribute.
+"""
+
+from dataclasses import asdict
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from evals.paper.augmentation_report import report
+from evals.paper.data import Part, Space, open_space
+from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
+from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.methods import PAPER_FWC, Chosen, choose
+from fwc_llm.errors import FwcError
+
+NONE = "none"
+METHODS = (*PAPER_FWC, "fairlets-kmeans", "fairlets-kmedoids", "indfair", "uniform", "kmedoids")
+CENTROIDS = 50  # of the k-means that ranks; the paper does not say, its other methods use 50
+QUICK_ROWS = 200
+_STEPS = {"adult": (0.2, 0.025)}  # largest share of the train rows appended, and the step
+_OTHER_STEPS = (0.5, 0.05)
+
+
+def plan(options: Options) -> list[Cell]:
+    """Every data set, run and method, and the plain train rows (method "none")."""
+    methods = ("fwc-0.01", "uniform") if options.quick else METHODS
+    return [
+        {"dataset": dataset, "features": features, "method": method, "run": run}
+        for dataset in sorted(options.datasets, key=lambda name: name == "adult")
+        for features in (("with D", "without D") if dataset == "drug" else ("with D",))
+        for run in range(options.runs)
+        for method in (NONE, *methods)
+    ]
+
+
+def measure(cell: Cell, options: Options) -> list[Row]:
+    """One row a step; `share` is the part of the train rows appended."""
+    limit = QUICK_ROWS if options.quick else None
+    space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
+    rows, seed = space.split.train, cell["run"]
+    if cell["method"] == NONE:
+        return [{"share": 0.0, **_learn(space, cell, None, np.empty(0, int), options)}]
+    largest, step = _STEPS.get(cell["dataset"], _OTHER_STEPS)
+    try:
+        chosen = choose_up_to(cell["method"], space, rows, round(largest * rows.n), seed)
+    except FwcError as error:
+        return [{"note": str(error)}]
+    order = rank(space, rows, chosen, seed)
+    shares = [step * k for k in range(1, round(largest / step) + 1)][:: 5 if options.quick else 1]
+    return [
+        {"share": share, **_learn(space, cell, chosen, order[: round(share * rows.n)], options)}
+        for share in shares
+    ]
+
+
+def choose_up_to(method: str, space: Space, rows: Part, m: int, seed: int) -> Chosen:
+    """The coreset of `method` with m representatives, or as many as there are fairlets."""
+    if method.startswith("fairlets"):
+        from fwc_llm.coreset.rivals.base import as_rows
+        from fwc_llm.coreset.rivals.fairlet_clustering import decompose
+
+        among = as_rows(space.features(rows, "l1"), rows.y, rows.d)
+        m = min(m, len(decompose(among, None, np.random.default_rng(seed))))
+    return choose(method, space, rows, m, seed)
+
+
+def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
+    """Positions of the representatives that carry weight, nearest first to a centroid of their own cell."""
+    from fwc_llm.coreset.rivals import kmeans
+
+    found = kmeans(space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed)
+    centroids = space.vectors(found.points, found.sensitive, found.y, "l1")
+    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
+    distance = cdist(points, centroids, "cityblock")
+    distance[(chosen.d[:, None] != found.sensitive) | (chosen.y[:, None] != found.y)] = np.inf
+    order = np.argsort(distance.min(axis=1), kind="stable")
+    return np.asarray(order[chosen.weights[order] > 0])
+
+
+def _learn(space: Space, cell: Cell, chosen: Chosen | None, positions: np.ndarray, options: Options) -> Row:
+    """The classifier of the train rows with these representatives appended."""
+    rows, test = space.split.train, space.split.test
+    design = space.design if cell["features"] == "with D" else lambda frame, d: space.design_without(frame)
+    X, y, weights = design(rows.frame, rows.d), rows.y, np.ones(rows.n)
+    if chosen is not None:
+        X = np.vstack([X, design(chosen.points, chosen.d)[positions]])
+        y = np.concatenate([y, chosen.y[positions]])
+        weights = np.concatenate([weights, (chosen.weights / chosen.weights.mean())[positions]])
+    epochs = QUICK_EPOCHS if options.quick else EPOCHS
+    fitted = train(X, y, weights, cell["run"], epochs)
+    return {"appended": len(positions), **asdict(judge(*fitted, design(test.frame, test.d), test.y, test.d))}
+
+
+EXPERIMENT = Experiment(
+    name="augmentation",
+    title="Representatives as additional training data",
+    keys=("dataset", "features", "method", "run"),
+    values=("share", "appended", "dd", "auc", "odds", "accuracy", "trivial", "epochs", "note"),
+    plan=plan,
+    measure=measure,
+    report=report,
+)

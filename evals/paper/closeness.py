@@ -1,0 +1,96 @@
+"""How close each method's coreset is to the rows it stands for, and to rows it never saw.
+
+Exact Wasserstein distance in L1 and clustering cost (mean squared distance to the nearest representative), on
+train and on held-out rows, in standardised and in raw columns. The distance is of the coreset that the method
+chose working in L1, the cost of the one it chose working in squared L2, as far as it has a choice.
+"""
+
+import numpy as np
+
+from evals.paper.closeness_report import report
+from evals.paper.data import UNITS, Part, Space, Split, open_space
+from evals.paper.distances import clustering_cost, parity_violation, wasserstein
+from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.methods import TITLES, Chosen, choose, has_metric
+from fwc_llm.errors import FwcError
+
+SIZES = {"adult": (0.005, 0.01, 0.02)}
+OTHER_SIZES = (0.05, 0.1, 0.2)
+QUICK_ROWS = 240
+_CHECKED_ROWS = 5000  # up to here FWC's objective is also computed as a transport problem, and compared
+
+
+def plan(options: Options) -> list[Cell]:
+    """Every data set, unit, size, run and method; the smaller tables first."""
+    cells: list[Cell] = []
+    for dataset in sorted(options.datasets, key=lambda name: name == "adult"):
+        sizes = (0.1,) if options.quick else SIZES.get(dataset, OTHER_SIZES)
+        cells += [
+            {"dataset": dataset, "units": units, "size": size, "method": method, "run": run}
+            for run in range(options.runs)
+            for units in UNITS
+            for size in sizes
+            for method in TITLES
+        ]
+    return cells
+
+
+def measure(cell: Cell, options: Options) -> list[Row]:
+    """Distance, cost and parity of one coreset pair."""
+    limit = QUICK_ROWS if options.quick else None
+    space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
+    split = space.split
+    m = round(cell["size"] * split.train.n)
+    try:
+        first = choose(cell["method"], space, split.train, m, cell["run"], "l1")
+        second = (
+            choose(cell["method"], space, split.train, m, cell["run"], "sqeuclidean")
+            if has_metric(cell["method"])
+            else first
+        )
+    except FwcError as error:
+        return [{"m": m, "note": str(error)}]
+    found = {"m": m, "seconds": first.seconds, "note": first.note}
+    return [{**found, **_distances(space, split, first), **_costs(space, split, second)}]
+
+
+def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
+    train, test = split.train, split.test
+    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
+
+    def distance(part: Part) -> float:
+        return wasserstein(space.rows(part, "l1"), points, chosen.weights)
+
+    certified = not np.isnan(chosen.objective)
+    exact = distance(train) if not certified or train.n <= _CHECKED_ROWS else np.nan
+    return {
+        "w1_train": chosen.objective if certified else exact,
+        "w1_test": distance(test),
+        "objective_error": abs(exact - chosen.objective) if certified else np.nan,
+        "gap": (chosen.objective - chosen.lower_bound) / max(1.0, abs(chosen.objective)),
+        "violation_train": parity_violation(chosen.d, chosen.y, chosen.weights, train.y.mean()),
+        "violation_test": parity_violation(chosen.d, chosen.y, chosen.weights, test.y.mean()),
+    }
+
+
+def _costs(space: Space, split: Split, chosen: Chosen) -> Row:
+    carrying = chosen.weights > 0
+    points = space.vectors(chosen.points, chosen.d, chosen.y, "sqeuclidean")[carrying]
+    return {
+        f"cost_{name}": clustering_cost(space.rows(part, "sqeuclidean"), points)
+        for name, part in (("train", split.train), ("test", split.test))
+    }
+
+
+EXPERIMENT = Experiment(
+    name="closeness",
+    title="Closeness to the data",
+    keys=("dataset", "units", "size", "method", "run"),
+    values=(
+        *("m", "seconds", "w1_train", "w1_test", "cost_train", "cost_test"),
+        *("violation_train", "violation_test", "objective_error", "gap", "note"),
+    ),
+    plan=plan,
+    measure=measure,
+    report=report,
+)

@@ -1,0 +1,100 @@
+"""Every method of the paper's comparison behind one call: rows in, weighted representatives out."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from evals.paper.data import Part, Space
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """m representatives: `points` in the units of `Space.features`, levels `d`, outcomes `y`, `weights` (m,).
+
+    `objective` and `lower_bound` are FWC's certificate, NaN for the rivals.
+    """
+
+    points: Any
+    d: np.ndarray
+    y: np.ndarray
+    weights: np.ndarray
+    seconds: float
+    objective: float = np.nan
+    lower_bound: float = np.nan
+    note: str = ""
+
+
+FWC = {"fwc-0.01": 0.01, "fwc-0.05": 0.05, "fwc-0.1": 0.1, "fwc-unlimited": None}
+TITLES = {
+    "fwc-0.01": "FWC (ε 0.01)",
+    "fwc-0.05": "FWC (ε 0.05)",
+    "fwc-0.1": "FWC (ε 0.1)",
+    "fwc-unlimited": "FWC without limit",
+    "fairlets-kmeans": "Fairlets (k-means)",
+    "fairlets-kmedoids": "Fairlets (k-medoids)",
+    "indfair": "Individually fair coreset",
+    "kmedian": "k-median coreset",
+    "uniform": "Uniform",
+    "kmeans": "k-means",
+    "kmedoids": "k-medoids",
+}
+PAPER_FWC = ("fwc-0.01", "fwc-0.05", "fwc-0.1")
+RIVALS = tuple(name for name in TITLES if name not in FWC)
+METHODS = (*PAPER_FWC, *RIVALS)
+
+
+def has_metric(method: str) -> bool:
+    """Whether the method can be told in which metric to work; the others give one coreset for both."""
+    return method in FWC or method.endswith("kmedoids")
+
+
+def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: str = "l1") -> Chosen:
+    """The coreset of `method`, which optimises in `metric` ("l1" or "sqeuclidean") as far as it can.
+
+    FWC has free representatives (the paper's synthetic ones) in proportional slots. k-medoids in
+    "sqeuclidean" minimises Euclidean distances, as its authors define it. Raises `FwcError` where a method
+    does not apply.
+    """
+    X = space.features(train, metric)
+    start = time.perf_counter()
+    found = (
+        _fwc(X, train, m, seed, metric, FWC[method])
+        if method in FWC
+        else _rival(method, X, train, m, seed, metric)
+    )
+    seconds = time.perf_counter() - start
+    return Chosen(**found, seconds=seconds)
+
+
+def _fwc(X: Any, train: Part, m: int, seed: int, metric: str, epsilon: float | None) -> dict[str, Any]:
+    from fwc_llm.coreset import FairCoreset
+
+    fitted = FairCoreset(m, epsilon=epsilon, cost=metric, random_state=seed).fit(X, train.y, train.d)
+    return {
+        "points": fitted.representatives_,
+        "d": fitted.sensitive_,
+        "y": fitted.y_,
+        "weights": fitted.weights_,
+        "objective": fitted.objective_,
+        "lower_bound": fitted.lower_bound_,
+    }
+
+
+def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> dict[str, Any]:
+    from fwc_llm.coreset import rivals
+
+    name, _, clustering = method.partition("-")
+    options: dict[str, Any] = {"clustering": clustering} if clustering else {}
+    if has_metric(method):
+        options["metric"] = "l1" if metric == "l1" else "l2"
+    function = {"indfair": "indfair_coreset", "kmedian": "kmedian_coreset"}.get(name, name)
+    found = getattr(rivals, function)(X, train.y, train.d, m, seed=seed, **options)
+    return {
+        "points": found.points,
+        "d": found.sensitive,
+        "y": found.y,
+        "weights": found.weights,
+        "note": found.note,
+    }

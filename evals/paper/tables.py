@@ -1,0 +1,51 @@
+"""Mean ± standard deviation over runs, and Markdown tables."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def mean_sd(frame: "pd.DataFrame", keys: Sequence[str], values: Sequence[str]) -> "pd.DataFrame":
+    """Per group of `keys`: the mean of each value, its standard deviation over runs as `…_sd`, and `runs`.
+
+    Groups keep the order in which they first occur. One run has no standard deviation: NaN.
+    """
+    grouped = frame.groupby(list(keys), sort=False, dropna=False)
+    table = grouped[list(values)].mean()
+    spread = grouped[list(values)].std(ddof=1)
+    for value in values:
+        table[f"{value}_sd"] = spread[value]
+    table["runs"] = grouped.size()
+    return table.reset_index()
+
+
+def by_key(table: "pd.DataFrame", keys: Sequence[str]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """The rows of a table as plain values, by the values of some columns."""
+    return {tuple(row[key] for key in keys): row for row in table.to_dict("records")}  # type: ignore[misc]
+
+
+def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
+    """`0.12 ± 0.03`; a dash where there is no value."""
+    if math.isnan(mean):
+        return "–"
+    return f"{mean:.{digits}f}" if math.isnan(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """A number with three significant digits, without exponent where it stays short."""
+    if math.isnan(value):
+        return "–"
+    if value and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits - 1}e}"
+    whole = math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:.{max(0, digits - 1 - whole)}f}"
+
+
+def markdown(head: Sequence[str], lines: Iterable[Sequence[Any]]) -> str:
+    """A Markdown table; the first column to the left, the others to the right."""
+    rule = [":--", *["--:"] * (len(head) - 1)]
+    rows = [head, rule, *([str(cell) for cell in line] for line in lines)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"

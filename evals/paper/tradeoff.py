@@ -1,0 +1,70 @@
+"""Fairness and utility of a classifier trained on each weighted coreset, rivals also reweighed."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from evals.paper.closeness import OTHER_SIZES, SIZES
+from evals.paper.data import open_space
+from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
+from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.methods import METHODS, PAPER_FWC, choose
+from evals.paper.tradeoff_report import report
+from fwc_llm.errors import FwcError
+
+FULL = "full-data"
+QUICK_ROWS = 300
+
+
+def plan(options: Options) -> list[Cell]:
+    """Every data set, run, size and method, and the classifier trained on all train rows (size 1)."""
+    cells: list[Cell] = []
+    for dataset in sorted(options.datasets, key=lambda name: name == "adult"):
+        sizes = (0.2,) if options.quick else SIZES.get(dataset, OTHER_SIZES)
+        for run in range(options.runs):
+            cells.append({"dataset": dataset, "size": 1, "method": FULL, "run": run})
+            cells += [
+                {"dataset": dataset, "size": size, "method": method, "run": run}
+                for size in sizes
+                for method in METHODS
+            ]
+    return cells
+
+
+def measure(cell: Cell, options: Options) -> list[Row]:
+    """One row for the coreset's own weights (arm plain), one for reweighed ones unless the method is FWC."""
+    from fwc_llm.coreset.rivals import reweigh
+
+    limit = QUICK_ROWS if options.quick else None
+    space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
+    epochs = QUICK_EPOCHS if options.quick else EPOCHS
+    rows, seed = space.split.train, cell["run"]
+    if cell["method"] == FULL:
+        X, y, d, weights = space.design(rows.frame, rows.d), rows.y, rows.d, np.ones(rows.n)
+    else:
+        try:
+            chosen = choose(cell["method"], space, rows, round(cell["size"] * rows.n), seed)
+        except FwcError as error:
+            return [{"arm": "plain", "note": str(error)}]
+        y, d, weights = chosen.y, chosen.d, chosen.weights
+        X = space.design(chosen.points, chosen.d)
+    arms = {"plain": weights}
+    if cell["method"] not in PAPER_FWC:
+        arms["reweighed"] = reweigh(y, d, weights)
+    test = space.split.test
+    seen = space.design(test.frame, test.d)
+    return [
+        {"arm": arm, "m": len(y), **asdict(judge(*train(X, y, used, seed, epochs), seen, test.y, test.d))}
+        for arm, used in arms.items()
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="tradeoff",
+    title="Fairness and utility of a classifier trained on the coreset",
+    keys=("dataset", "size", "method", "run"),
+    values=("arm", "m", "dd", "auc", "odds", "accuracy", "trivial", "epochs", "note"),
+    plan=plan,
+    measure=measure,
+    report=report,
+)
