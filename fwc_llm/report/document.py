@@ -39,19 +39,12 @@ def make_document(
 
 def _find_task(name: str | Path, data_dir: str | Path | None) -> "tuple[Task | None, str]":
     """The task with its data, or why there is none. A report downloads nothing."""
-    from fwc_llm.data.locate import find_files, places_from_environment
-    from fwc_llm.resources import resource_dir
-    from fwc_llm.taskfile import read_taskfile
-    from fwc_llm.tasks import load_task, task_names
+    from fwc_llm.tasks import load_task
 
     try:
         task = load_task(name, data_dir)
-        if str(name) != "census":
-            built_in = str(name) in task_names()
-            path = resource_dir("evals/tasks") / f"{name}.toml" if built_in else Path(name).expanduser()
-            places = places_from_environment(data_dir, None if built_in else path.resolve().parent)
-            if find_files(read_taskfile(path), places) is None:
-                return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
+        if task.locate() is None:
+            return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
         task.pool()
     except FwcError as error:
         return None, str(error)
