@@ -1,0 +1,150 @@
+"""The journal: repaired when torn, refused when foreign or damaged, for one process, whole on a full disk."""
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Usage
+from fwc_llm.runs.journal import FORMAT, Journal, request_id
+from tests.conftest import CHECKOUT
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 5}
+
+
+def record(number: int, text: str | None = "Yes", **more: Any) -> dict[str, Any]:
+    return {"request": request_id("p", number), "row": number, "text": text, **more}
+
+
+def fill(folder: Path, n: int) -> bytes:
+    with Journal(folder) as journal:
+        for number in range(n):
+            journal.append(record(number))
+    return (folder / "journal.jsonl").read_bytes()
+
+
+def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(record(1, usage=USAGE, note="é \u2028 \ud800"))
+        journal.append(record(2, None, error="no reply"))
+        assert journal.answered(request_id("p", 1))
+    with Journal(tmp_path) as journal:
+        assert journal.answered(request_id("p", 1))
+        assert not journal.answered(request_id("p", 2)), "a failed request is asked again"
+        assert not journal.answered(request_id("p", 3))
+        assert len(journal) == 1
+        journal.append(record(2, usage=USAGE, batch=True))
+        assert [each["row"] for each in journal.records()] == [1, 2, 2]
+        assert journal.usage == Usage(10, 2, 5)
+        assert journal.batch_usage == Usage(10, 2, 5)
+
+
+def test_a_record_is_with_the_system_before_append_returns(tmp_path: Path) -> None:
+    with Journal(tmp_path) as journal:
+        journal.append(record(1))
+        lines = (tmp_path / "journal.jsonl").read_text().splitlines()
+    assert json.loads(lines[0]) == {"format": FORMAT}
+    assert json.loads(lines[1])["row"] == 1
+
+
+def test_a_journal_cut_anywhere_is_repaired(tmp_path: Path) -> None:
+    whole = fill(tmp_path, 3)
+    lines = whole.splitlines(keepends=True)
+    for size in range(len(whole)):
+        (tmp_path / "journal.jsonl").write_bytes(whole[:size])
+        with Journal(tmp_path) as journal:
+            kept = [each["row"] for each in journal.records()]
+            journal.append(record(99))
+        # A record counts when all of it is there; only its newline may be missing.
+        complete = [i for i in range(3) if size >= sum(map(len, lines[: i + 2])) - 1]
+        assert kept == complete
+        with Journal(tmp_path) as journal:
+            assert [each["row"] for each in journal.records()] == [*complete, 99]
+
+
+def test_zeros_after_a_power_failure_are_cut_off(tmp_path: Path) -> None:
+    whole = fill(tmp_path, 2)
+    (tmp_path / "journal.jsonl").write_bytes(whole + b"\0" * 100)
+    with Journal(tmp_path) as journal:
+        assert len(journal) == 2
+    assert (tmp_path / "journal.jsonl").read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    "content", ["row,answer\n1,yes\n", '{"format": "other/1"}\n', "hello", "[1]\n", "\n", "7"]
+)
+def test_a_foreign_file_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
+    (tmp_path / "journal.jsonl").write_text(content)
+    with pytest.raises(FwcError, match=r"journal\.jsonl is not a journal of this tool"):
+        Journal(tmp_path)
+    assert (tmp_path / "journal.jsonl").read_text() == content
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"garbage\n", b'{"request": 7, "text": "Yes"}\n', b'{"request": "ab"}\n', b"[]\n", b"\xff\n",
+     b'{"request": "ab", "text": "Yes", "usage": {"odd": 1}}\n'],
+)  # fmt: skip
+def test_a_damaged_line_is_named_and_left_alone(tmp_path: Path, damage: bytes) -> None:
+    lines = fill(tmp_path, 3).splitlines(keepends=True)
+    lines[2] = damage
+    (tmp_path / "journal.jsonl").write_bytes(b"".join(lines))
+    with pytest.raises(FwcError, match="damaged in line 3"):
+        Journal(tmp_path)
+    assert (tmp_path / "journal.jsonl").read_bytes() == b"".join(lines)
+
+
+def test_a_second_holder_is_refused(tmp_path: Path) -> None:
+    program = f"from fwc_llm.runs.journal import Journal; Journal({str(tmp_path)!r})"
+    with Journal(tmp_path), pytest.raises(FwcError, match="in use by another process"):
+        Journal(tmp_path)
+    with Journal(tmp_path):
+        other = subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, capture_output=True, text=True)
+        assert "in use by another process" in other.stderr
+    assert subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT).returncode == 0
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"cannot open .*nowhere"):
+        Journal(tmp_path / "nowhere")
+
+
+def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
+    before = fill(tmp_path, 3)
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with Journal(tmp_path) as journal:
+        # The system writes only a part of the next record, as on a disk that fills up.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 20, limit[1]))
+        try:
+            with pytest.raises(
+                FwcError, match=r"cannot write to .*journal\.jsonl: .*; everything before is kept"
+            ):
+                journal.append(record(7))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        assert (tmp_path / "journal.jsonl").read_bytes() == before
+        assert not journal.answered(request_id("p", 7))
+        journal.append(record(7))  # room again: the same run goes on
+    with Journal(tmp_path) as journal:
+        assert [each["row"] for each in journal.records()] == [0, 1, 2, 7]
+
+
+def test_requests_differ_by_all_their_parts() -> None:
+    assert request_id("p", 1, "a") == request_id("p", 1, "a")
+    assert (
+        len(
+            {
+                request_id("p", 1, "a"),
+                request_id("q", 1, "a"),
+                request_id("p", 1, "b"),
+                request_id("p", 12, ""),
+            }
+        )
+        == 4
+    )
+    assert len(request_id("p", "\ud800")) == 32
