@@ -1,8 +1,7 @@
 """What is sent besides the messages: little, and nothing that the model is known to refuse."""
 
-import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fwc_llm.errors import FwcError
@@ -65,21 +64,6 @@ def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any]
         other = _LIMITS[1 - _LIMITS.index(refused)]
         return sent | {other: value}, f"it takes {other} in place of {refused}: sent so"
     if refused == "top_logprobs" and value > _FEWER_TOP_LOGPROBS:
-        return sent | {
-            refused: _FEWER_TOP_LOGPROBS
-        }, f"it gives at most {_FEWER_TOP_LOGPROBS} top_logprobs: sent so"
+        fewer = {refused: _FEWER_TOP_LOGPROBS}
+        return sent | fewer, f"it gives at most {_FEWER_TOP_LOGPROBS} top_logprobs: sent so"
     return None
-
-
-def parse_params(pairs: Sequence[str]) -> dict[str, Any]:
-    """`KEY=VALUE` words as parameters; a value that is JSON (number, true, object) is taken as such."""
-    params: dict[str, Any] = {}
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        if not equals or not key:
-            raise FwcError(f"--param {pair!r} is not KEY=VALUE, for example --param reasoning_effort=none")
-        try:
-            params[key] = json.loads(text)
-        except ValueError:
-            params[key] = text
-    return params

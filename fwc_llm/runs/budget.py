@@ -62,7 +62,7 @@ def forecast(
     prefixes: dict[tuple[str, int], Messages] = {}
     for call in calls:
         tokens = counter.count(call.messages)
-        _check_context(model.name, call, tokens, limit, price)
+        _check_fits(model.name, call, tokens, limit, price)
         first = prefixes.setdefault((call.arm, call.repeat), call.messages)
         if first is not call.messages:
             cached += _cacheable(counter.count(_common_beginning(first, call.messages)))
@@ -75,6 +75,20 @@ def forecast(
         dollars = price.dollars(Usage(prompt, completion, cached), batch)
         most = price.dollars(Usage(prompt, completion, 0), batch)
     return Forecast(number, prompt, cached, completion, longest, counter.exact, dollars, most, price)
+
+
+def check_context(
+    model: Model, calls: "Iterable[Call]", price: Price | None, counter: TokenCounter | None = None
+) -> None:
+    """Refuse prompts that, with their reply, exceed the model's context window; one call per arm will do.
+
+    Errors: `FwcError` that names the arm, the row and the numbers. Without a known window nothing is checked.
+    """
+    if price is None or price.context is None:
+        return
+    counter = counter or TokenCounter(model.name)
+    for call in calls:
+        _check_fits(model.name, call, counter.count(call.messages), _completion_limit(model), price)
 
 
 class Budget:
@@ -137,7 +151,7 @@ def _completion_limit(model: Model) -> int:
     return int(limit) if limit else _NO_LIMIT_TOKENS
 
 
-def _check_context(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
+def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
     if price is not None and price.context is not None and tokens + limit > price.context:
         raise FwcError(
             f"the prompt of arm {call.arm!r} for row {call.row} has {tokens} tokens, its reply up to "

@@ -1,0 +1,79 @@
+"""Azure OpenAI over HTTP: its address, its key header, and the same reading of replies."""
+
+import asyncio
+
+import pytest
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models import Reply, open_model
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
+
+KEY = "azure-planted-0123456789"
+MESSAGES = [{"role": "user", "content": "Is it?"}]
+
+
+def ask(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> Reply:
+    async def go() -> Reply:
+        async with serve(handler) as url:
+            monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", url)
+            model = open_model("azure:my-deployment", backoff=0.001)
+            reply = await model.ask(MESSAGES)
+            await model.aclose()
+            return reply
+
+    return asyncio.run(go())
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-other")
+
+
+def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[HttpRequest] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request)
+        return HttpReply(completion("Yes", "gpt-4o-2024-08-06")) if len(seen) > 1 else HttpReply("", 503)
+
+    reply = ask(handler, monkeypatch)
+    assert (reply.text, reply.model, reply.attempts) == ("Yes", "gpt-4o-2024-08-06", 2)
+    assert seen[0].path == "/openai/deployments/my-deployment/chat/completions?api-version=2024-10-21"
+    assert seen[0].headers["api-key"] == KEY
+    assert "sk-other" not in str(seen[0].headers)
+    assert seen[0].json()["messages"] == MESSAGES
+
+
+def test_an_unknown_deployment_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        ProviderError, match=r"does not know the model 'azure:my-deployment' .* deployments of the"
+    ):
+        ask(
+            lambda request: refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
+            monkeypatch,
+        )
+
+
+def test_a_wrong_key_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ProviderError, match="check the key in AZURE_OPENAI_API_KEY"):
+        ask(lambda request: refusal(401, "Access denied due to invalid subscription key", "401"), monkeypatch)
+
+
+def test_a_filtered_prompt_is_a_row_without_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"error": {"code": "content_filter", "innererror": {"code": "ResponsibleAIPolicyViolation"},
+                      "message": "The response was filtered", "param": "prompt", "status": 400}}  # fmt: skip
+    reply = ask(lambda request: HttpReply(body, 400), monkeypatch)
+    assert reply.text is None
+    assert reply.error is not None
+    assert "filtered" in reply.error
+
+
+def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(FwcError, match="set AZURE_OPENAI_ENDPOINT"):
+        open_model("azure:my-deployment")
+    monkeypatch.delenv("AZURE_OPENAI_API_KEY")
+    model = open_model("azure:my-deployment", base_url="http://127.0.0.1:9")
+    with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
+        asyncio.run(model.ask(MESSAGES))
+    assert model.name == "azure:my-deployment"

@@ -1,0 +1,151 @@
+"""What a run costs: known before, bounded during."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.chat import ChatModel
+from fwc_llm.models.prices import Price, price_of
+from fwc_llm.runs.budget import Budget, check_context, forecast
+from fwc_llm.runs.execute import Call, execute
+from fwc_llm.runs.journal import Journal
+
+PRICE = Price(
+    "test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01", source="test"
+)
+
+
+class Counter:
+    """A token is a character."""
+
+    exact = True
+
+    def count(self, messages: Messages) -> int:
+        return sum(len(message["content"]) for message in messages)
+
+
+class Model(ChatModel):
+    """Answers at once and uses what it is told to."""
+
+    used = Usage(1000, 5, 0)
+
+    async def ask(self, messages: Messages) -> Reply:
+        return Reply("Yes", usage=self.used)
+
+
+def calls(n: int, prefix: int = 1500, tail: int = 100) -> list[Call]:
+    def messages(i: int) -> Any:
+        return [
+            {"role": "system", "content": "s" * prefix},
+            {"role": "user", "content": f"{i:03}".ljust(tail, "x")},
+        ]
+
+    return [Call("fwc", 0, f"test:{i}", "", messages(i)) for i in range(n)]
+
+
+def test_a_forecast_counts_everything() -> None:
+    numbers = forecast(Model("test"), calls(10), PRICE, counter=Counter())  # type: ignore[arg-type]
+    assert (numbers.calls, numbers.prompt_tokens, numbers.longest_prompt) == (10, 16_000, 1600)
+    assert numbers.completion_tokens == 10 * 20
+    # From the second call on: 1,500 common tokens and the zeros of the number, in steps of 128.
+    assert numbers.cached_tokens == 9 * 1408
+    assert numbers.cached_share == pytest.approx(9 * 1408 / 16_000)
+    assert numbers.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 1e6)
+    assert numbers.dollars == pytest.approx(((16_000 - 12_672) * 10 + 12_672 * 1 + 200 * 100) / 1e6)
+    half = forecast(Model("test"), calls(10), PRICE, batch=True, counter=Counter())  # type: ignore[arg-type]
+    assert half.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 2e6)
+
+
+def test_short_prompts_are_not_cached_and_unknown_prices_are_said() -> None:
+    numbers = forecast(Model("test"), calls(10, prefix=900), None, counter=Counter())  # type: ignore[arg-type]
+    assert numbers.cached_tokens == 0
+    assert (numbers.dollars, numbers.dollars_most, numbers.price) == (None, None, None)
+
+
+def test_a_prompt_beyond_the_context_is_refused() -> None:
+    with pytest.raises(
+        FwcError, match="arm 'fwc' for row test:0 has 1990 tokens, its reply up to 20: more than the 2000"
+    ):
+        forecast(Model("test"), calls(1, tail=490), PRICE, counter=Counter())  # type: ignore[arg-type]
+    with pytest.raises(FwcError, match="more than the 2000 of test"):
+        check_context(Model("test"), calls(1, tail=490), PRICE, Counter())  # type: ignore[arg-type]
+    check_context(Model("test"), calls(1, tail=480), PRICE, Counter())  # type: ignore[arg-type]
+
+
+def run(folder: Path, model: Model, max_cost: float) -> tuple[Any, Budget]:
+    budget = Budget(model, PRICE, max_cost, Counter())  # type: ignore[arg-type]
+    with Journal(folder) as journal:
+        return asyncio.run(execute(model, calls(50), journal, budget=budget)), budget
+
+
+def test_the_limit_is_never_passed_and_holds_over_several_runs(tmp_path: Path) -> None:
+    model = Model("test")  # a request may cost 1600·10 + 20·100 = 0.018, and really costs 0.0105 dollars
+    outcome, budget = run(tmp_path, model, 0.1)
+    assert outcome.stopped is not None
+    assert "stopped before --max-cost" in outcome.stopped
+    assert budget.spent <= 0.1
+    assert budget.spent == pytest.approx(outcome.done * 0.0105)
+    assert outcome.done >= 5
+    again, _ = run(tmp_path, model, 0.1)
+    assert again.done + outcome.done <= 9, "what was spent before counts"
+    more, budget = run(tmp_path, model, 1.0)
+    assert more.stopped is None
+    assert budget.spent == pytest.approx(50 * 0.0105)
+
+
+def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
+    model = Model("test")
+    model.used = None  # type: ignore[assignment]
+    outcome, budget = run(tmp_path, model, 0.1)
+    assert outcome.done == 5
+    assert budget.spent == pytest.approx(5 * 0.018)
+
+
+def test_a_limit_needs_a_price_and_a_positive_number() -> None:
+    with pytest.raises(FwcError, match="no price of my-model is known"):
+        Budget(Model("my-model"), None, 1.0)
+    with pytest.raises(FwcError, match="must be above 0"):
+        Budget(Model("test"), PRICE, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("gpt-4", "gpt-4"), ("gpt-4-0314", "gpt-4"), ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"),
+        ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"), ("openai/gpt-4o", "gpt-4o"), ("azure:gpt-4o", "gpt-4o"),
+    with pytest.raises(FwcError, match="test:0 has 1990 tokens, its reply up to 20: more than the 2000"):
+    ],
+)  # fmt: skip
+def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | None) -> None:
+    price = price_of(name)
+    assert (price.model if price else None) == known
+
+
+def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text('date = "2030-01-01"\n[models]\n"mine" = { input = 1, output = 2 }\n')
+    price = price_of("mine", file)
+    assert price is not None
+    assert (price.cached, price.date, price.context) == (1.0, "2030-01-01", None)
+    assert price.dollars(Usage(1_000_000, 1_000_000, 500_000)) == pytest.approx(3.0)
+    assert price_of("gpt-4", file) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not toml [",
+        "[models]\n",
+        'date = "x"\n[models]\na = 3\n',
+        'date = "x"\n[models]\na = { input = -1, output = 1 }\n',
+    ],
+)
+def test_a_file_that_is_no_price_file_is_refused(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(text)
+    with pytest.raises(FwcError, match=r"prices\.toml"):
+        price_of("gpt-4", file)

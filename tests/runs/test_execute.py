@@ -1,0 +1,204 @@
+"""The worker pool: lazy, bounded, resumable, and honest about what was not answered."""
+
+import asyncio
+import gc
+import itertools
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.runs.execute import Call, Outcome, Progress, execute
+from fwc_llm.runs.journal import Journal
+
+
+class Scripted:
+    """A model that answers "Yes", unless `script` says otherwise for a message."""
+
+    simulated = True
+
+    def __init__(self, script: Any = None, parameters: Mapping[str, Any] | None = None) -> None:
+        self.name, self.parameters = "scripted", dict(parameters or {})
+        self.script = script or (lambda content: "Yes")
+        self.asked: list[str] = []
+        self.under_way = self.most_under_way = self.closed = 0
+
+    async def ask(self, messages: Messages) -> Reply:
+        content = messages[0]["content"]
+        self.asked.append(content)
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            await asyncio.sleep(0.001)
+            text = self.script(content)
+        finally:
+            self.under_way -= 1
+        if isinstance(text, BaseException):
+            raise text
+        if text is None:
+            return Reply(None, error="nobody home")
+        return Reply(text, usage=Usage(100, 1, 50), raw={"content": text})
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def call(number: int, arm: str = "zero", repeat: int = 0) -> Call:
+    return Call(arm, repeat, f"test:{number}", "", [{"role": "user", "content": f"q{number}"}])
+
+
+def run(model: Scripted, calls: Any, folder: Path, **options: Any) -> Outcome:
+    with Journal(folder) as journal:
+        return asyncio.run(execute(model, calls, journal, **options))
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    with Journal(folder) as journal:
+        return list(journal.records())
+
+
+def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
+    model = Scripted(lambda content: "Yes" if content == "q1" else "I cannot say")
+    outcome = run(model, [call(1), call(2)], tmp_path)
+    assert outcome == Outcome(2, 0, 0, Usage(200, 2, 100))
+    first = next(record for record in records(tmp_path) if record["row"] == "test:1")
+    assert set(first) == {
+        "request", "arm", "repeat", "row", "variant", "text", "finish_reason", "refusal", "error", "logprobs",
+        "answer", "reason", "p_yes", "usage", "model", "fingerprint", "attempts", "latency", "time", "raw",
+    }  # fmt: skip
+    assert (first["arm"], first["text"], first["answer"], first["reason"]) == ("zero", "Yes", "yes", "")
+    assert first["raw"] == {"content": "Yes"}
+    assert {record["reason"] for record in records(tmp_path)} == {"", "refused"}
+    assert model.closed == 1
+
+
+def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
+    first = run(Scripted(lambda content: None if content == "q3" else "No"), map(call, range(5)), tmp_path)
+    assert (first.done, first.errors, first.skipped) == (4, 1, 0)
+    assert first.unanswered == (("zero", 0, "test:3", "", "nobody home"),)
+    model = Scripted()
+    second = run(model, map(call, range(7)), tmp_path)
+    assert (second.done, second.errors, second.skipped) == (3, 0, 4)
+    assert sorted(model.asked) == ["q3", "q5", "q6"]
+    nobody = Scripted(lambda content: AssertionError("asked"))
+    assert run(nobody, map(call, range(7)), tmp_path).skipped == 7
+
+
+def test_other_parameters_arms_or_repeats_are_other_requests(tmp_path: Path) -> None:
+    run(Scripted(), [call(1)], tmp_path)
+    for calls, parameters in (([call(1, arm="fwc")], {}), ([call(1, repeat=1)], {}), ([call(1)], {"t": 1})):
+        assert run(Scripted(parameters=parameters), calls, tmp_path).done == 1
+    assert run(Scripted(), [call(1), call(1, arm="fwc"), call(1, repeat=1)], tmp_path).skipped == 3
+
+
+def test_calls_are_made_only_when_needed(tmp_path: Path) -> None:
+    made = 0
+
+    def calls() -> Iterator[Call]:
+        nonlocal made
+        for number in itertools.count():
+            made += 1
+            yield call(number)
+
+    def script(content: str) -> Any:
+        assert made <= len(model.asked) + 4
+        return ProviderError("enough") if len(model.asked) > 40 else "Yes"
+
+    model = Scripted(script)
+    with pytest.raises(ProviderError, match="enough"):
+        run(model, calls(), tmp_path, concurrency=4)
+    assert model.most_under_way == 4
+
+
+def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path: Path) -> None:
+    model = Scripted(lambda content: ProviderError("no quota") if content == "q10" else "Yes")
+    with pytest.raises(ProviderError, match="no quota"):
+        run(model, map(call, range(1000)), tmp_path, concurrency=8)
+    assert len(model.asked) < 30
+    assert len(records(tmp_path)) == len(model.asked) - 1, "every other request that was sent is kept"
+
+
+def test_a_prompt_that_cannot_be_built_ends_the_run(tmp_path: Path) -> None:
+    def calls() -> Iterator[Call]:
+        yield call(1)
+        raise FwcError("the attribute age is missing")
+
+    with pytest.raises(FwcError, match="age is missing"):
+        run(Scripted(), calls(), tmp_path)
+
+
+def test_cancellation_keeps_what_was_answered(tmp_path: Path) -> None:
+    async def go() -> None:
+        with Journal(tmp_path) as journal:
+            task = asyncio.ensure_future(execute(Scripted(), map(call, itertools.count()), journal))
+            while len(journal) < 20:
+                await asyncio.sleep(0.001)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(go())
+    assert len(records(tmp_path)) >= 20
+
+
+def test_a_model_that_never_waits_leaves_room_for_others(tmp_path: Path) -> None:
+    class Instant(Scripted):
+        async def ask(self, messages: Messages) -> Reply:
+            return Reply("Yes")
+
+    async def go() -> None:
+        with Journal(tmp_path) as journal:
+            task = asyncio.ensure_future(execute(Instant(), map(call, itertools.count()), journal))
+            await asyncio.sleep(0.02)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(task, 5.0)
+
+    asyncio.run(go())
+
+
+def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    script = {"q1": None}.get
+    run(
+        Scripted(lambda content: script(content, "Yes")),
+        map(call, range(30)),
+        tmp_path,
+        progress=seen.append,
+        total=30,
+    )
+    assert (seen[-1].done, seen[-1].errors, seen[-1].total, seen[-1].skipped) == (29, 1, 30, 0)
+    assert seen[-1].rate > 0
+    assert len(seen) <= 30
+
+
+def test_the_full_disk_ends_the_run_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(file: int, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    with Journal(tmp_path) as journal:
+        monkeypatch.setattr("fwc_llm.runs.journal.os.write", full)
+        with pytest.raises(FwcError, match="No space left on device"):
+            asyncio.run(execute(Scripted(), map(call, range(5)), journal))
+
+
+def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
+    """Objects, not bytes: what stays of a call is its place in the journal."""
+
+    def objects(n: int) -> int:
+        class Instant(Scripted):
+            async def ask(self, messages: Messages) -> Reply:
+                return Reply("Yes")
+
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        with Journal(folder) as journal:
+            asyncio.run(execute(Instant(), map(call, range(n)), journal))
+            gc.collect()
+            return len(gc.get_objects())
+
+    objects(10)
+    assert objects(2000) - objects(200) < 500
