@@ -49,13 +49,13 @@ class CostTable:
         scan = self.scan(prices, -1.0)  # no row is in doubt
         none = np.zeros(0, dtype=np.intp)
         vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
-        return Optimum(vertex, scan.kept_cost, scan.kept_cost)
+        return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
 
     def sample(self, count: int) -> Columns:
         """Take every k-th row."""
-        rows = self.cost[:: max(1, self.size // count)]
-        _check(rows, None)
-        return Columns(np.ascontiguousarray(rows.T, dtype=np.float64), np.full(len(rows), self.size / len(rows)))
+        rows = np.array(self.cost[:: max(1, self.size // count)].T, dtype=np.float64, order="C")
+        _check(rows.T, None)
+        return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Table`."""

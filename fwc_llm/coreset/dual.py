@@ -84,6 +84,7 @@ class DualSimplex:
         self.excess[self.key, np.arange(n)] = self.own
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.prices = self.prices + self.shift
+        self.scratch = np.empty((2, cells * n))
         self.total = float(self.mass.sum())
         self.owner = np.full(cells, _HELD)  # of the tie in each slot
         self.cell = np.arange(cells)  # the tie's other cell, where a row owns it
@@ -169,7 +170,7 @@ class DualSimplex:
         self.owner[slot] = _HELD
         least = blur * float(np.abs(edge).max())
         edge[np.abs(edge) <= least] = 0.0
-        rows = Rows(self.excess, self.own, self.key, self.mass)
+        rows = Rows(self.excess, self.own, self.key, self.mass, self.scratch)
         tied = np.zeros(len(self.key), dtype=np.bool_)
         tied[self.owner[self.owner >= 0]] = True
         turns = vertex_turns(
@@ -189,8 +190,8 @@ class DualSimplex:
             step = way.time * edge
             self.prices += step
             self.own -= step[self.key]
-            moving = np.flatnonzero(step)
-            self.excess[moving] -= step[moving, None]
+            for cell in np.flatnonzero(step):
+                self.excess[cell] -= step[cell]
         self.key[way.row] = way.cell  # of a row's several changes, the last one stays
         self.own[way.row] = self.excess[self.key[way.row], way.row]
         if way.turns:

@@ -22,6 +22,7 @@ class Rows:
     own: Floats  # (N,) that of the key: excess[key[i], i]
     key: Ints  # (N,)
     mass: Floats  # (N,)
+    scratch: Floats  # (2, G·N) working memory
 
 
 @dataclass(frozen=True)
@@ -79,18 +80,7 @@ def walk(
     `tied` (N,) marks rows that must not change their key: they end the walk. Components of the edge that
     differ by at most `least` are equal.
     """
-    pace = edge[rows.key]
-    able = np.flatnonzero(pace < edge.max() - least)
-    cells = np.flatnonzero(edge > edge.min() + least)
-    if 2 * len(able) < len(pace):
-        lead = rows.excess[cells[:, None], able] - rows.own[able]
-        rise = edge[cells, None] - pace[able]
-    else:
-        able = np.arange(len(pace))
-        lead = (rows.excess if len(cells) == len(edge) else rows.excess[cells]) - rows.own
-        rise = edge[cells, None] - pace
-    times = np.full(rise.shape, np.inf)
-    np.divide(lead, rise, out=times, where=rise > least)
+    able, cells, times = _first_times(rows, edge, least)
     first = np.maximum(times.min(axis=0), 0.0)
     limit = turns[-1].time if turns and sum(turn.drop for turn in turns) >= slope else np.inf
     count, within = _FIRST, int(np.count_nonzero(first <= min(limit, 1e300)))
@@ -106,6 +96,31 @@ def walk(
         if found is not None or horizon == np.inf:
             return found
         count *= 8
+
+
+def _first_times(rows: Rows, edge: Floats, least: float) -> tuple[Ints, Ints, Floats]:
+    """When each row that may change its key would change to each cell that comes closer.
+
+    Returns the rows, the cells and the times (cells, rows), which lie in the scratch space.
+    """
+    pace = edge[rows.key]
+    top, bottom = edge.max(), edge.min()
+    able = np.flatnonzero(pace < top - least)
+    cells = np.flatnonzero(edge > bottom + least)
+    few = 2 * len(able) < len(pace)
+    if few:
+        pace, own = pace[able], rows.own[able]
+    else:
+        able, own = np.arange(len(pace)), rows.own
+    times, rise = (space[: len(cells) * len(able)].reshape(len(cells), -1) for space in rows.scratch)
+    for place, cell in enumerate(cells):
+        np.subtract(rows.excess[cell, able] if few else rows.excess[cell], own, out=times[place])
+        np.subtract(edge[cell], pace, out=rise[place])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.divide(times, rise, out=times)
+    if pace.max() >= edge[cells].min() - least:
+        np.copyto(times, np.inf, where=rise <= least)
+    return able, cells, times
 
 
 def _stop(

@@ -10,7 +10,7 @@ Each step solves a smaller table of the same kind, so the method calls itself un
 enough for the simplex method. A large table is read about once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +20,8 @@ from fwc_llm.coreset.dual import DualSimplex, Vertex
 from fwc_llm.coreset.dual_walk import Floats, Ints
 from fwc_llm.coreset.parity import ParitySet
 
-_SMALL = 600  # rows that the simplex method solves at once
+_SMALL = 600  # rows, or
+_FEW = 16_000  # costs, that the simplex method solves at once
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 
 
@@ -74,27 +75,37 @@ class Columns:
 
     def gaps(self, prices: Floats) -> Floats:
         """How much more the second cheapest cell costs than the cheapest, for each row but the anchors."""
-        slack = self.cost[:, : self.size - self.anchors] - prices[:, None]
-        if len(slack) == 1:
-            return np.full(slack.shape[1], np.inf)
-        two = np.partition(slack, 1, axis=0)[:2]
-        return two[1] - two[0]
+        _, least, second = two_cheapest(self.cost[:, : self.size - self.anchors], prices)
+        gaps: Floats = second - least
+        return gaps
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Table`."""
-        slack = self.cost - prices[:, None]
-        key = slack.argmin(axis=0)
-        near = np.count_nonzero(slack <= slack.min(axis=0) + margin, axis=0) > 1
+        key, least, second = two_cheapest(self.cost, prices)
+        near = second <= least + margin
         doubt, kept = np.flatnonzero(near), np.flatnonzero(~near)
-        mass = self.mass[kept]
+        mass, cell = self.mass[kept], key[kept]
         return Scan(
             key,
             doubt,
             self.cost[:, doubt],
             self.mass[doubt],
-            np.bincount(key[kept], mass, len(prices)),
-            float(mass @ self.cost[key[kept], kept]),
+            np.bincount(cell, mass, len(prices)),
+            float(mass @ self.cost[cell, kept]),
         )
+
+
+def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return each column's cheapest cell at the prices (the first if many), its cost, and the next cost."""
+    least = cost[0] - prices[0]
+    second = np.full(len(least), np.inf)
+    key = np.zeros(len(least), dtype=np.intp)
+    for cell in range(1, len(prices)):
+        here = cost[cell] - prices[cell]
+        key[here < least] = cell
+        np.minimum(second, np.maximum(least, here), out=second)
+        np.minimum(least, here, out=least)
+    return key, least, second
 
 
 @dataclass(frozen=True)
@@ -104,27 +115,33 @@ class Optimum:
     vertex: Vertex
     cost: float  # Σ mass · cost over the plan
     bound: float  # Σ_i r_i min_g (c_ig − u_g), the rows' part of the dual function
+    load: Floats  # (G,) mass of each cell
 
 
-def solve(table: Table, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
-    """Solve a table exactly (up to `noise`, see `DualSimplex`), starting at `prices` (G,)."""
-    if isinstance(table, Columns) and table.size <= max(_SMALL, 2 * table.anchors):
-        return _solve_small(table, prices, fair, noise)
+def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+    """Solve a table exactly (up to `noise`, see `DualSimplex`).
+
+    `prices` (G,) are where to start; `warm` says that they are as good as a sample's.
+    """
     cells = len(prices)
-    count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
-    sample = table.sample(count)
-    if 2 * sample.size >= table.size and isinstance(table, Columns):
+    if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
         return _solve_small(table, prices, fair, noise)
-    prices = solve(sample, prices, fair, noise).vertex.prices
-    gaps = np.sort(sample.gaps(prices))
-    share = _DOUBT * (cells / sample.size) ** 0.5
+    # A sample of s rows leaves about 1/√s of the rows in doubt: this size makes both equally many.
+    count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
+    share = _DOUBT * (cells / count) ** 0.5
+    sample = table.sample(count // 8 if warm else count)
+    if not warm:
+        if 2 * sample.size >= table.size and isinstance(table, Columns):
+            return _solve_small(table, prices, fair, noise)
+        prices = solve(sample, prices, fair, noise).vertex.prices
     while True:
+        gaps = sample.gaps(prices)
         place = int(share * len(gaps))
-        margin = float(gaps[place]) if place < len(gaps) else np.inf
+        margin = float(np.partition(gaps, place)[place]) if place < len(gaps) else np.inf
         scan = table.scan(prices, margin)
         inner = _with_anchors(scan, prices, margin)
-        small = 2 * inner.size <= table.size
-        found = solve(inner, prices, fair, noise) if small else _solve_small(inner, prices, fair, noise)
+        again = solve if 2 * inner.size <= table.size else _solve_small
+        found = again(inner, prices, fair, noise)
         vertex = found.vertex
         first = len(scan.doubt)  # of the anchors
         anchors = np.flatnonzero(scan.kept > 0)
@@ -133,18 +150,12 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float) -> Optimu
         prices = vertex.prices
         share *= 4
     scan.key[scan.doubt] = vertex.key[:first]
-    anchored = scan.kept[anchors] @ prices[anchors]  # the anchors cost what their cell's price is
+    anchored = scan.kept[anchors] @ prices[anchors]  # an anchor's cost is its cell's price
     return Optimum(
-        Vertex(
-            vertex.prices,
-            scan.key,
-            scan.doubt[vertex.split_row],
-            vertex.split_cell,
-            vertex.split_mass,
-            vertex.pivots,
-        ),
+        replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row]),
         found.cost + scan.kept_cost - anchored,
         found.bound + scan.kept_cost - anchored,
+        found.load,
     )
 
 
@@ -158,14 +169,18 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
 
 
 def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
-    slack = table.cost - prices[:, None]
-    key = slack.argmin(axis=0)
-    rows = np.arange(table.size)
-    slack -= slack[key, rows]
-    vertex = DualSimplex(slack, key, table.mass, prices, fair, noise).solve()
-    own = table.cost[vertex.key, rows]
+    key, least, _ = two_cheapest(table.cost, prices)
+    excess = table.cost - prices[:, None]
+    excess -= least
+    vertex = DualSimplex(excess, key, table.mass, prices, fair, noise).solve()
+    own = table.cost[vertex.key, np.arange(table.size)]
     extra = table.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
-    least = (table.cost - vertex.prices[:, None]).min(axis=0)
+    load = np.bincount(vertex.key, table.mass, len(prices))
+    np.add.at(load, vertex.split_cell, vertex.split_mass)
+    np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
     return Optimum(
-        vertex, float(table.mass @ own + vertex.split_mass @ extra), float(table.mass @ least)
+        vertex,
+        float(table.mass @ own + vertex.split_mass @ extra),
+        float(table.mass @ two_cheapest(table.cost, vertex.prices)[1]),
+        load,
     )

@@ -105,7 +105,7 @@ def fair_transport(
         found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        found = solve(rows.table(), start[live], fair, _NOISE * rows.typical_cost())
+        found = solve(rows.table(), start[live], fair, _NOISE * rows.typical_cost(), warm is not None)
     return _transport(found, fair, share, live, len(start))
 
 
@@ -114,16 +114,13 @@ def _transport(
 ) -> Transport:
     vertex = found.vertex
     n = len(vertex.key)
-    counts = np.bincount(vertex.key, minlength=len(live)).astype(np.float64)
-    np.add.at(counts, vertex.split_cell, vertex.split_mass)
-    np.subtract.at(counts, vertex.key[vertex.split_row], vertex.split_mass)
     mass, dual = np.zeros(cells), np.zeros(cells)
-    mass[live], dual[live] = counts / n, vertex.prices
+    mass[live], dual[live] = found.load / n, vertex.prices
     table = mass.reshape(-1, len(share))
     table = table[table.any(axis=1)]
     violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
     return Transport(
-        cell=live.astype(np.int32)[vertex.key],
+        cell=vertex.key.astype(np.int32, copy=False) if len(live) == cells else live.astype(np.int32)[vertex.key],
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
         split_share=vertex.split_mass,
