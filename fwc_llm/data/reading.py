@@ -1,7 +1,7 @@
 """A CSV or Parquet file as columns of raw texts, each row with its place in the file."""
 
 import csv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -24,10 +24,9 @@ class RawTable:
 def read_table(path: Path, content: bytes, source: Source, names: Sequence[str], label: str = "") -> RawTable:
     """Read one file of `source`, whose bytes are `content`, into raw columns.
 
-    Row ids begin with `label`, by default the file's name.
-
     `names` are the columns in file order: all of them where the file has no header line; with a header they
-    are looked up by name, and columns of the file that are not listed are left out.
+    are looked up by name, and columns of the file that are not listed are left out. Row ids begin with
+    `label`, by default the file's name.
 
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
@@ -36,18 +35,20 @@ def read_table(path: Path, content: bytes, source: Source, names: Sequence[str],
     return _read_csv(path, content, source, names, label or path.name)
 
 
-def cleaner(markers: Sequence[str]) -> Callable[[str], str | None]:
-    """A function from a raw cell to its text without surrounding spaces, or None where it is missing.
+class Cleaner(dict[str, str | None]):
+    """From a raw cell to its text without surrounding spaces, or None where it is missing.
 
-    An empty cell is always missing.
+    An empty cell is always missing. Cells repeat: each is cleaned once, and equal cells become one object.
     """
-    missing = frozenset(marker.strip() for marker in ("", *markers))
 
-    def clean(cell: str) -> str | None:
+    def __init__(self, markers: Sequence[str]) -> None:
+        super().__init__()
+        self.missing = frozenset(marker.strip() for marker in ("", *markers))
+
+    def __missing__(self, cell: str) -> str | None:
         text = cell.strip()
-        return None if text in missing else text
-
-    return clean
+        self[cell] = cleaned = None if text in self.missing else text
+        return cleaned
 
 
 def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> RawTable:
@@ -56,8 +57,9 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
     if source.header:
         _, titles = next(records, (0, []))
         titles = [title.strip() for title in titles]
-    # One flat list of cells: a list per row would keep the garbage collector busy.
-    cells: list[str] = []
+    # One flat list of cells, each cleaned while it is fresh: rows as lists and a second pass take twice as long.
+    clean = Cleaner(source.markers)
+    cells: Cells = []
     ids: list[str] = []
     for line, record in records:
         if len(record) != len(titles):
@@ -65,18 +67,13 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
                 f"{path}:{line}: {len(record)} values where {len(titles)} columns are expected; "
                 f"check the separator ({source.separator!r}), the columns and stray separators or quotes"
             )
-        cells += record
+        cells += map(clean.__getitem__, record)
         ids.append(f"{label}:{line}")
     if not ids:
-        raise FwcError(
-            f"{path}: the file holds no table: it has no rows{' below its header line' * bool(titles)}"
-        )
-    clean = cleaner(source.markers)
-    columns: dict[str, Cells] = {}
-    for name, position in _find_columns(path, titles, names).items():
-        column = cells[position :: len(titles)]
-        texts = {cell: clean(cell) for cell in set(column)}
-        columns[name] = list(map(texts.__getitem__, column))
+        below = " below its header line" if source.header and titles else ""
+        raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
+    positions = _find_columns(path, titles, names)
+    columns = {name: cells[position :: len(titles)] for name, position in positions.items()}
     return RawTable(columns, ids)
 
 
@@ -130,11 +127,11 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
     except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no Parquet table
         raise FwcError(f"{path} is no Parquet table: {error}") from error
     titles = [str(title) for title in frame.columns]
-    clean = cleaner(source.markers)
+    clean = Cleaner(source.markers)
     columns: dict[str, Cells] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
-            None if _is_null(cell) else clean(_as_text(cell)) for cell in frame.iloc[:, position].tolist()
+            None if _is_null(cell) else clean[_as_text(cell)] for cell in frame.iloc[:, position].tolist()
         ]
     return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
