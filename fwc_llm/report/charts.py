@@ -89,6 +89,8 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
         for r in context
     ]
     quiet = _merge(quiet)
+    for letter, one in zip("abcdefghijklmnopqrstuvwxyz", quiet, strict=False):
+        one["names"], one["name"] = one["name"], letter
     taken += [_box(one["x"] - 4, one["y"] - 4, 8, 8) for one in quiet]
     _place_labels([*marks, *quiet], taken, (46.0, 4.0, WIDTH - 2, 300.0))
     edge = [

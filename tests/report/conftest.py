@@ -86,12 +86,13 @@ def write_run(
                     }
                 )
     settings = {
-        "m": 16, "epsilon": 0.01, "n_test": sum(per_cell) * len(groups), "base_parity": 0.5, "repeats": repeats,
-        "seed": seed, "template": "default", "orders": [], "weights": "show", "redraw": "once",
+        "m": 16, "epsilon": 0.01, "n_test": sum(per_cell) * len(groups), "base_parity": 0.5,
+        "repeats": repeats, "seed": seed, "template": "default", "orders": [], "weights": "show", "redraw": "once",
         "counterfactual": counterfactual, "strategy_options": {},
     }  # fmt: skip
     described = {
-        "format": FORMAT, "task": task, "title": "UCI Adult", "model": model, "parameters": {"temperature": 0},
+        "format": FORMAT, "task": task, "title": "UCI Adult", "model": model,
+        "parameters": {"temperature": 0},
         "simulated": simulated, "arms": list(rates), "sources": {arm: arm for arm in rates},
         "settings": settings, "fingerprint": "0" * 64, "calls": len(answers),
         "created": "2026-11-21T07:00:00+0000", "versions": {"python": "3.11.9", "fwc-llm": "0.1.0"},
@@ -131,7 +132,8 @@ def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
         for i in range(16)
     )
     certificate = {
-        "objective": 3.84, "lower_bound": 3.84, "violation": 0.01, "epsilon": 0.01, "iterations": 7, "restarts": 1,
+        "objective": 3.84, "lower_bound": 3.84, "violation": 0.01, "epsilon": 0.01,
+        "iterations": 7, "restarts": 1,
     }  # fmt: skip
     return Shots(arm, task, "0" * 64, repeat, examples, certificate if arm == "fwc" else None)
 

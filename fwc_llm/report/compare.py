@@ -1,0 +1,151 @@
+"""Two runs of one task: what was changed between them, and whether the answers changed more than noise."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from fwc_llm.metrics.cells import measure
+from fwc_llm.metrics.intervals import percentile, resample
+from fwc_llm.report.comparisons import adjust, compare_answers, paired
+from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
+from fwc_llm.report.read import Run, check_same_task
+from fwc_llm.report.rows import certificate_text, verdict
+from fwc_llm.report.statistics import plain
+
+METRICS = ("accuracy", "demographic_parity_difference")
+_DRAWS = 10_000
+
+
+def compare_runs(first: Run, second: Run) -> dict[str, Any]:
+    """Return what changed from the first run to the second, ready for JSON.
+
+    Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
+    (those that both have: each metric before and after, the difference, p-value, Holm's adjusted p-value and
+    verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half) the same questions of the
+    same table the tests are paired, row by row; else the difference is set against independent bootstraps of both. Raises `FwcError` for runs
+    of different tasks.
+    """
+    check_same_task(first, second)
+    shared = [arm for arm in first.arms if arm in second.answers]
+    arms = [_compare_arm(first, second, arm) for arm in shared]
+    adjust(arms)
+    notes = []
+    if first.described.get("fingerprint") != second.described.get("fingerprint"):
+        notes.append("The two runs saw different versions of the table.")
+    if first.simulated or second.simulated:
+        which = "Both runs are" if first.simulated and second.simulated else "One of the runs is"
+        notes.append(f"{which} simulated: nothing here is a finding about a language model.")
+    if not shared:
+        notes.append("The runs have no arm in common.")
+    compared: dict[str, Any] = plain(
+        {
+            "task": first.task,
+            "first": {"label": first.label, "folder": str(first.folder)},
+            "second": {"label": second.label, "folder": str(second.folder)},
+            "changed": list(_changed(first.described, second.described)),
+            "arms": arms,
+            "only_first": [arm for arm in first.arms if arm not in second.answers],
+            "only_second": [arm for arm in second.arms if arm not in first.answers],
+            "notes": notes,
+        }
+    )
+    return compared
+
+
+def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
+    before, after = first.answers[arm], second.answers[arm]
+    common, _ = paired(before, after)
+    same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
+    is_paired = same_table and len(common) >= 0.5 * min(len(before), len(after))
+    tests = compare_answers(before, after) if is_paired else _independent(first, second, arm)
+    found: dict[str, Any] = {"arm": arm, "paired": is_paired, "n": tests["n"]}
+    for metric in METRICS:
+        values = [float(getattr(measure(run.cells(arm).counts), metric).mean()) for run in (first, second)]
+        found[metric] = {"first": values[0], "second": values[1], **tests[metric]}
+    return found
+
+
+def _independent(first: Run, second: Run, arm: str) -> dict[str, Any]:
+    """Runs over different rows: the difference against two bootstraps that know nothing of each other."""
+    draws = [resample(run.cells(arm), _DRAWS, seed) for seed, run in enumerate((first, second))]
+    tests: dict[str, Any] = {"n": min(len(run.answers[arm]) for run in (first, second))}
+    for metric in METRICS:
+        observed = [float(getattr(measure(run.cells(arm).counts), metric).mean()) for run in (first, second)]
+        differences = getattr(draws[1], metric) - getattr(draws[0], metric)
+        low, high = percentile(differences)
+        tail = min((differences <= 0).mean(), (differences >= 0).mean())
+        undefined = np.isnan(low)
+        tests[metric] = {
+            "difference": observed[1] - observed[0],
+            "low": low,
+            "high": high,
+            "p_value": np.nan if undefined else min(1.0, 2 * max(float(tail), 1 / _DRAWS)),
+        }
+    return tests
+
+
+def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Everything that run.json says differently, the date and the command left out."""
+    for name in sorted(
+        {*first, *second} - {"created", "command", "settings", "versions", "calls", "arms", "sources"}
+    ):
+        if first.get(name) != second.get(name):
+            yield {"name": name, "first": _word(first.get(name)), "second": _word(second.get(name))}
+    for section in ("settings", "versions"):
+        one, other = first.get(section) or {}, second.get(section) or {}
+        for name in sorted({*one, *other}):
+            if one.get(name) != other.get(name):
+                yield {"name": name, "first": _word(one.get(name)), "second": _word(other.get(name))}
+
+
+def _word(value: Any) -> str:
+    return certificate_text(value) or DASH
+
+
+def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
+    """Return the comparison for rich to print."""
+    first, second = compared["first"]["label"], compared["second"]["label"]
+    if first == second:
+        first, second = compared["first"]["folder"], compared["second"]["folder"]
+    changed = Table("what changed", escape(first), escape(second), box=box.SIMPLE_HEAD, pad_edge=False)
+    for one in compared["changed"]:
+        changed.add_row(one["name"], Text(one["first"]), Text(one["second"]))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("arm", "metric", "first", "second", "difference", "p (Holm)", "verdict"):
+        table.add_column(heading, justify="left" if heading in {"arm", "metric", "verdict"} else "right")
+    for arm in compared["arms"]:
+        for metric, name, digits, scale in (("accuracy", "accuracy %", 2, 100), (METRICS[1], "DP gap", 3, 1)):
+            test = arm[metric]
+            wide = f" ({interval((test['low'], test['high']), digits, scale)})" if "low" in test else ""
+            values = [number(test[side], digits, scale) for side in ("first", "second")]
+            difference = signed(test["difference"], digits, scale) + wide
+            table.add_row(
+                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(test)
+            )
+    parts: list[RenderableType] = [
+        changed if compared["changed"] else Text("Nothing changed in settings or versions.")
+    ]
+    parts += [table] if compared["arms"] else []
+    parts += [Text(note, style="dim") for note in _notes(compared)]
+    return Group(*parts)
+
+
+def _verdict(test: Mapping[str, Any]) -> str:
+    return {"told apart": "more than noise", "not told apart": "within noise"}.get(verdict(test), "undefined")
+
+
+def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
+    if any(arm["paired"] for arm in compared["arms"]):
+        yield "Paired on the rows that both runs answered; differences are over these rows."
+    if any(not arm["paired"] for arm in compared["arms"]):
+        yield "The runs asked about different rows: compared as independent samples."
+    for side, label in (("only_first", "first"), ("only_second", "second")):
+        if compared[side]:
+            yield f"Only in the {label} run: {', '.join(compared[side])}."
+    yield from compared["notes"]

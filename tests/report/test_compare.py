@@ -1,0 +1,88 @@
+"""What changed between two runs, and whether it is more than noise."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.report.compare import compare_runs, comparison_table
+from fwc_llm.report.read import read_run
+from fwc_llm.report.terminal import as_text
+
+MakeRun = Callable[..., Path]
+FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
+UNFAIR = {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}
+
+
+def test_a_change_in_the_answers_is_more_than_noise(make_run: MakeRun) -> None:
+    first = read_run(make_run("a", rates={"fwc": UNFAIR, "old": FAIR}))
+    second = read_run(make_run("b", rates={"fwc": FAIR, "new": FAIR}, seed=1, model="gpt-4o"))
+    compared = compare_runs(first, second)
+    (arm,) = compared["arms"]
+    gap = arm["demographic_parity_difference"]
+    assert arm["paired"]
+    assert gap["distinguishable"]
+    assert gap["difference"] < -0.2
+    assert gap["second"] - gap["first"] == pytest.approx(gap["difference"], abs=0.03)
+    assert (compared["only_first"], compared["only_second"]) == (["old"], ["new"])
+    changed = {one["name"]: (one["first"], one["second"]) for one in compared["changed"]}
+    assert changed == {"model": ("gpt-4", "gpt-4o"), "seed": ("0", "1")}
+    assert "more than noise" in as_text(comparison_table(compared))
+
+
+def test_another_seed_of_the_same_answers_is_noise(make_run: MakeRun) -> None:
+    compared = compare_runs(read_run(make_run("a", seed=0)), read_run(make_run("b", seed=1)))
+    assert len(compared["arms"]) == 3
+    for arm in compared["arms"]:
+        for metric in ("accuracy", "demographic_parity_difference"):
+            assert arm[metric]["distinguishable"] is False
+    text = as_text(comparison_table(compared))
+    assert text.count("within noise") == 6
+    assert "Paired on the rows" in text
+
+
+@pytest.mark.parametrize(("second_rates", "told_apart"), [(UNFAIR, False), (FAIR, True)])
+def test_runs_over_different_rows_are_independent(
+    make_run: MakeRun, second_rates: dict, told_apart: bool
+) -> None:
+    first = make_run("a", rates={"fwc": UNFAIR}, seed=3)
+    second = make_run("b", rates={"fwc": second_rates}, seed=4, fingerprint="1" * 64)
+    compared = compare_runs(read_run(first), read_run(second))
+    (arm,) = compared["arms"]
+    assert not arm["paired"]
+    gap = arm["demographic_parity_difference"]
+    assert gap["distinguishable"] is told_apart
+    assert gap["low"] <= gap["difference"] <= gap["high"]
+    assert any("different versions of the table" in note for note in compared["notes"])
+    assert "independent samples" in as_text(comparison_table(compared))
+
+
+def test_a_run_against_itself_is_the_same(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=1))
+    compared = compare_runs(run, run)
+    assert compared["changed"] == []
+    assert all(arm["accuracy"]["difference"] == 0 for arm in compared["arms"])
+    assert all(arm["accuracy"]["p_adjusted"] == 1 for arm in compared["arms"])
+    assert "Nothing changed" in as_text(comparison_table(compared))
+
+
+def test_runs_without_a_common_arm_say_so(make_run: MakeRun) -> None:
+    compared = compare_runs(
+        read_run(make_run("a", rates={"x": FAIR}, repeats=1)),
+        read_run(make_run("b", rates={"y": FAIR}, repeats=1)),
+    )
+    assert compared["arms"] == []
+    assert "no arm in common" in as_text(comparison_table(compared))
+
+
+def test_simulated_runs_are_marked(make_run: MakeRun) -> None:
+    first, second = make_run("a", repeats=1), make_run("b", repeats=1, simulated=True, model="surrogate")
+    assert any(
+        "One of the runs is simulated" in n for n in compare_runs(read_run(first), read_run(second))["notes"]
+    )
+
+
+def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
+    with pytest.raises(FwcError, match="different tasks"):
+        compare_runs(read_run(make_run("a", repeats=1)), read_run(make_run("b", repeats=1, task="german")))

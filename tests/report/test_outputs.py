@@ -1,0 +1,180 @@
+"""Every format says the same, from the same document; text from the data stays text."""
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.report.page import page
+from fwc_llm.report.terminal import as_text, statistics_table
+from fwc_llm.report.tidy import COLUMNS
+from fwc_llm.report.write import choose_format, render, write
+
+MakeRun = Callable[..., Path]
+EVIL = "<script>alert('x')</script>"
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These runs are invented, so that no table belongs to them; `test_table` has a real one."""
+    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def test_json_is_strict_and_complete(make_run: MakeRun) -> None:
+    text = render([make_run(repeats=2)], "json")
+    assert "NaN" not in text
+    document = json.loads(text)
+    (run,) = document["runs"]
+    assert [arm["arm"] for arm in run["statistics"]["arms"]] == ["zero", "balanced", "fwc"]
+    assert run["examples"]["fwc"][0]["certificate"]["objective"] == 3.84
+    assert len(run["examples"]["fwc"]) == 2
+    assert run["prompts"]["zero"][0]["role"] == "system"
+    assert run["cost"]["usage"]["prompt_tokens"] > 0
+    assert run["about"]["fingerprint"] == "0" * 64
+
+
+def test_csv_is_tidy_and_has_the_jsons_numbers(make_run: MakeRun) -> None:
+    folder = make_run(repeats=2)
+    lines = list(csv.DictReader(io.StringIO(render([folder], "csv"))))
+    assert tuple(lines[0]) == COLUMNS
+    document = json.loads(render([folder], "json"))
+    for arm in document["runs"][0]["statistics"]["arms"]:
+        own = [line for line in lines if line["arm"] == arm["arm"] and not line["repeat"]]
+        (accuracy,) = [line for line in own if line["metric"] == "accuracy"]
+        assert float(accuracy["value"]) == arm["accuracy"]["value"]
+        assert float(accuracy["low"]) == arm["accuracy"]["low"]
+        rates = {line["group"]: float(line["value"]) for line in own if line["metric"] == "rate"}
+        assert rates == {name: group["rate"] for name, group in arm["groups"].items()}
+    repeats = [line for line in lines if line["metric"] == "accuracy" and line["repeat"]]
+    assert len(repeats) == 3 * 2
+
+
+def test_a_formula_does_not_reach_a_spreadsheet(make_run: MakeRun) -> None:
+    rates = {"zero": {"=1+1": (0.1, 0.5), "@b": (0.3, 0.8)}}
+    groups = {line["group"] for line in csv.DictReader(io.StringIO(render([make_run(rates=rates)], "csv")))}
+    assert groups == {"", "'=1+1", "'@b"}
+
+
+def test_markdown_has_the_papers_table(make_run: MakeRun) -> None:
+    folder = make_run(repeats=5)
+    text = render([folder], "md")
+    accuracy = json.loads((folder / "results.json").read_text())["arms"][0]
+    assert f"| zero | {100 * accuracy['accuracy']:.2f} ± {100 * accuracy['accuracy_sd']:.2f}" in text
+    widths = {line.count("|") - line.count(r"\|") for line in text.splitlines() if line.startswith("| zero")}
+    assert widths <= {9, 6, 5}
+
+
+def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:
+    rates = {f"zero{EVIL}|x": {"a|b": (0.1, 0.5), "c": (0.3, 0.8)}}
+    run = make_run(rates=rates, repeats=1, title=EVIL, model=f"{EVIL}\n# heading")
+    text = render([run], "md")
+    assert "<script" not in re.sub(r"\\<", "", text)
+    assert not any(line.startswith("# heading") for line in text.splitlines())
+
+
+@pytest.mark.parametrize("simulated", [True, False])
+def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: bool) -> None:
+    folder = make_run(repeats=1, model="surrogate", simulated=simulated)
+    for format in ("html", "md"):
+        assert ("Simulated" in render([folder], format)) == simulated
+    assert json.loads(render([folder], "json"))["simulated"] == simulated
+    lines = csv.DictReader(io.StringIO(render([folder], "csv")))
+    assert {line["simulated"] for line in lines} == {str(simulated).lower()}
+
+
+def test_the_page_escapes_everything(make_run: MakeRun) -> None:
+    rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "B": (0.3, 0.8)}}
+    text = render([make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html")
+    assert "<script" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_the_page_needs_nothing_from_anywhere(make_run: MakeRun) -> None:
+    text = render([make_run(repeats=1)], "html")
+    assert not re.search(r"""(src|href)=["'](?!#)""", text)
+    assert "url(" not in text.replace("url(#", "")
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_hidden_characters_are_shown(make_run: MakeRun) -> None:
+    text = render([make_run(repeats=1, title="a\u202eb\x00c\u200bd")], "html")
+    assert "a⟨U+202E⟩b⟨U+0000⟩c⟨U+200B⟩d" in text
+
+
+def test_several_runs_stand_under_one_overview(make_run: MakeRun) -> None:
+    runs = [make_run("a", repeats=1), make_run("b", repeats=1, model="gpt-3.5-turbo", seed=1)]
+    text = render(runs, "html")
+    assert "All runs" in text
+    assert text.count("<section") == 2
+    assert 'href="#run-2">gpt-3.5-turbo' in text
+
+
+def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
+    """One arm, one repeat, tiny groups, no labels of one kind: nothing is undefined enough to fail."""
+    rates = {"only": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}
+    assert "–" in render([make_run("a", rates=rates, repeats=1, per_cell=(1, 1), unparsed=0.0)], "html")
+    one_group = {"only": {"A": (0.2, 0.8)}}
+    assert "there is no disparity to measure" in render([make_run("b", rates=one_group, repeats=1)], "html")
+    empty = make_run("c", repeats=1, per_cell=(0, 20))
+    assert "no parsed answer for" in render([empty], "html")
+    three = {"x": {"A": (0.1, 0.4), "B": (0.2, 0.5), "C": (0.3, 0.6)}}
+    assert "Yes | C" in render([make_run("d", rates=three, probabilities=True)], "html")
+
+
+def test_ten_arms_keep_their_page(make_run: MakeRun) -> None:
+    one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
+    text = render([make_run(rates={f"arm-{i}": one for i in range(10)}, repeats=1)], "html")
+    assert "tint-8" in text
+    assert "arm-9 vs arm-0" in text
+
+
+def test_missing_data_is_said(make_run: MakeRun) -> None:
+    text = render([make_run(repeats=1)], "html")
+    assert "cannot be drawn: the data is not here" in text
+
+
+def test_the_terminal_marks_what_is_more_than_noise(make_run: MakeRun) -> None:
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.statistics import statistics
+
+    text = as_text(statistics_table(statistics(read_run(make_run()))))
+    fwc = next(line for line in text.splitlines() if line.strip().startswith("fwc"))
+    assert "above" in fwc
+    assert fwc.count("≠") == 2
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("name", "out", "wanted"),
+    [
+        (None, None, "html"),
+        (None, "x.html", "html"),
+        (None, "x.md", "md"),
+        (None, "x.CSV", "csv"),
+        ("json", "x.txt", "json"),
+    ],
+)
+def test_the_format_follows_the_ending(name: str | None, out: str | None, wanted: str) -> None:
+    assert choose_format(name, Path(out) if out else None) == wanted
+
+
+def test_an_unknown_format_and_an_unwritable_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="none of html, md, json, csv"):
+        choose_format("pdf", None)
+    with pytest.raises(FwcError, match="ending"):
+        choose_format(None, Path("x.pdf"))
+    with pytest.raises(FwcError, match="cannot write"):
+        write("text", tmp_path / "missing" / "x.html")
+
+
+def test_the_page_is_made_of_the_document_alone(make_run: MakeRun) -> None:
+    """The JSON holds everything: a page made from it again is the same page."""
+    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
+    assert page(json.loads(render([folder], "json"))) == render([folder], "html")

@@ -1,0 +1,176 @@
+"""A run's folder is read as it was written, and a damaged one is refused in one clear line."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.report.read import read_run, read_runs
+
+MakeRun = Callable[..., Path]
+
+
+def edit_answers(folder: Path, change: Callable[[list[dict[str, str]]], Any]) -> None:
+    """Rewrite answers.csv after `change` had its way with the rows (in place, or by returning others)."""
+    path = folder / "answers.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = list(rows[0])
+    rows = change(rows) or rows
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def edit_json(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=2, probabilities=True, counterfactual=True))
+    assert run.arms == ("zero", "balanced", "fwc")
+    assert run.groups == ("Female", "Male")
+    a = run.answers["zero"]
+    assert len(a) == 400
+    assert set(a.repeat.tolist()) == {0, 1}
+    assert set(a.reason[np.isnan(a.answer)].tolist()) == {"refused"}
+    assert not np.isnan(a.p_yes).any()
+    assert len(run.counterfactuals["fwc"]) == 400
+    assert set(run.shots("fwc")) == {0, 1}
+    assert run.shots("fwc")[0].weighted
+    assert run.shots("zero") == {}
+    assert run.prompt("fwc")[0]["role"] == "system"
+
+
+def test_groups_stand_in_the_order_of_their_base_rates(make_run: MakeRun) -> None:
+    """ "Women" sorts after "Men"; its base rate is lower, so it comes first."""
+    rates = {"zero": {"Women": (0.1, 0.5), "Men": (0.3, 0.8)}}
+    assert read_run(make_run(rates=rates, repeats=1)).groups == ("Women", "Men")
+
+
+def test_runs_of_one_model_are_told_apart_by_their_folders(make_run: MakeRun) -> None:
+    runs = read_runs(
+        [make_run("a", repeats=1), make_run("b", repeats=1), make_run("c", repeats=1, model="other")]
+    )
+    assert [run.label for run in runs] == ["gpt-4 · a", "gpt-4 · b", "other · c"]
+    assert [run.label for run in read_runs([runs[0].folder, runs[2].folder])] == ["gpt-4", "other"]
+
+
+def drop_a_row(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return rows[1:]
+
+
+def double_a_row(rows: list[dict[str, str]]) -> list[dict[str, str]]:
+    return [rows[0], *rows]
+
+
+def set_first(**changes: str) -> Callable[[list[dict[str, str]]], None]:
+    def change(rows: list[dict[str, str]]) -> None:
+        rows[0].update(changes)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (drop_a_row, "was not asked about the same rows"),
+        (double_a_row, "is there twice"),
+        (set_first(answer="maybe"), "line 2 is not an answer"),
+        (set_first(label=""), "line 2 is not an answer"),
+        (set_first(repeat="first"), "line 2 is not an answer"),
+        (set_first(p_yes="1.5"), "line 2 is not an answer"),
+        (set_first(arm="other"), "names the arm 'other'"),
+        (lambda rows: [row for row in rows if row["arm"] != "fwc"], "the arm 'fwc' of run.json has no row"),
+        (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
+    ],
+)
+def test_damaged_answers_are_refused(make_run: MakeRun, change: Callable[..., Any], words: str) -> None:
+    folder = make_run(repeats=1)
+    edit_answers(folder, change)
+    with pytest.raises(FwcError, match=words):
+        read_run(folder)
+
+
+def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    edit_answers(folder, lambda rows: [row | {"answer": "", "reason": "error"} for row in rows])
+    with pytest.raises(FwcError, match="holds no reply yet"):
+        read_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("run.json", None, "is missing"),
+        ("run.json", "{", "damaged"),
+        ("run.json", "[]", "damaged"),
+        ("run.json", '{"format": "other/1"}', "not of format"),
+        ("run.json", '{"format": "fwc-llm-run/1"}', "'task' is missing"),
+        ("results.json", None, "is missing"),
+        ("results.json", "not json", "damaged"),
+        ("results.json", "{}", "does not agree"),
+        ("answers.csv", None, "answers.csv"),
+        ("answers.csv", "", "columns"),
+        ("answers.csv", "a,b\n1,2\n", "columns"),
+        ("answers.csv", b"\xff\xfe\x00", "damaged"),
+    ],
+)
+def test_damaged_files_are_refused(
+    make_run: MakeRun, name: str, content: str | bytes | None, words: str
+) -> None:
+    folder = make_run(repeats=1)
+    path = folder / name
+    if content is None:
+        path.unlink()
+    elif isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(content)
+    with pytest.raises(FwcError, match=words):
+        read_run(folder)
+
+
+def test_an_answers_file_with_a_heading_only_never_began(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    heading = (folder / "answers.csv").read_text().splitlines()[0]
+    (folder / "answers.csv").write_text(heading + "\n")
+    with pytest.raises(FwcError, match="never began"):
+        read_run(folder)
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="not a folder"):
+        read_run(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FwcError, match=r"run\.json is missing"):
+        read_run(tmp_path / "empty")
+
+
+def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=1))
+    (run.folder / "prompts" / "fwc.json").write_text('{"role": 1}')
+    with pytest.raises(FwcError, match="chat messages"):
+        run.prompt("fwc")
+    (run.folder / "shots" / "fwc-0.json").write_text("{}")
+    with pytest.raises(FwcError, match="shots"):
+        run.shots("fwc")
+
+
+def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
+    with pytest.raises(FwcError, match="different tasks"):
+        read_runs([make_run("a", repeats=1), make_run("b", repeats=1, task="german")])
+
+
+def test_no_run_and_the_same_run_twice_are_refused(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    with pytest.raises(FwcError, match="at least one"):
+        read_runs([])
+    with pytest.raises(FwcError, match="twice"):
+        read_runs([folder, folder])

@@ -1,0 +1,226 @@
+"""The statistics of a run: what its answers were made of comes out again, and oddities are said."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm.metrics.intervals import newcombe, wilson
+from fwc_llm.report.read import read_run
+from fwc_llm.report.statistics import METRICS, statistics
+
+MakeRun = Callable[..., Path]
+
+
+def found_in(folder: Path) -> dict[str, Any]:
+    """The statistics as any reader of the JSON gets them."""
+    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder)), allow_nan=False))
+    return read
+
+
+def arm_of(found: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(arm for arm in found["arms"] if arm["arm"] == name)
+
+
+def test_they_agree_with_results_json(make_run: MakeRun) -> None:
+    folder = make_run()
+    found, results = found_in(folder), json.loads((folder / "results.json").read_text())
+    for said in results["arms"]:
+        arm = arm_of(found, said["arm"])
+        assert arm["n"] == said["n"]
+        assert arm["coverage"] == pytest.approx(said["coverage"])
+        for metric in METRICS:
+            assert arm[metric]["value"] == pytest.approx(said[metric])
+            assert arm[metric]["sd"] == pytest.approx(said[f"{metric}_sd"])
+            assert arm[metric]["per_repeat"] == pytest.approx([one[metric] for one in said["per_repeat"]])
+            assert arm[metric]["low"] <= arm[metric]["value"] <= arm[metric]["high"]
+        assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(said["rates"])
+
+
+def test_intervals_of_one_repeat_are_the_textbooks(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1, unparsed=0.0)
+    run, found = read_run(folder), found_in(folder)
+    a, arm = run.answers["zero"], arm_of(found, "zero")
+    right = int((a.answer == a.label).sum())
+    assert (arm["accuracy"]["low"], arm["accuracy"]["high"]) == pytest.approx(wilson(right, 200))
+    yes = {g: int(a.answer[a.group == g].sum()) for g in run.groups}
+    expected = newcombe(yes["Male"], 100, yes["Female"], 100)
+    assert (arm["signed_gap"]["low"], arm["signed_gap"]["high"]) == pytest.approx(expected)
+    assert arm["signed_gap"]["of"] == "Male − Female"
+    group = arm["groups"]["Male"]
+    assert (group["low"], group["high"]) == pytest.approx(wilson(yes["Male"], 100))
+
+
+def test_the_arms_that_differ_are_told_apart_and_no_others(make_run: MakeRun) -> None:
+    same = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
+    rates = {"zero": {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}, "one": same, "two": same}
+    found = found_in(make_run(rates=rates))
+    verdicts = {
+        (test["first"], test["second"]): test["demographic_parity_difference"]["distinguishable"]
+        for test in found["comparisons"]
+    }
+    assert verdicts == {("zero", "one"): True, ("zero", "two"): True, ("one", "two"): False}
+    p = [test[m]["p_value"] for test in found["comparisons"] for m in METRICS[:2]]
+    adjusted = [test[m]["p_adjusted"] for test in found["comparisons"] for m in METRICS[:2]]
+    assert all(after >= before for before, after in zip(p, adjusted, strict=True))
+    assert min(adjusted) == pytest.approx(6 * min(p))
+
+
+def test_equal_treatment_stays_within_the_noise_floor(make_run: MakeRun) -> None:
+    alike = {"Female": (0.4, 0.4), "Male": (0.4, 0.4)}
+    arm = arm_of(found_in(make_run(rates={"zero": alike}, repeats=1, seed=1)), "zero")
+    gap = arm["demographic_parity_difference"]
+    assert gap["p_value"] > 0.05
+    assert gap["value"] <= gap["noise_95"] < 0.16
+
+
+def test_flips_by_direction(make_run: MakeRun) -> None:
+    """Rates that depend on the group alone: telling a woman as a man makes yes likelier."""
+    rates = {"zero": {"Female": (0.1, 0.1), "Male": (0.9, 0.9)}}
+    flips = arm_of(found_in(make_run(rates=rates, repeats=1, counterfactual=True)), "zero")["flips"]
+    by_direction = {(flip["group"], flip["told_as"]): flip for flip in flips}
+    women = by_direction["Female", "Male"]
+    assert women["to_yes"] > 5 * women["to_no"]
+    assert 0.7 < women["rate"] < 0.95
+    assert women["interval"][0] < women["rate"] < women["interval"][1]
+    assert by_direction["Male", "Female"]["to_no"] > 50
+
+
+def test_without_the_probe_and_without_probabilities_there_is_nothing(make_run: MakeRun) -> None:
+    arm = arm_of(found_in(make_run(repeats=1)), "zero")
+    assert arm["flips"] == []
+    assert arm["probabilities"] is None
+
+
+def test_probabilities_rank_and_can_be_equalised(make_run: MakeRun) -> None:
+    arm = arm_of(found_in(make_run(repeats=2, probabilities=True)), "zero")
+    p = arm["probabilities"]
+    assert p["n"] == 400
+    assert p["auc"] > 0.8
+    equal = p["equal_rate_thresholds"]["demographic_parity_difference"]
+    assert equal < 0.5 * arm["demographic_parity_difference"]["value"]
+
+
+def test_the_context_of_the_papers_design(make_run: MakeRun) -> None:
+    found = found_in(make_run())
+    context = {
+        row["name"]: (row["accuracy"], row["demographic_parity_difference"]) for row in found["context"]
+    }
+    assert context["oracle"] == (1.0, 0.5)
+    assert context["always yes"] == (0.5, 0.0)
+    best = dict(zip(found["frontier"]["gap"], found["frontier"]["accuracy"], strict=True))
+    assert best[0.0] == pytest.approx(0.75)
+    assert best[0.5] == pytest.approx(1.0)
+
+
+def test_refusals_under_every_reading(make_run: MakeRun) -> None:
+    arm = arm_of(found_in(make_run(repeats=1, unparsed=0.3)), "zero")
+    assert arm["unparsed"]["refused"] == round(200 * (1 - arm["coverage"]))
+    read = arm["treatments"]
+    for metric in ("accuracy", "demographic_parity_difference"):
+        low, high = read["worst case"][metric]
+        assert low <= min(read["as-no"][metric], read["as-yes"][metric])
+        assert high >= max(read["as-no"][metric], read["as-yes"][metric])
+    assert read["drop"]["accuracy"] == pytest.approx(arm["accuracy"]["value"])
+
+
+def silent(folder: Path, group: str) -> Path:
+    """Take every answer of one group away, in the answers and in the results."""
+    import csv
+
+    path = folder / "answers.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        if row["group"] == group:
+            row |= {"answer": "", "reason": "refused"}
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    results = json.loads((folder / "results.json").read_text())
+    for arm in results["arms"]:
+        kept = [row for row in rows if row["arm"] == arm["arm"] and row["answer"]]
+        arm["accuracy"] = float(np.mean([row["answer"] == row["label"] for row in kept]))
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_one_group_without_answers_leaves_gaps_with_reasons(make_run: MakeRun) -> None:
+    found = found_in(silent(make_run(repeats=1), "Male"))
+    arm = arm_of(found, "fwc")
+    assert arm["demographic_parity_difference"]["value"] is None
+    assert arm["reasons"]["demographic_parity_difference"] == "no parsed answer in group Male"
+    assert arm["accuracy"]["value"] > 0
+    assert arm["groups"]["Male"]["rate"] is None
+    assert arm["groups"]["Male"]["coverage"] == 0
+    assert "fwc: no parsed answer in group Male." in found["notes"]
+    assert found["comparisons"][0]["demographic_parity_difference"]["distinguishable"] is None
+    assert found["comparisons"][0]["accuracy"]["p_value"] <= 1
+    assert arm["treatments"]["as-no"]["demographic_parity_difference"] > 0
+
+
+def test_one_arm_has_nothing_to_be_compared_with(make_run: MakeRun) -> None:
+    found = found_in(make_run(rates={"fwc": RATES_FWC}, repeats=1))
+    assert found["comparisons"] == []
+    assert any("one arm" in note for note in found["notes"])
+
+
+RATES_FWC = {"Female": (0.25, 0.62), "Male": (0.22, 0.60)}
+
+
+def test_a_small_group_is_flagged(make_run: MakeRun) -> None:
+    found = found_in(make_run(per_cell=(2, 6), repeats=2, unparsed=0.0))
+    assert [group["small"] for group in found["groups"]] == [True, True]
+    assert any("Group Female has 8 rows a repeat" in note for note in found["notes"])
+
+
+def test_several_attributes_are_also_seen_one_by_one(make_run: MakeRun) -> None:
+    """Four crossed groups; the first attribute alone decides the answers."""
+    rates = {
+        "zero": {
+            "Female & Black": (0.2, 0.2),
+            "Female & White": (0.2, 0.2),
+            "Male & Black": (0.7, 0.7),
+            "Male & White": (0.7, 0.7),
+        }
+    }
+    found = found_in(make_run(rates=rates, repeats=1, unparsed=0.0, protected=["sex", "race"]))
+    arm = arm_of(found, "zero")
+    assert arm["signed_gap"] is None
+    sex, race = arm["by_attribute"]
+    assert (sex["attribute"], race["attribute"]) == ("sex", "race")
+    assert sex["demographic_parity_difference"] > 0.4
+    assert race["demographic_parity_difference"] < 0.15
+    assert sex["sizes"] == {"Female": 200, "Male": 200}
+
+
+def test_orders_of_one_source_share_its_spread(make_run: MakeRun) -> None:
+    rates = {"fwc@given": RATES_FWC, "fwc@random": RATES_FWC, "zero": RATES_FWC}
+    sources = {"fwc@given": "fwc", "fwc@random": "fwc", "zero": "zero"}
+    found = found_in(make_run(rates=rates, sources=sources))
+    split = arm_of(found, "fwc@given")["variance"]["accuracy"]
+    assert split == arm_of(found, "fwc@random")["variance"]["accuracy"] | {"rows": split["rows"]}
+    assert split["order"] > 0
+    assert arm_of(found, "zero")["variance"]["accuracy"]["order"] is None
+    # Of about 97 rows a repeat each right with probability ~0.7.
+    assert split["rows"] == pytest.approx(0.21 / 196, rel=0.25)
+
+
+def test_rows_asked_again_are_said_to_be(make_run: MakeRun) -> None:
+    import csv
+
+    folder = make_run(repeats=2)
+    path = folder / "answers.csv"
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["row"] = f"adult.test:{int(row['row'].partition(':')[2]) % 1000}"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    assert any("Repeats share test rows" in note for note in found_in(folder)["notes"])
