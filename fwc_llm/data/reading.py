@@ -57,7 +57,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
     if source.header:
         _, titles = next(records, (0, []))
         titles = [title.strip() for title in titles]
-    # One flat list of cells, each cleaned while it is fresh: rows as lists and a second pass take twice as long.
+    # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
     clean = Cleaner(source.markers)
     cells: Cells = []
     ids: list[str] = []

@@ -97,6 +97,11 @@ def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
     assert not set(draw_split(task, 12, 0.0, 3, exclude=set(examples.index)).test.index) & set(examples.index)
 
 
+def test_an_example_without_a_value_is_refused(task: Task) -> None:
+    with pytest.raises(FwcError, match="an example has no value for 'colour'"):
+        draw_split(task, 12, 0.0, not_equal_to=[{"x": 1, "sex": "a"}])
+
+
 @pytest.mark.parametrize("parity", [-0.1, 1.01, float("nan"), float("inf")])
 def test_parity_outside_its_range(task: Task, parity: float) -> None:
     with pytest.raises(FwcError, match=r"outside \[0, 1\]"):
