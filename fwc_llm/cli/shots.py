@@ -1,0 +1,252 @@
+"""`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from fwc_llm.shots.base import Shots
+    from fwc_llm.shots.compare import Comparison
+    from fwc_llm.tasks import Task
+
+
+def shots(
+    task: Annotated[
+        str, typer.Option(help="A built-in task (`fwc-llm tasks`) or a task file (.toml).")
+    ] = "adult",
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="How to choose: zero, random, balanced, fwc, strata, kmeans, kmedoids, kmedian-coreset, "
+            "indfair-coreset, fairlets, reweighing, ids, or module:function; with --compare several, "
+            "comma-separated. [default: fwc; all with --compare]"
+        ),
+    ] = None,
+    m: Annotated[int, typer.Option("--m", help="How many examples.")] = 16,
+    epsilon: Annotated[
+        str, typer.Option(help="Largest relative parity violation of the coreset, or `none` for no limit.")
+    ] = "0.01",
+    seed: Annotated[int, typer.Option(help="Seed of draws and solver.")] = 0,
+    order: Annotated[
+        str, typer.Option(help="alternate, random, by-weight, or given (the strategy's own).")
+    ] = "given",
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="KEY=VALUE for the strategy (slots=equal, metric=l2); repeatable."),
+    ] = None,
+    ids: Annotated[
+        str | None, typer.Option(help="Row ids, comma-separated: these rows, with the strategy `ids`.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Save the examples here, as JSON.")
+    ] = None,
+    compare: Annotated[bool, typer.Option("--compare", help="Measure the strategies side by side.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="With --compare: also draw it, as .png or .svg (extra [plot]).")
+    ] = None,
+    max_prompt_tokens: Annotated[
+        int | None, typer.Option(help="Choose the largest m, up to --m, whose prompts fit.")
+    ] = None,
+    model: Annotated[str, typer.Option(help="Count tokens as for this model.")] = "gpt-4",
+    template: Annotated[
+        str, typer.Option(help="Template set whose prompts are counted, or a folder of your own.")
+    ] = "default",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"
+        ),
+    ] = None,
+) -> None:
+    """Choose the examples of a prompt and save them; or compare all ways of choosing them.
+
+    fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
+    """
+    from fwc_llm.cli.console import err, out, working
+    from fwc_llm.tasks import load_task
+
+    options, limit = _options(option or []), _epsilon(epsilon)
+    if ids is not None:
+        strategy, options["rows"] = strategy or "ids", ids
+    table = load_task(task, data_dir)
+    with working("reading the table") as step:
+        table.pool()
+        if compare:
+            from fwc_llm.shots.compare import compare as compare_strategies
+
+            names = [name.strip() for name in strategy.split(",") if name.strip()] if strategy else None
+            lines = compare_strategies(table, names, m, limit, seed, template, model, options, step)
+        else:
+            choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
+            step(f"choosing examples: {strategy or 'fwc'}")
+            chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, template))
+    for note in table.notes:
+        err.print(note)
+    if compare:
+        out.print(_comparison(lines, table, model))
+        for line in lines:
+            if line.note:
+                err.print(f"{line.strategy}: {line.note}", markup=False)
+        if plot is not None:
+            from fwc_llm.shots.plot import plot_comparison
+
+            plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
+            err.print(f"drawn in {plot}", markup=False)
+        return
+    if output is None:
+        out.print(_listing(chosen, table))
+    else:
+        from fwc_llm.shots import save_shots
+
+        save_shots(chosen, output)
+        err.print(
+            f"{chosen.m} examples by {chosen.strategy} are in {output}; use them with: "
+            f"fwc-llm eval --task {task} --shots {output}",
+            markup=False,
+        )
+    if chosen.certificate:
+        err.print(_certificate(chosen.certificate), markup=False)
+
+
+def _options(pairs: list[str]) -> dict[str, Any]:
+    """KEY=VALUE pairs; a value that is JSON is read as such, any other is text."""
+    options = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise FwcError(f"--option {pair!r} is not KEY=VALUE")
+        try:
+            options[key.replace("-", "_")] = json.loads(value)
+        except ValueError:
+            options[key.replace("-", "_")] = value
+    return options
+
+
+def _epsilon(text: str) -> float | None:
+    if text.lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise FwcError(f"epsilon is {text!r}: give a number from 0 to below 1, or none") from None
+
+
+def _chooser(
+    task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
+) -> "Callable[[int], Shots]":
+    from fwc_llm.shots import is_per_row, select_shots
+
+    if is_per_row(strategy, options):
+        raise FwcError(
+            f"{strategy} chooses anew for every queried row, so there is nothing to save: use it with "
+            f"fwc-llm eval --shots {strategy}, or measure it with --compare"
+        )
+
+    def choose(m: int) -> "Shots":
+        return select_shots(task, strategy, m, epsilon, seed, order=order, **options)
+
+    return choose
+
+
+def _fitting(
+    task: "Task", choose: "Callable[[int], Shots]", m: int, limit: int | None, model: str, template: str
+) -> int:
+    """The largest m, up to `m`, whose prompt for the wordiest of 200 test rows has at most `limit` tokens."""
+    if limit is None:
+        return m
+    from fwc_llm.models.tokens import TokenCounter, largest_m
+    from fwc_llm.prompts import Prompt
+
+    counter = TokenCounter(model)
+    rows = task.test().drop(columns=task.outcome).head(200).to_dict("records")
+    bare = Prompt(task, None, template)
+    longest: Mapping[str, Any] = max(rows, key=lambda row: counter.count(bare.build(row)))  # type: ignore[arg-type, assignment]
+
+    def tokens(size: int) -> int:
+        try:
+            return counter.count(Prompt(task, choose(size), template).build(longest))
+        except FwcError:
+            if size == m:
+                raise
+            return 0  # too few for this strategy: more may be right
+
+    return largest_m(tokens, limit, m)
+
+
+def _listing(chosen: "Shots", task: "Task") -> Any:
+    """The examples as a table: id, group, label, weight as displayed, exact weight."""
+    from rich.table import Table
+    from rich.text import Text
+
+    listing = Table(
+        box=None, pad_edge=False, header_style="bold", title=f"{chosen.m} examples by {chosen.strategy}"
+    )
+    for name, side in (
+        ("row", "left"),
+        ("group", "left"),
+        ("answer", "left"),
+        ("shown", "right"),
+        ("θ", "right"),
+    ):
+        listing.add_column(name, justify=side)  # type: ignore[arg-type]
+    displayed = {example.row: weight for example, weight in chosen.shown()}
+    for example in chosen.examples:
+        group = " & ".join(str(example.values[name]) for name in task.protected)
+        weight = "" if example.weight is None else f"{example.weight:.4f}"
+        cells = (example.row, group, example.label, displayed.get(example.row) or "", weight)
+        listing.add_row(*map(Text, cells))
+    return listing
+
+
+def _certificate(certificate: "Mapping[str, Any]") -> str:
+    return (
+        f"certificate: distance {certificate['objective']:.6f}, lower bound of the inner problem "
+        f"{certificate['lower_bound']:.6f}, largest parity violation {certificate['violation']:.6f}"
+        if {"objective", "lower_bound", "violation"} <= set(certificate)
+        else ""
+    )
+
+
+def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
+    """The comparison as a table, closest first; what has no distance comes last."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        box=None, pad_edge=False, header_style="bold", title=f"{task.title}, {len(task.pool()):,} rows"
+    )
+    headings = (
+        "strategy", "m", "distance", "clustering", "violation", *(f"yes, {group}" for group in task.groups),
+        f"tokens ({model})", "seconds",
+    )  # fmt: skip
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading == "strategy" else "right")
+    ordered = sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0))
+    for line in ordered:
+        positives = line.positives or {}
+        cells = (
+            line.strategy,
+            str(line.m) if line.seconds is not None else "–",
+            _number(line.distance, 3),
+            _number(line.clustering_cost, 3),
+            _number(line.violation, 3),
+            *(
+                f"{positives[group][0]:g} of {positives[group][1]:g}" if group in positives else "–"
+                for group in task.groups
+            ),
+            _number(line.tokens, 0),
+            _number(line.seconds, 2),
+        )
+        style = "bold" if line.strategy == "fwc" else ""
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    return table
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return "–" if value is None else f"{value:,.{decimals}f}"
