@@ -28,8 +28,8 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
     (those that both have: each metric before and after, the difference, p-value, Holm's adjusted p-value and
     verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half) the same questions of the
-    same table the tests are paired, row by row; else the difference is set against independent bootstraps of both. Raises `FwcError` for runs
-    of different tasks.
+    same table the tests are paired, row by row; else the difference is set against independent bootstraps of
+    both. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     shared = [arm for arm in first.arms if arm in second.answers]

@@ -19,6 +19,7 @@ from fwc_llm.shots.examples import features_frame
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
 _METRICS = (
@@ -107,7 +108,6 @@ def _from_examples(
         answers = np.full(len(a), np.nan)
         for repeat, one in shots.items():
             here = a.repeat == repeat
-            ids = [example.row for example in one.examples]
             labels = np.array([example.label == "yes" for example in one.examples], dtype=float)
             weights = np.array(
                 [1.0 if example.weight is None else example.weight for example in one.examples]
@@ -115,7 +115,9 @@ def _from_examples(
             if len(set(labels.tolist())) < 2:
                 answers[here] = labels[0]
                 continue
-            beta = fit_logistic(encoding.encode(_rows(features, ids)), labels, weights)
+            beta = fit_logistic(
+                encoding.encode(_example_features(task, one, protected=True)), labels, weights
+            )
             test = encoding.encode(_rows(features, a.row[here].tolist()))
             answers[here] = logistic_probability(beta, test) >= 0.5
         rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
@@ -154,6 +156,16 @@ def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
         raise FwcError("the data found here lacks rows that the run asked about") from None
 
 
+def _example_features(task: "Task", shots: "Shots", protected: bool = False) -> "pd.DataFrame":
+    """The examples' own values as a frame of features: a saved file may hold rows that the table lacks."""
+    import pandas as pd
+
+    try:
+        return features_frame(task, pd.DataFrame([dict(e.values) for e in shots.examples]), protected)
+    except KeyError as error:
+        raise FwcError(f"the examples lack the column {error}") from None
+
+
 def _map(run: Run, task: "Task") -> dict[str, Any]:
     """The first two principal components of the features, over the pool; every arm's examples on them.
 
@@ -177,8 +189,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
         shots = run.shots(arm)
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
-            ids = [example.row for example in one.examples]
-            where = encoding.encode(_rows(features, ids)).clip(-_FARTHEST, _FARTHEST)
+            where = encoding.encode(_example_features(task, one)).clip(-_FARTHEST, _FARTHEST)
             examples[arm] = [
                 {
                     "x": float(x),

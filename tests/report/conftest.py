@@ -60,8 +60,6 @@ def write_run(
     rng = np.random.default_rng(seed)
     groups = tuple(next(iter(rates.values())))
     asked = questions(repeats, groups, per_cell)
-    folder.mkdir(parents=True)
-    run = RunFolder(folder)
     answers = []
     for arm, by_group in rates.items():
         for question in asked:
@@ -87,8 +85,8 @@ def write_run(
                 )
     settings = {
         "m": 16, "epsilon": 0.01, "n_test": sum(per_cell) * len(groups), "base_parity": 0.5,
-        "repeats": repeats, "seed": seed, "template": "default", "orders": [], "weights": "show", "redraw": "once",
-        "counterfactual": counterfactual, "strategy_options": {},
+        "repeats": repeats, "seed": seed, "template": "default", "orders": [], "weights": "show",
+        "redraw": "once", "counterfactual": counterfactual, "strategy_options": {},
     }  # fmt: skip
     described = {
         "format": FORMAT, "task": task, "title": "UCI Adult", "model": model,
@@ -98,9 +96,7 @@ def write_run(
         "created": "2026-11-21T07:00:00+0000", "versions": {"python": "3.11.9", "fwc-llm": "0.1.0"},
         "command": "fwc-llm eval --task adult",
     } | changes  # fmt: skip
-    run.write_json("run.json", described)
-    run.write_answers(answers)
-    run.write_json("results.json", results_of(described, answers))
+    run = write_folder(folder, described, answers)
     for arm in rates:
         run.write_json(
             f"prompts/{arm}.json",
@@ -112,6 +108,16 @@ def write_run(
         for repeat in range(repeats if arm != "zero" else 0):
             save_shots(some_shots(arm, task, repeat, evil), folder / "shots" / f"{arm}-{repeat}.json")
     return folder
+
+
+def write_folder(folder: Path, described: Mapping[str, Any], answers: list[dict[str, Any]]) -> RunFolder:
+    """Write run.json, answers.csv and results.json."""
+    folder.mkdir(parents=True)
+    run = RunFolder(folder)
+    run.write_json("run.json", described)
+    run.write_answers(answers)
+    run.write_json("results.json", results_of(described, answers))
+    return run
 
 
 def some_shots(arm: str, task: str, repeat: int, evil: str = "") -> Shots:
@@ -192,6 +198,18 @@ def _sd(values: list[float | None]) -> float | None:
     if None in values or len(values) < 2:
         return None
     return float(np.std([v for v in values if v is not None], ddof=1))
+
+
+@pytest.fixture
+def make_folder(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a run's folder from answers: name, run.json's changes, rows of answers.csv."""
+
+    def make(name: str, answers: list[dict[str, Any]], **described: Any) -> Path:
+        settings = {"n_test": len(answers), "base_parity": None, "repeats": 1, "seed": 0}
+        whole = {"format": FORMAT, "simulated": False, "settings": settings, **described}
+        return write_folder(tmp_path / name, whole, answers).path
+
+    return make
 
 
 @pytest.fixture
