@@ -149,7 +149,7 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
     for arm in plan.arms:
-        folder.write_json(f"prompts/{file_name(arm.name)}.json", list(plan.first_prompt(arm)))
+        folder.write_json(f"prompts/{file_name(arm.name)}.json", list(plan.prompt(arm)))
 
 
 def _require_key(model: Model) -> None:

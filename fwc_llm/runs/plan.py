@@ -104,11 +104,13 @@ class Plan:
                     for variant, changed in self.variants(values):
                         yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
 
-    def first_prompt(self, arm: Arm) -> Messages:
-        """The messages for the first test row: one full prompt of the arm."""
+    def prompt(self, arm: Arm, position: int = 0) -> Messages:
+        """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
         repeat = self.repeats[0]
-        shots = repeat.shots[arm.name] if arm.name in repeat.shots else self.shots_for_row(repeat, arm, 0)
-        return self._prompt(shots).build(next(rows_of(repeat.split.test))[1])
+        shots = (
+            repeat.shots[arm.name] if arm.name in repeat.shots else self.shots_for_row(repeat, arm, position)
+        )
+        return self._prompt(shots).build(next(rows_of(repeat.split.test.iloc[[position]]))[1])
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -169,7 +171,7 @@ def make_plan(
         repeats.append(Repeat(index, seed, split, chosen))
     plan = Plan(task, arms, settings, tuple(repeats))
     for arm in arms:
-        plan.first_prompt(arm)  # what a template cannot render is found here, before anything is written
+        plan.prompt(arm)  # what a template cannot render is found here, before anything is written
     return plan
 
 

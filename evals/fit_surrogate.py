@@ -1,0 +1,252 @@
+"""Fit the surrogate to recorded answers of gpt-4-0314, and say by cross-validation how well it imitates them.
+
+    python -m evals.fit_surrogate        # needs FWC_LLM_DATA with adult/ and gpt4-answers/
+
+writes fwc_llm/models/surrogate.json (the coefficients) and evals/results/surrogate.{json,md} (the figures).
+
+Two logistic regressions, both with a ridge. The first says what the world knows: income over the features
+of a row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4 and 200 with 16
+balanced examples, in one model, so that the few-shot answers inform the prior and the other way round.
+Folds are drawn over distinct rows: every answer about a row is held out together.
+"""
+
+import argparse
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from fwc_llm.models.surrogate import Coefficients, context, context_names
+from fwc_llm.models.surrogate_features import feature_names, vector
+from fwc_llm.models.surrogate_reading import CATEGORICAL, NUMERIC, Person, Reading, read
+from fwc_llm.tasks import load_task
+
+Floats = NDArray[np.float64]
+
+RECORDED = {
+    0: ("gpt-4-0314_adult_0_200.jsonl", "gpt-4-0314_adult_0_200_8.jsonl"),
+    4: ("gpt-4-0314_adult_4_200.jsonl",),
+    16: ("gpt-4-0314_adult_16_200.jsonl",),
+}
+COMMAND = "python -m evals.fit_surrogate"
+REPEATS, FOLDS = 10, 10
+# Ridge strengths (scikit-learn's C) tried; chosen within the training folds alone.
+STRENGTHS = (0.01, 0.03, 0.1)
+WORLD_STRENGTH = 0.1
+# The log-odds are one feature that carries much: it is penalised less than the others, by this factor.
+LOG_ODDS_BOOST = np.sqrt(8.0)
+# Adult's columns by the words that prompts use for them.
+COLUMNS = {
+    "age": "age", "highest education level": "education-num", "capital gain": "capital-gain",
+    "capital loss": "capital-loss", "hours per week": "hours-per-week", "workclass": "workclass",
+    "education": "education", "marital status": "marital-status", "occupation": "occupation",
+    "relationship": "relationship", "race": "race", "sex": "sex", "native country": "native-country",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """GPT-4's answers (n,) as 0/1, what it was shown, and which distinct row each is about."""
+
+    readings: tuple[Reading, ...]
+    answers: NDArray[np.int64]
+    shots: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def load_recorded(folder: Path) -> Recorded:
+    """Read the recorded conversations."""
+    readings, answers, shots = [], [], []
+    for m, names in RECORDED.items():
+        for name in names:
+            for messages, response in json.loads((folder / name).read_text(encoding="utf-8")):
+                readings.append(read(messages))
+                answers.append(int(response["choices"][0]["message"]["content"].lower() == "yes"))
+                shots.append(m)
+    known: dict[Person, int] = {}
+    rows = [known.setdefault(reading.person, len(known)) for reading in readings]
+    return Recorded(tuple(readings), np.array(answers), np.array(shots), np.array(rows))
+
+
+def fit_world(data_dir: Path) -> tuple[Floats, float]:
+    """Log-odds of income over the features of a row, on adult.data: coefficients (p,) and intercept."""
+    task = load_task("adult", data_dir)
+    pool = task.pool()
+    numbers = pool[[COLUMNS[name] for name in NUMERIC]].to_numpy(float)
+    words = pool[[COLUMNS[name] for name in CATEGORICAL]].to_numpy(str)
+    people = [Person(tuple(map(float, n)), tuple(map(str, w))) for n, w in zip(numbers, words, strict=True)]
+    X = np.array([vector(person) for person in people])
+    return _ridge(X, task.labels(pool), WORLD_STRENGTH, np.ones(X.shape[1]))
+
+
+def design(recorded: Recorded, world: Coefficients) -> Floats:
+    """One row per answer (n, p + 1 + 7): features, log-odds, and what the examples add."""
+    return np.array(
+        [np.r_[vector(r.person), world.log_odds(r.person), context(r, world)] for r in recorded.readings]
+    )
+
+
+def cross_validate(X: Floats, recorded: Recorded) -> Floats:
+    """Held-out probabilities of yes (REPEATS, n); the ridge is chosen within each training part."""
+    held_out = np.empty((REPEATS, len(X)))
+    for repeat in range(REPEATS):
+        fold = _folds(recorded.rows, repeat)
+        for k in range(FOLDS):
+            train = fold != k
+            strength = _choose(X[train], recorded.answers[train], recorded.rows[train], repeat)
+            weights, intercept = _ridge(X[train], recorded.answers[train], strength, _boost(X))
+            held_out[repeat, fold == k] = 1 / (1 + np.exp(-(X[fold == k] @ weights + intercept)))
+    return held_out
+
+
+def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
+    """Agreement, AUC and demographic parity by number of examples and group, as means over repeats."""
+    sex = np.array([reading.person.word("sex") for reading in recorded.readings])
+    lines = []
+    for m in RECORDED:
+        for group in ("all", "Female", "Male"):
+            part = (recorded.shots == m) & ((sex == group) | (group == "all"))
+            truth = recorded.answers[part]
+            agreement = [np.mean((p[part] > 0.5) == truth) for p in held_out]
+            line = {
+                "examples": m,
+                "group": group,
+                "answers": int(part.sum()),
+                "agreement": float(np.mean(agreement)),
+                "agreement_sd": float(np.std(agreement, ddof=1)),
+                "auc": float(np.mean([roc_auc_score(truth, p[part]) for p in held_out])),
+                "rate_gpt4": float(truth.mean()),
+                "rate_surrogate": float(np.mean([(p[part] > 0.5).mean() for p in held_out])),
+            }
+            lines.append(line)
+    return lines
+
+
+def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Demographic parity difference (men minus women) of both, on the same rows."""
+    found = []
+    for m in RECORDED:
+        rate = {line["group"]: line for line in lines if line["examples"] == m}
+        gap = {
+            who: rate["Male"][f"rate_{who}"] - rate["Female"][f"rate_{who}"] for who in ("gpt4", "surrogate")
+        }
+        found.append({"examples": m, **gap})
+    return found
+
+
+def main() -> None:
+    """Fit, validate, write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("FWC_LLM_DATA"))
+    data_dir = parser.parse_args().data_dir
+    if data_dir is None:
+        parser.error("name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA")
+    root = Path(__file__).resolve().parent.parent
+    recorded = load_recorded(Path(data_dir) / "gpt4-answers")
+    coefficients, intercept = fit_world(Path(data_dir))
+    names = feature_names()
+    blank = Coefficients(
+        coefficients, intercept, np.zeros(len(names) + 1), np.zeros(len(context_names())), 0.0
+    )
+    X = design(recorded, blank)
+    lines = figures(cross_validate(X, recorded), recorded)
+    strength = _choose(X, recorded.answers, recorded.rows, REPEATS)
+    weights, bias = _ridge(X, recorded.answers, strength, _boost(X))
+    split = len(names) + 1
+    _write_json(
+        root / "fwc_llm" / "models" / "surrogate.json",
+        {
+            "about": "A simulation of gpt-4-0314 on Adult rows; see evals/surrogate.md. Not a measurement of GPT-4.",
+            "fitted_by": COMMAND,
+            "source": "DecodingTrust, recorded generations, CC BY-SA 4.0; UCI Adult, CC BY 4.0",
+            "intercept": bias,
+            "world_intercept": intercept,
+            "world": dict(zip(names, coefficients.tolist(), strict=True)),
+            "prior": dict(zip((*names, "log-odds"), weights[:split].tolist(), strict=True)),
+            "context": dict(zip(context_names(), weights[split:].tolist(), strict=True)),
+        },
+    )
+    report = {"command": COMMAND, "simulated": True, "repeats": REPEATS, "folds": FOLDS, "ridge": strength,
+              "held_out": lines, "demographic_parity": parity(lines)}  # fmt: skip
+    _write_json(root / "evals" / "results" / "surrogate.json", report)
+    (root / "evals" / "results" / "surrogate.md").write_text(markdown(report), encoding="utf-8")
+    print(markdown(report))
+
+
+def markdown(report: dict[str, Any]) -> str:
+    """The figures as a page."""
+    lines = [
+        "# How well the surrogate imitates gpt-4-0314 (a simulation, not a measurement of GPT-4)",
+        "",
+        f"Made by `{report['command']}`: {report['folds']}-fold cross-validation over distinct rows, mean over "
+        f"{report['repeats']} divisions into folds (± standard deviation over them). *Agreement* is the share of "
+        "held-out recorded answers that the surrogate gives too.",
+        "",
+        "| examples | group | answers | agreement | AUC | yes, GPT-4 | yes, surrogate |",
+        "|---:|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {line['examples']} | {line['group']} | {line['answers']} | {line['agreement']:.3f} ± "
+        f"{line['agreement_sd']:.3f} | {line['auc']:.3f} | {line['rate_gpt4']:.3f} | {line['rate_surrogate']:.3f} |"
+        for line in report["held_out"]
+    ]
+    lines += [
+        "",
+        "| examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |",
+        "|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
+        for line in report["demographic_parity"]
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _boost(X: Floats) -> Floats:
+    boost = np.ones(X.shape[1])
+    boost[len(feature_names())] = LOG_ODDS_BOOST
+    return boost
+
+
+def _ridge(X: Floats, y: NDArray[Any], strength: float, boost: Floats) -> tuple[Floats, float]:
+    """A logistic regression on standardised columns (each times `boost`), told on their natural scale."""
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 0, scale, np.inf) / boost
+    model = LogisticRegression(C=strength, max_iter=5000).fit((X - mean) / scale, y)
+    weights = model.coef_[0] / scale
+    return weights, float(model.intercept_[0] - weights @ mean)
+
+
+def _choose(X: Floats, y: NDArray[np.int64], rows: NDArray[np.int64], seed: int) -> float:
+    """The ridge with the best log-likelihood in five folds of the training part."""
+    fold = _folds(rows, 1000 + seed) % 5
+    losses = []
+    for strength in STRENGTHS:
+        loss = 0.0
+        for k in range(5):
+            weights, intercept = _ridge(X[fold != k], y[fold != k], strength, _boost(X))
+            score = X[fold == k] @ weights + intercept
+            loss += float(np.logaddexp(0, np.where(y[fold == k] == 1, -score, score)).sum())
+        losses.append(loss)
+    return STRENGTHS[int(np.argmin(losses))]
+
+
+def _folds(rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A fold for every answer, the same for all answers about one row."""
+    return (np.random.default_rng(seed).permutation(int(rows.max()) + 1) % FOLDS)[rows]
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""`fwc-llm prompt`: what is sent for one row."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def prompt(
+    task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    shots: Annotated[str, typer.Option(help="A strategy, or a file of saved shots (.json).")] = "zero",
+    row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
+    m: Annotated[int, typer.Option("--m", help="Examples, when a strategy chooses them.")] = 16,
+    epsilon: Annotated[float, typer.Option(help="Largest relative parity violation of the coreset.")] = 0.01,
+    n_test: Annotated[int, typer.Option(help="Rows of the test split.")] = 200,
+    base_parity: Annotated[float, typer.Option(help="Gap of the groups' base rates in the split.")] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the strategy.")] = 0,
+    template: Annotated[
+        str, typer.Option(help="Template set: default, paper, decodingtrust, or a folder of your own.")
+    ] = "default",
+    weights: Annotated[str, typer.Option(help="show or hide the weights of the examples.")] = "show",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the messages as JSON.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Look for data here first.", show_default=False)
+    ] = None,
+    allow_changed_data: Annotated[
+        bool, typer.Option("--allow-changed-data", help="Accept saved shots although the data has changed.")
+    ] = False,
+) -> None:
+    """Show what is sent to the model for one row of the test split that `fwc-llm eval` draws from this seed."""
+    import json
+
+    from rich.text import Text
+
+    from fwc_llm.cli.console import err, out, working
+    from fwc_llm.errors import FwcError
+    from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.runs.plan import Settings, make_plan
+    from fwc_llm.tasks import load_task
+
+    settings = Settings(
+        m=m,
+        epsilon=epsilon,
+        n_test=n_test,
+        base_parity=base_parity,
+        seed=seed,
+        template=template,
+        weights=weights,
+    )
+    with working("choosing examples") as step:
+        plan = make_plan(load_task(task, data_dir), (shots,), settings, allow_changed_data, step)
+    split = plan.repeats[0].split.test
+    if not 0 <= row < len(split):
+        raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
+    messages = plan.prompt(plan.arms[0], row)
+    if as_json:
+        typer.echo(json.dumps(list(messages), indent=1, ensure_ascii=False))
+        return
+    for message in messages:
+        out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))
+        out.print(Text(message["content"]), soft_wrap=True)
+    counter = TokenCounter("gpt-4")
+    tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
+    err.print(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")

@@ -1,0 +1,164 @@
+"""What the surrogate reads in a conversation: the people described in it, and the answers given.
+
+It has the messages' text and nothing else, as a language model would. A description is one message that names
+every attribute once, with the words of Adult ("age", "marital status", …), each followed by its value: on a line
+of its own ("- age: 39 years") or up to the next comma ("age 39, workclass Private, …").
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from fwc_llm.errors import ProviderError
+from fwc_llm.models.base import Message, Messages
+
+NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "hours per week")
+CATEGORICAL = (
+    "workclass",
+    "education",
+    "marital status",
+    "occupation",
+    "relationship",
+    "race",
+    "sex",
+    "native country",
+)
+_IGNORED = ("final weight",)
+_WEIGHTS = ("weight of this example", "weight")
+
+
+class UnreadablePromptError(ProviderError):
+    """A conversation in which the surrogate does not find what it needs; nothing is guessed.
+
+    It stops the run, but the fault is the input's: exit code 2.
+    """
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Person:
+    """Adult's attributes as read from a message: numbers, and words as they stand there."""
+
+    numbers: tuple[float, ...]
+    words: tuple[str, ...]
+    weight: float | None = None
+
+    def number(self, name: str) -> float:
+        """The numeric attribute `name`."""
+        return self.numbers[NUMERIC.index(name)]
+
+    def word(self, name: str) -> str:
+        """The categorical attribute `name`."""
+        return self.words[CATEGORICAL.index(name)]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A conversation as the surrogate understands it.
+
+    `answers` (m) are True for yes; `capitalised` says how the examples spell their answers.
+    """
+
+    person: Person
+    examples: tuple[Person, ...]
+    answers: tuple[bool, ...]
+    capitalised: bool
+
+
+def read(messages: Messages) -> Reading:
+    """Find the queried person (the last message) and the examples with their answers (the turns before it).
+
+    Raises `UnreadablePromptError` naming what was looked for.
+    """
+    turns = [message for message in messages if _speaker(message)]
+    if not turns or _speaker(turns[-1]) != "asks":
+        raise UnreadablePromptError(
+            "the surrogate cannot read this prompt: it looked for a last message of role user that describes "
+            "the person to answer for"
+        )
+    *earlier, last = turns
+    examples, answers, spelled = [], [], ""
+    if len(earlier) % 2:
+        raise UnreadablePromptError(_UNPAIRED)
+    for question, answer in zip(earlier[::2], earlier[1::2], strict=True):
+        spelled = answer["content"].strip().rstrip(".")
+        if (
+            _speaker(question) != "asks"
+            or _speaker(answer) != "answers"
+            or spelled.lower() not in ("yes", "no")
+        ):
+            raise UnreadablePromptError(_UNPAIRED)
+        examples.append(describe(question["content"]))
+        answers.append(spelled.lower() == "yes")
+    return Reading(describe(last["content"]), tuple(examples), tuple(answers), spelled[:1].isupper())
+
+
+_UNPAIRED = (
+    "the surrogate cannot read this prompt: it looked for examples as pairs of messages, one of role user (or "
+    "named example_user) that describes a person, then one of role assistant (or named example_assistant) "
+    "that says yes or no"
+)
+
+
+def _speaker(message: Message) -> str:
+    """Who speaks: "asks", "answers", or "" for instructions."""
+    name = message.get("name", "")
+    if message["role"] == "user" or name == "example_user":
+        return "asks"
+    if message["role"] == "assistant" or name == "example_assistant":
+        return "answers"
+    return ""
+
+
+def _pattern() -> re.Pattern[str]:
+    words = sorted((*NUMERIC, *CATEGORICAL, *_IGNORED, *_WEIGHTS), key=len, reverse=True)
+    names = "|".join(re.escape(name).replace(r"\ ", r"[ _-]") for name in words)
+    # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may stand before the words.
+    return re.compile(rf"(?:.*?:\s+)??[-*•\s]*({names})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE)
+
+
+_ATTRIBUTE = _pattern()
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?=\s|$)")
+
+
+@lru_cache(maxsize=8192)
+def describe(text: str) -> Person:
+    """The person that `text` describes."""
+    found: dict[str, str] = {}
+    for segment in re.split(r"[,;\n]", text):
+        if not (match := _ATTRIBUTE.fullmatch(segment.strip())):
+            continue
+        name = re.sub("[ _-]", " ", match[1].lower())
+        name = "weight" if name in _WEIGHTS else name
+        if name in found:
+            raise UnreadablePromptError(
+                f"the surrogate cannot read this prompt: {name!r} stands twice in one message, and it reads "
+                "one person a message"
+            )
+        found[name] = match[2].strip().removesuffix(".")
+    if absent := [name for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
+        raise UnreadablePromptError(
+            "the surrogate cannot read this prompt: it looked for the attributes of tasks adult and census and "
+            f"did not find {', '.join(map(repr, absent))} in {_excerpt(text)}"
+        )
+    weight = _number("weight", found["weight"], text) if "weight" in found else None
+    return Person(
+        numbers=tuple(_number(name, found[name], text) for name in NUMERIC),
+        words=tuple(found[name] for name in CATEGORICAL),
+        weight=weight,
+    )
+
+
+def _number(name: str, value: str, text: str) -> float:
+    match = _NUMBER.match(value)
+    if not match:
+        raise UnreadablePromptError(
+            f"the surrogate cannot read this prompt: it looked for a number after {name!r} and found {value[:40]!r}"
+        )
+    return float(match[0])
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text.split())
+    return repr(line if len(line) <= 60 else line[:57] + "…")
