@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.methods import PAPER_FWC, Chosen, choose
 from fwc_llm.errors import FwcError
 
@@ -31,7 +31,7 @@ def plan(options: Options) -> list[Cell]:
     methods = ("fwc-0.01", "uniform") if options.quick else METHODS
     return [
         {"dataset": dataset, "features": features, "method": method, "run": run}
-        for dataset in sorted(options.datasets, key=lambda name: name == "adult")
+        for dataset in smaller_first(options.datasets)
         for features in (("with D", "without D") if dataset == "drug" else ("with D",))
         for run in range(options.runs)
         for method in (NONE, *methods)

@@ -39,9 +39,9 @@ def _claims(best: "pd.DataFrame") -> Iterator[str]:
     yield (
         "The paper: appending FWC's representatives raises AUC or lowers disparity on every data set "
         "but Drug, and there too once the classifier does not see the protected attribute. *helps*: the "
-        "best step of the variant has a lower mean disparity or a higher mean AUC than the plain train rows. Noise "
-        "alone easily does that, and the best step is chosen on the test rows, as in the paper: see how "
-        "large the changes are.\n"
+        "best step of the variant has a lower mean disparity or a higher mean AUC than the plain train "
+        "rows. Noise alone easily does that, and the best step is chosen on the test rows, as in the "
+        "paper: see how large the changes are.\n"
     )
     lines = []
     for (dataset, features), group in best.groupby(["dataset", "features"], sort=False):

@@ -10,12 +10,10 @@ import numpy as np
 from evals.paper.closeness_report import report
 from evals.paper.data import UNITS, Part, Space, Split, open_space
 from evals.paper.distances import clustering_cost, parity_violation, wasserstein
-from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.experiment import Cell, Experiment, Options, Row, sizes, smaller_first
 from evals.paper.methods import TITLES, Chosen, choose, has_metric
 from fwc_llm.errors import FwcError
 
-SIZES = {"adult": (0.005, 0.01, 0.02)}
-OTHER_SIZES = (0.05, 0.1, 0.2)
 QUICK_ROWS = 240
 _CHECKED_ROWS = 5000  # up to here FWC's objective is also computed as a transport problem, and compared
 
@@ -23,13 +21,12 @@ _CHECKED_ROWS = 5000  # up to here FWC's objective is also computed as a transpo
 def plan(options: Options) -> list[Cell]:
     """Every data set, unit, size, run and method; the smaller tables first."""
     cells: list[Cell] = []
-    for dataset in sorted(options.datasets, key=lambda name: name == "adult"):
-        sizes = (0.1,) if options.quick else SIZES.get(dataset, OTHER_SIZES)
+    for dataset in smaller_first(options.datasets):
         cells += [
             {"dataset": dataset, "units": units, "size": size, "method": method, "run": run}
             for run in range(options.runs)
             for units in UNITS
-            for size in sizes
+            for size in sizes(dataset, options.quick)
             for method in TITLES
         ]
     return cells

@@ -1,6 +1,6 @@
 """What an experiment is: independent cells, a function that measures one, and a report on all."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +16,21 @@ Row = dict[str, Any]  # one line of the results
 
 NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime")
 DATASETS = {"adult": "Adult", "german": "Credit", "communities": "Crime", "drug": "Drug"}
+
+
+QUICK_SIZE = 0.2
+
+
+def sizes(dataset: str, quick: bool) -> tuple[float, ...]:
+    """The paper's coreset sizes, as shares of the train rows."""
+    if quick:
+        return (QUICK_SIZE,)
+    return (0.005, 0.01, 0.02) if dataset == "adult" else (0.05, 0.1, 0.2)
+
+
+def smaller_first(datasets: Iterable[str]) -> list[str]:
+    """Adult, by far the largest table, last."""
+    return sorted(datasets, key=lambda name: name == "adult")
 
 
 @dataclass(frozen=True)

@@ -13,19 +13,23 @@ from fwc_llm.errors import FwcError
 if TYPE_CHECKING:
     import pandas as pd
 
+_COUNT = "rows_of_cell"
+
 
 class Ledger:
-    """`path` holds one line a row; the rows of a cell are written at once: a cell is there or it is not."""
+    """`path` holds one line a row; the last column says how many rows its cell has, so that a cell of which an
+    interruption left only a part is known, cut off and measured again.
+    """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:
         self.path = path
         self.keys = experiment.keys
-        self.columns = (*experiment.keys, *experiment.values)
+        self.columns = (*experiment.keys, *experiment.values, _COUNT)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.done = self._open()
 
     def _open(self) -> set[tuple[str, ...]]:
-        """The cells that are done; what an interruption left half-written is cut off."""
+        """The cells that are done."""
         header = ",".join(self.columns) + "\n"
         if not self.path.exists() or not self.path.stat().st_size:
             self.path.write_text(header, encoding="utf-8")
@@ -35,16 +39,16 @@ class Ledger:
             raise FwcError(
                 f"{self.path} holds other columns than this version measures: move it away, or pass --fresh"
             )
-        lines = text.splitlines(keepends=True)
-        if not text.endswith("\n"):
-            torn = self._key_of(lines[-1])
-            lines = [line for line in lines[:-1] if torn is not None and self._key_of(line) != torn]
-            self.path.write_text("".join([header, *lines[1:]]), encoding="utf-8")
-        return {key for line in lines[1:] if (key := self._key_of(line)) is not None}
-
-    def _key_of(self, line: str) -> tuple[str, ...] | None:
-        fields = next(csv.reader([line]), [])
-        return tuple(fields[: len(self.keys)]) if len(fields) >= len(self.keys) else None
+        found: dict[tuple[str, ...], list[str]] = {}
+        for line in text[len(header) :].splitlines(keepends=True):
+            fields = next(csv.reader([line]))
+            if line.endswith("\n") and len(fields) == len(self.columns):
+                found.setdefault(tuple(fields[: len(self.keys)]), []).append(line)
+        whole = {key: lines for key, lines in found.items() if lines[0].rstrip().endswith(f",{len(lines)}")}
+        kept = header + "".join(line for lines in whole.values() for line in lines)
+        if kept != text:
+            self.path.write_text(kept, encoding="utf-8")
+        return set(whole)
 
     def has(self, cell: Cell) -> bool:
         """Whether this cell has been measured."""
@@ -54,8 +58,9 @@ class Ledger:
         """Append the rows of one cell."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        for row in rows:
-            writer.writerow([_written({**cell, **row}.get(column)) for column in self.columns])
+        for row in (rows := list(rows)):
+            values = {**cell, **row, _COUNT: len(rows)}
+            writer.writerow([_written(values.get(column)).replace("\n", " ") for column in self.columns])
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text.getvalue())
         self.done.add(tuple(_written(cell[key]) for key in self.keys))

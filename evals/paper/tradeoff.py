@@ -4,10 +4,9 @@ from dataclasses import asdict
 
 import numpy as np
 
-from evals.paper.closeness import OTHER_SIZES, SIZES
 from evals.paper.data import open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row
+from evals.paper.experiment import Cell, Experiment, Options, Row, sizes, smaller_first
 from evals.paper.methods import METHODS, PAPER_FWC, choose
 from evals.paper.tradeoff_report import report
 from fwc_llm.errors import FwcError
@@ -19,13 +18,12 @@ QUICK_ROWS = 300
 def plan(options: Options) -> list[Cell]:
     """Every data set, run, size and method, and the classifier trained on all train rows (size 1)."""
     cells: list[Cell] = []
-    for dataset in sorted(options.datasets, key=lambda name: name == "adult"):
-        sizes = (0.2,) if options.quick else SIZES.get(dataset, OTHER_SIZES)
+    for dataset in smaller_first(options.datasets):
         for run in range(options.runs):
             cells.append({"dataset": dataset, "size": 1, "method": FULL, "run": run})
             cells += [
                 {"dataset": dataset, "size": size, "method": method, "run": run}
-                for size in sizes
+                for size in sizes(dataset, options.quick)
                 for method in METHODS
             ]
     return cells

@@ -1,0 +1,102 @@
+"""The paper's GPT table: zero-shot, balanced examples and FWC's, at 16, 8 and 4 examples, five repeats.
+
+The surrogate answers on Adult, without key or network; its numbers are simulated. Any other model answers on
+all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run goes on where it stopped.
+The GPT answers recorded by others are scored beside it, where their files are at hand.
+"""
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from evals.paper.experiment import DATASETS, Cell, Experiment, Options, Row
+from evals.paper.llm_report import report
+from evals.paper.recorded import FOLDER, score_recordings
+
+ARMS = ("zero", "balanced", "fwc")
+SIZES = (16, 8, 4)
+REPEATS = 5
+N_TEST = 200
+BASE_PARITY = 0.5
+RECORDED = "recorded answers"
+
+
+def plan(options: Options) -> list[Cell]:
+    """A run per data set and number of examples, and the recordings."""
+    datasets = ["adult"] if options.model == "surrogate" else [d for d in DATASETS if d in options.datasets]
+    sizes = (8,) if options.quick else SIZES
+    cells: list[Cell] = [{"dataset": d, "source": options.model, "m": m} for d in datasets for m in sizes]
+    if _recordings(options) is not None:
+        cells.append({"dataset": "adult", "source": RECORDED, "m": 0})
+    return cells
+
+
+def measure(cell: Cell, options: Options) -> list[Row]:
+    """One row per arm and repeat."""
+    if cell["source"] == RECORDED:
+        folder = _recordings(options)
+        return [] if folder is None else score_recordings(folder, options.data_dir)
+    if options.runs_dir is None:
+        with tempfile.TemporaryDirectory() as folder_name:
+            return _ask(cell, options, Path(folder_name))
+    name = re.sub(r"[^\w.-]+", "-", f"{cell['dataset']}-{cell['source']}-{cell['m']}")
+    return _ask(cell, options, Path(options.runs_dir) / name)
+
+
+def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
+    from fwc_llm.runs.evaluate import evaluate
+
+    others: dict[str, Any] = dict(options.model_options or {})
+    result = evaluate(
+        cell["dataset"],
+        cell["source"],
+        ARMS,
+        n_test=40 if options.quick else N_TEST,
+        base_parity=BASE_PARITY,
+        repeats=options.runs if options.quick else REPEATS,
+        m=cell["m"],
+        out=folder,
+        data_dir=options.data_dir,
+        **others,
+    )
+    return [
+        {
+            "model": cell["source"],
+            "arm": arm["arm"],
+            "examples": 0 if arm["arm"] == "zero" else cell["m"],
+            "repeat": repeat,
+            "n": arm["n"] // len(arm["per_repeat"]),
+            "coverage": each["coverage"],
+            "accuracy": each["accuracy"],
+            "dp": each["demographic_parity_difference"],
+            "odds": each["equalized_odds_difference"],
+            "base_parity": BASE_PARITY,
+            "simulated": "yes" if result.data["simulated"] else "no",
+        }
+        for arm in result.arms
+        for repeat, each in enumerate(arm["per_repeat"])
+    ]
+
+
+def _recordings(options: Options) -> Path | None:
+    """The folder with the recorded answers, or None."""
+    from fwc_llm.data.locate import places_from_environment
+
+    folders = places_from_environment(options.data_dir).folders
+    return next((folder / FOLDER for folder in folders if (folder / FOLDER).is_dir()), None)
+
+
+EXPERIMENT = Experiment(
+    name="llm",
+    title="Language models with FWC's examples",
+    keys=("dataset", "source", "m"),
+    values=(
+        *("model", "arm", "examples", "repeat", "n", "coverage", "accuracy", "dp", "odds"),
+        *("base_parity", "simulated"),
+    ),
+    plan=plan,
+    measure=measure,
+    report=report,
+    threads=True,
+)
