@@ -67,9 +67,7 @@ def test_short_prompts_are_not_cached_and_unknown_prices_are_said() -> None:
 
 
 def test_a_prompt_beyond_the_context_is_refused() -> None:
-    with pytest.raises(
     with pytest.raises(FwcError, match="test:0 has 1990 tokens, its reply up to 20: more than the 2000"):
-    ):
         forecast(Model("test"), calls(1, tail=490), PRICE, counter=Counter())  # type: ignore[arg-type]
     with pytest.raises(FwcError, match="more than the 2000 of test"):
         check_context(Model("test"), calls(1, tail=490), PRICE, Counter())  # type: ignore[arg-type]
