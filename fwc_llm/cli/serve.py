@@ -1,0 +1,45 @@
+"""`fwc-llm serve-surrogate`: the surrogate as a small OpenAI-compatible server."""
+
+from typing import Annotated
+
+import typer
+
+
+def serve_surrogate(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default is not reachable from other machines.")
+    ] = "127.0.0.1",
+    temperature: Annotated[
+        float,
+        typer.Option(help="Temperature of requests that name none; 0 always gives the likelier answer."),
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of requests that name none.")] = 0,
+    require_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VARIABLE", help="Answer only requests with the key in this variable.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Serve the simulated model "surrogate" over HTTP: any client can be tried without key or network."""
+    import os
+
+    from fwc_llm.cli.console import err
+    from fwc_llm.errors import FwcError
+    from fwc_llm.models.serve import SurrogateServer
+    from fwc_llm.models.surrogate import Surrogate
+
+    key = None
+    if require_key is not None and not (key := os.environ.get(require_key)):
+        raise FwcError(f"--require-key {require_key}: the environment variable is not set")
+    with SurrogateServer(Surrogate(temperature, seed), host, port, key) as server:
+        print(server.url, flush=True)  # first and alone on standard output, for scripts
+        err.print(
+            'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
+        )
+        err.print(f"  fwc-llm eval --model surrogate --base-url {server.url}", soft_wrap=True)
+        try:
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt:
+            err.print("stopped")
