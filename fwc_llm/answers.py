@@ -17,8 +17,8 @@ Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _REFUSAL = re.compile(
-    r"\b(?:sorry|apologi[sz]e|unable to|cannot|(?:can|won)['’]?t|i (?:could|would|will|do|am)\s?(?:not|n['’]t)"
-    r"|i['’]m not|as an? (?:ai|artificial|language|large))\b",
+    r"\b(?:sorry|apologi[sz]e|unable to|cannot|(?:can|won)['’]?t"
+    r"|i (?:could|would|will|do|am)\s?(?:not|n['’]t)|i['’]m not|as an? (?:ai|artificial|language|large))\b",
     re.IGNORECASE,
 )
 _TOKEN = re.compile(r"[^\w]*Ġ?[^\w]*(yes|no)[^\w]*", re.IGNORECASE)
