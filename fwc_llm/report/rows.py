@@ -14,6 +14,7 @@ HEADINGS = {
 }
 _DIGITS = {"accuracy": (2, 100.0), "demographic_parity_ratio": (2, 1.0)}
 _DEFAULT = (3, 1.0)
+_GROUPS_IN_TABLE = 4
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,38 @@ class Cell:
 def main_rows(found: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
     """Return the main table: per arm the metrics with intervals and marks, coverage, rates per group.
 
+    More than four groups are too wide for it: `rate_rows` has them then.
+
     Marks: `≠` told apart from the first arm, `≈` not; on the DP gap `~` when chance alone would show as much.
     """
-    return [(arm["arm"], [*_metric_cells(arm, found), *_group_cells(arm)]) for arm in found["arms"]]
+    wide = len(found["groups"]) <= _GROUPS_IN_TABLE
+    return [
+        (arm["arm"], [*_metric_cells(arm, found), *(_group_cells(arm) if wide else [])])
+        for arm in found["arms"]
+    ]
 
 
 def main_headings(found: Mapping[str, Any]) -> list[str]:
     """Return the headings of the main table, that of the arm left out."""
-    return [*HEADINGS.values(), "Coverage", *(f"Yes | {group['group']}" for group in found["groups"])]
+    groups = found["groups"] if len(found["groups"]) <= _GROUPS_IN_TABLE else []
+    return [*HEADINGS.values(), "Coverage", *(f"Yes | {group['group']}" for group in groups)]
+
+
+def rate_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the rates per arm and group where there are too many groups for the main table."""
+    if len(found["groups"]) <= _GROUPS_IN_TABLE:
+        return []
+    return [
+        [
+            arm["arm"],
+            name,
+            number(group["rate"], 3),
+            interval((group["low"], group["high"]), 2),
+            str(group["n"]),
+        ]
+        for arm in found["arms"]
+        for name, group in arm["groups"].items()
+    ]
 
 
 def _metric_cells(arm: Mapping[str, Any], found: Mapping[str, Any]) -> list[Cell]:
@@ -214,10 +239,9 @@ def footnotes(found: Mapping[str, Any]) -> list[str]:
 
 
 def group_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Return the groups of the test rows: name, rows, true share of yes, and a warning when there are few."""
-    few = "too few to say much"
+    """Return the groups of the test rows: name, rows (flagged when few), true share of yes."""
     return [
-        [group["group"], f"{group['n']:,}", percent(group["base_rate"]), few if group["small"] else ""]
+        [group["group"], f"{group['n']:,}{' (few)' if group['small'] else ''}", percent(group["base_rate"])]
         for group in found["groups"]
     ]
 

@@ -28,7 +28,7 @@ _METRICS = (
     "demographic_parity_ratio",
     "equalized_odds_difference",
 )
-_ROWS_ON_MAP = 700
+_ROWS_ON_MAP = 500
 _FARTHEST = 3.0
 
 

@@ -90,4 +90,4 @@ def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
         theirs = getattr(fairlearn, metric)(truth, yes, sensitive_features=table["group"])
         assert arm[metric]["value"] == pytest.approx(theirs)
     assert arm["accuracy"]["value"] == pytest.approx((yes == truth).mean())
-    assert arm["demographic_parity_difference"]["p_value"] < 0.001
+    assert arm["demographic_parity_difference"]["p_value"] < 0.01

@@ -1,0 +1,248 @@
+"""The report in a real browser: three widths, light and dark, phone and paper."""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.report.write import render
+from fwc_llm.runs.evaluate import evaluate
+from fwc_llm.shots import select_shots
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.tasks import load_task
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Request
+
+WIDTHS = (360, 768, 1280)
+SCHEMES = ("light", "dark")
+EVIL = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+PLANTED = f"Bachelors{EVIL}"
+# Elements whose right edge lies beyond the window, what only shows on paper or is meant to be cut left out.
+OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element => {
+  if (element.closest('.watermark') || element.closest('thead') || element.closest('svg')) return false;
+  if (element.closest('.scroll') && !element.matches('.scroll')) return false;
+  const box = element.getBoundingClientRect();
+  return box.width > 0 && (box.right > innerWidth + 0.5 || box.left < -0.5);
+}).map(element => element.outerHTML.slice(0, 120))"""
+
+
+class Reader:
+    """A simulated model that answers by age and sex and sometimes refuses, with a probability of yes."""
+
+    name, simulated = "reader", True
+    parameters: Mapping[str, Any] = {}
+
+    async def ask(self, messages: Messages) -> Reply:
+        numbers = [int(found) for found in re.findall(r"\b\d+\b", messages[-1]["content"])]
+        score = (sum(numbers) % 97) / 97
+        if score > 0.97:
+            return Reply(f"I cannot say. {EVIL}", finish_reason="stop", usage=Usage(150, 9))
+        few = len(" ".join(message["content"] for message in messages)) > 3000
+        bar = 0.5 if few or "female" not in messages[-1]["content"].lower() else 0.75
+        logprobs = (("Yes", -0.1 if score > bar else -2.3), ("No", -2.3 if score > bar else -0.1))
+        return Reply(
+            "Yes" if score > bar else "No", finish_reason="stop", usage=Usage(150, 1), logprobs=logprobs
+        )
+
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")  # Playwright's event loop must not outlive this file
+def browser() -> Iterator[Browser]:
+    """Debian's chromium; without it the tests are skipped with a reason, in CI they fail."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        reason = "chromium is not on the PATH: the report is not tested in a browser"
+        if os.environ.get("CI", "").lower() in {"1", "true"}:
+            pytest.fail(f"{reason} (in CI this is a failure)")
+        pytest.skip(reason)
+    arguments = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=arguments)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def run(data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real run over German credit, with a script planted in a cell of an example and in replies."""
+    task = load_task("german", data_dir)
+    fwc = select_shots(task, "fwc", m=8)
+    first = fwc.examples[0]
+    values = dict(first.values) | {"purpose": PLANTED}
+    examples = (Example(first.row, values, first.label, first.weight), *fwc.examples[1:])
+    planted = Shots("planted", fwc.task, fwc.fingerprint, 0, examples, fwc.certificate)
+    out = tmp_path_factory.mktemp("runs") / "german"
+    arms = ["zero", "balanced", planted]
+    return evaluate(task, Reader(), arms, n_test=80, repeats=2, m=8, counterfactual=True, out=out).folder
+
+
+@pytest.fixture(scope="session")
+def document(run: Path, data_dir: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(render([run], "json", data_dir=data_dir))
+    return read
+
+
+@pytest.fixture(scope="session")
+def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render([run], "html", data_dir=data_dir), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def requests() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def page(
+    browser: Browser, report: Path, requests: list[str], request: pytest.FixtureRequest
+) -> Iterator[Page]:
+    """The report, opened from disk at the width and in the colours that the test asks for."""
+    width, scheme = getattr(request, "param", (1280, "light"))
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    opened = context.new_page()
+
+    def note(sent: "Request") -> None:
+        requests.append(sent.url)
+
+    opened.on("request", note)
+    opened.goto(report.as_uri())
+    yield opened
+    context.close()
+
+
+def every_view(test: Any) -> Any:
+    views = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
+    return pytest.mark.parametrize("page", views, indirect=True, ids=lambda view: f"{view[0]}-{view[1]}")(
+        test
+    )
+
+
+@every_view
+def test_nothing_overflows(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@every_view
+def test_no_request_leaves_the_page(page: Page, report: Path, requests: list[str]) -> None:
+    page.wait_for_load_state("networkidle")
+    assert requests == [report.as_uri()]
+
+
+@every_view
+def test_axe_finds_nothing(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    violations = Axe().run(page).response["violations"]
+    assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
+
+
+@every_view
+def test_the_tables_text_is_the_jsons(page: Page, document: dict[str, Any]) -> None:
+    found = document["runs"][0]["statistics"]
+    rows = page.locator("table.main tbody tr")
+    assert rows.count() == len(found["arms"]) == 3
+    for place, arm in enumerate(found["arms"]):
+        row = rows.nth(place)
+        assert row.locator("th").inner_text().strip() == arm["arm"]
+        shown = [cell.strip() for cell in row.locator(".number").all_inner_texts()]
+        accuracy, gap, ratio = (
+            arm[name] for name in ("accuracy", "demographic_parity_difference", "demographic_parity_ratio")
+        )
+        odds = arm["equalized_odds_difference"]
+        assert shown[:4] == [
+            f"{100 * accuracy['value']:.2f} ± {100 * accuracy['sd']:.2f}",
+            f"{gap['value']:.3f} ± {gap['sd']:.3f}",
+            f"{ratio['value']:.2f} ± {ratio['sd']:.2f}",
+            f"{odds['value']:.3f} ± {odds['sd']:.3f}",
+        ]
+        assert shown[4] == ("100%" if arm["coverage"] == 1 else f"{100 * arm['coverage']:.1f}%")
+        assert shown[5:] == [f"{group['rate']:.3f}" for group in arm["groups"].values()]
+        assert (
+            row.locator(".range").first.inner_text()
+            == f"{100 * accuracy['low']:.1f} to {100 * accuracy['high']:.1f}"
+        )
+
+
+def test_a_planted_script_stays_text(page: Page) -> None:
+    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    assert page.locator("script").count() == 0
+    assert page.locator("img").count() == 0
+    assert PLANTED in page.locator("table.examples").all_inner_texts()[-1]
+    assert "owned" not in page.title()
+
+
+def test_the_pages_policy_stops_scripts_and_requests(page: Page) -> None:
+    """A second wall: markup that slipped through could neither run nor load."""
+    page.evaluate(
+        """() => { const script = document.createElement('script');
+        script.textContent = "document.title = 'owned'"; document.body.append(script); }"""
+    )
+    with page.expect_event("requestfailed") as stopped:
+        page.evaluate("() => { new Image().src = 'http://127.0.0.1:9/x.png'; }")
+    assert stopped.value.failure == "csp"
+    assert "owned" not in page.title()
+
+
+def test_it_reads_without_javascript(browser: Browser, report: Path, document: dict[str, Any]) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(report.as_uri())
+    assert opened.locator("table.main tbody tr").count() == 3
+    opened.locator("summary", has_text="zero").last.click()
+    assert opened.locator("details[open] pre").first.is_visible()
+    context.close()
+
+
+def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None:
+    brightness = {}
+    for scheme in SCHEMES:
+        context = browser.new_context(color_scheme=scheme)
+        opened = context.new_page()
+        opened.goto(report.as_uri())
+        color = opened.evaluate("getComputedStyle(document.body).backgroundColor")
+        brightness[scheme] = sum(map(int, re.findall(r"\d+", color)[:3]))
+        context.close()
+    assert brightness["light"] > 700
+    assert brightness["dark"] < 100
+
+
+def test_simulated_results_are_watermarked(page: Page) -> None:
+    assert page.locator(".watermark").is_visible()
+    assert "Simulated results" in page.locator("header").inner_text()
+    assert "simulated" in page.title()
+
+
+def test_on_paper_everything_is_there(page: Page, tmp_path: Path) -> None:
+    """Closed parts are opened in print, and the page prints without being cut."""
+    page.emulate_media(media="print", color_scheme="light")
+    page.set_viewport_size({"width": 700, "height": 1000})
+    assert page.locator("details:not([open]) pre").first.evaluate("e => e.getBoundingClientRect().height") > 0
+    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    try:
+        printed = page.pdf(path=str(tmp_path / "report.pdf"), format="A4")
+    except Error as error:
+        pytest.fail(f"the page does not print: {error}")
+    assert printed.startswith(b"%PDF")
+
+
+def test_charts_draw_every_arm(page: Page, document: dict[str, Any]) -> None:
+    svg = page.locator("figure svg[role=img]").first
+    labels = " ".join(svg.locator("text").all_text_contents())
+    for arm in document["runs"][0]["statistics"]["arms"]:
+        assert arm["arm"] in labels
+    assert page.locator("figure", has=page.locator("svg[aria-label*='two dimensions']")).count() == 2
