@@ -52,7 +52,6 @@ class ChatModel:
     `ProviderError` when the service rejects the run as a whole.
     """
 
-    simulated = False
     _key_variable = "OPENAI_API_KEY"
 
     def __init__(
@@ -107,6 +106,11 @@ class ChatModel:
     def name(self) -> str:
         """The model's name as the user wrote it."""
         return self._name
+
+    @property
+    def simulated(self) -> bool:
+        """True for the surrogate, also behind HTTP: its server answers to no other name."""
+        return self._name == "surrogate"
 
     @property
     def parameters(self) -> Mapping[str, Any]:
