@@ -1,20 +1,25 @@
 """k-medoids by swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n².
 
 Distances are computed when they are needed, a candidate's n at a time, and never kept. Candidates are tried
-in batches, one a thread; the best of a batch is swapped in at once if it lowers the loss.
+in batches, shared by threads; the best of a batch is swapped in at once if it lowers the loss. Batches grow
+while nothing is found.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
-from fwc_llm.coreset.rivals.swap_kernels import best_swap, two_nearest, update_nearest
+from fwc_llm.coreset.rivals.swap_kernels import best_exchanges, two_nearest, update_nearest
 from fwc_llm.errors import FwcError
 
 MAX_CANDIDATES = 100_000
-_BATCH = 32
+_SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
+_THREADS = os.cpu_count() or 1
+_WORTH_SHARING = 2_000_000  # comparisons of two cells: about a millisecond
 
 
 @dataclass(frozen=True)
@@ -64,36 +69,86 @@ def swap_medoids(
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
-    numbers = np.ascontiguousarray(rows.numbers.T, dtype=np.float32)
-    codes = np.ascontiguousarray(rows.codes.T, dtype=np.int32)
+    numbers, codes = np.ascontiguousarray(rows.numbers.T, dtype=np.float32), _small(rows.codes.T)
     euclidean = metric == "l2"
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
     nearest, second, d_nearest, d_second = two_nearest(numbers, codes, medoids, euclidean)
     _bound_second(d_nearest, d_second, m)
+    by_medoid = _sorted(numbers, codes, nearest, d_nearest, d_second, m)
     losses = [float(d_nearest.sum(dtype=np.float64))]
     is_medoid = np.zeros(rows.n, bool)
     is_medoid[medoids] = True
-    since_swap, passes = 0, 0
-    while since_swap < len(order) and passes < max_passes:
-        passes += 1
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            since_swap += len(batch)
+    since_swap, seen, size = 0, 0, _SMALLEST_BATCH
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while since_swap < len(order) and seen < max_passes * len(order):
+            batch = np.take(order, np.arange(seen, seen + min(size, len(order) - since_swap)), mode="wrap")
+            seen, since_swap = seen + len(batch), since_swap + len(batch)
             batch = batch[~is_medoid[batch]]
-            candidate, slot, change = best_swap(
-                numbers, codes, batch, nearest, d_nearest, d_second, m, euclidean
-            )
-            if candidate >= 0 and change < -1e-9 * losses[-1]:
-                is_medoid[medoids[slot]], is_medoid[candidate] = False, True
-                medoids[slot] = candidate
-                update_nearest(numbers, codes, medoids, slot, nearest, second, d_nearest, d_second, euclidean)
-                _bound_second(d_nearest, d_second, m)
-                losses.append(float(d_nearest.sum(dtype=np.float64)))
-                since_swap = 0
-            if since_swap >= len(order):
-                break
+            if len(batch) == 0:
+                continue
+            candidate, slot, change = _best_swap(batch, numbers, codes, by_medoid, euclidean, pool)
+            if change >= -1e-9 * losses[-1]:
+                size = min(2 * size, _LARGEST_BATCH)
+                continue
+            is_medoid[medoids[slot]], is_medoid[candidate] = False, True
+            medoids[slot] = candidate
+            update_nearest(numbers, codes, medoids, slot, nearest, second, d_nearest, d_second, euclidean)
+            _bound_second(d_nearest, d_second, m)
+            by_medoid = _sorted(numbers, codes, nearest, d_nearest, d_second, m)
+            losses.append(float(d_nearest.sum(dtype=np.float64)))
+            since_swap, size = 0, max(size // 2, _SMALLEST_BATCH)
     return Medoids(medoids, nearest, losses, since_swap >= len(order))
+
+
+def _best_swap(
+    batch: np.ndarray,
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    by_medoid: tuple[np.ndarray, ...],
+    euclidean: bool,
+    pool: ThreadPoolExecutor,
+) -> tuple[int, int, float]:
+    """The best exchange of a medoid for a row of the batch: (row, slot, change of the loss)."""
+    work = len(batch) * codes.shape[1] * (len(numbers) + len(codes))
+    parts = [batch] if work < _WORTH_SHARING else np.array_split(batch, min(_THREADS, len(batch)))
+
+    def exchanges(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        points = numbers[:, part], codes[:, part]
+        found: tuple[np.ndarray, np.ndarray] = best_exchanges(*(*by_medoid, *points, euclidean))
+        return found
+
+    found = [exchanges(batch)] if len(parts) == 1 else list(pool.map(exchanges, parts))
+    slots, changes = (np.concatenate([part[side] for part in found]) for side in (0, 1))
+    best = int(np.argmin(changes))
+    return int(batch[best]), int(slots[best]), float(changes[best])
+
+
+def _small(codes: np.ndarray) -> np.ndarray:
+    """The codes in the smallest type that holds them and their number, which is what makes them fast."""
+    fits = codes.max(initial=0) < 256 and len(codes) < 256
+    return np.ascontiguousarray(codes, dtype=np.uint8 if fits else np.int32)
+
+
+def _sorted(
+    numbers: np.ndarray,
+    codes: np.ndarray,
+    nearest: np.ndarray,
+    d_nearest: np.ndarray,
+    d_second: np.ndarray,
+    m: int,
+) -> tuple[np.ndarray, ...]:
+    """The table sorted by medoid, as `best_exchanges` takes it."""
+    order = np.argsort(nearest, kind="stable")
+    starts = np.zeros(m + 1, np.int64)
+    np.cumsum(np.bincount(nearest, minlength=m), out=starts[1:])
+    return (
+        np.take(numbers, order, axis=1),
+        np.take(codes, order, axis=1),
+        starts,
+        d_nearest[order],
+        d_second[order],
+    )
 
 
 def _bound_second(d_nearest: np.ndarray, d_second: np.ndarray, m: int) -> None:
