@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
-    Row = Mapping[str, Any] | pd.Series
+    Row = Mapping[Any, Any] | pd.Series  # column names to values
 
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
@@ -212,7 +212,7 @@ def _template_set(template: str | Path) -> TemplateSet:
     if folder is not None:
         return _compiled(folder, ())
     folder = Path(template)
-    if not folder.is_dir():
+    if not str(template) or not folder.is_dir():
         raise FwcError(
             f"no template set {str(template)!r}: there are {', '.join(templates())}, or name a folder "
             f"with {', '.join(_FILES)}"

@@ -1,0 +1,265 @@
+"""Prompts: golden conversations, and what a template may and may not do.
+
+`python -m tests.test_prompts` writes the golden files anew; read the difference before committing it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.prompts import Prompt, build_prompt, templates
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.tasks import Task, load_task
+
+GOLDEN = Path(__file__).parent / "golden"
+# Exact weights of eight examples: the largest is shown as 1.00, a tiny one as 0.01, zero not at all.
+WEIGHTS = (3.2, 1.6, 1.1, 0.9, 0.7, 0.4995, 0.0005, 0.0)
+
+
+def shots_of(task: Task, weighted: bool, n: int = len(WEIGHTS)) -> Shots:
+    """The first rows of the pool as examples."""
+    examples = []
+    for position, (row, values) in enumerate(task.pool().head(n).to_dict("index").items()):
+        shown = {column.name: values[column.name] for column in task.shown}
+        weight = WEIGHTS[position] if weighted else None
+        examples.append(Example(str(row), shown, values[task.outcome], weight))
+    return Shots("test", task.name, task.fingerprint, 0, tuple(examples))
+
+
+def row_of(task: Task, position: int = 40) -> dict[str, Any]:
+    return {str(name): value for name, value in task.test().iloc[position].to_dict().items()}
+
+
+def conversations(task: Task, template: str) -> dict[str, Any]:
+    """The three kinds of prompt for one row."""
+    kinds = {"zero": None, "few": shots_of(task, False, 4), "weighted": shots_of(task, True)}
+    return {kind: build_prompt(task, row_of(task), shots, template) for kind, shots in kinds.items()}
+
+
+GOLDEN_CASES = (
+    ("adult", "default"),
+    ("adult", "paper"),
+    ("adult", "decodingtrust"),
+    ("german", "default"),
+    ("drug", "default"),
+)
+
+
+@pytest.fixture(scope="module")
+def adult(data_dir: Path) -> Task:
+    return load_task("adult", data_dir)
+
+
+@pytest.mark.parametrize(("name", "template"), GOLDEN_CASES)
+def test_golden_conversations(data_dir: Path, name: str, template: str) -> None:
+    expected = json.loads((GOLDEN / f"prompt-{name}-{template}.json").read_text(encoding="utf-8"))
+    assert conversations(load_task(name, data_dir), template) == expected
+
+
+def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -> None:
+    weighted = shots_of(adult, True)
+    for template in templates():
+        shown = json.dumps(Prompt(adult, weighted, template).prefix)
+        hidden = Prompt(adult, weighted, template, show_weights=False).prefix
+        unweighted = Prompt(
+            adult,
+            replace(
+                weighted, examples=tuple(replace(example, weight=None) for example in weighted.examples[:-1])
+            ),
+            template,
+        ).prefix
+        assert all(f"{weight}" in shown for weight in ("1.00", "0.50", "0.34", "0.16", "0.01"))
+        assert "0.00" not in shown
+        assert hidden == unweighted  # the example of weight zero is left out either way
+        assert "between 0" not in json.dumps(hidden)
+
+
+def test_the_fixed_part_comes_first_and_the_row_last(adult: Task) -> None:
+    shots = shots_of(adult, True)
+    for template in templates():
+        prompt = Prompt(adult, shots, template)
+        one, other = prompt.build(row_of(adult, 1)), prompt.build(row_of(adult, 2))
+        assert one[:-1] == other[:-1] == prompt.prefix
+        assert one[-1] != other[-1]
+        assert one[-1]["role"] == "user"
+
+
+def test_the_outcome_is_never_looked_at(adult: Task) -> None:
+    row = row_of(adult)
+    shots = shots_of(adult, True)
+    for template in templates():
+        built = [
+            build_prompt(adult, {**row, "income": outcome}, shots, template) for outcome in ("yes", "no", "∞")
+        ]
+        without = build_prompt(adult, {k: v for k, v in row.items() if k != "income"}, shots, template)
+        assert built == [without] * 3
+
+
+def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
+    row = adult.test().iloc[7]
+    for template in templates():
+        assert build_prompt(adult, row, None, template) == build_prompt(adult, row.to_dict(), None, template)
+    unnamed = {name: value for name, value in row.to_dict().items() if name != "fnlwgt"}
+    assert build_prompt(adult, unnamed) == build_prompt(adult, row)
+    with pytest.raises(FwcError, match="'fnlwgt'"):
+        build_prompt(adult, unnamed, None, "decodingtrust")
+
+
+@pytest.mark.parametrize("template", ["default", "paper", "decodingtrust"])
+def test_a_missing_attribute_is_named(adult: Task, template: str) -> None:
+    row = row_of(adult)
+    del row["occupation"]
+    with pytest.raises(FwcError, match="lacks the attribute 'occupation'"):
+        build_prompt(adult, row, None, template)
+
+
+@pytest.mark.parametrize("nothing", [None, float("nan")])
+def test_a_value_that_is_not_there_is_named(adult: Task, nothing: object) -> None:
+    with pytest.raises(FwcError, match="no value for 'age'"):
+        build_prompt(adult, {**row_of(adult), "age": nothing})
+
+
+def test_an_unseen_category_passes(adult: Task) -> None:
+    row = {**row_of(adult), "occupation": "Astronaut (retired)", "sex": "X"}
+    for template in templates():
+        text = build_prompt(adult, row, None, template)[-1]["content"]
+        assert "Astronaut (retired)" in text
+        assert "sex" in text
+
+
+def test_whole_numbers_have_no_decimals_unless_the_template_asks(adult: Task) -> None:
+    row = {**row_of(adult), "age": 39.0, "hours-per-week": 37.5}
+    default = build_prompt(adult, row)[-1]["content"]
+    assert "age: 39\n" in default
+    assert "hours per week: 37.5\n" in default
+    assert "capital gain: 0 dollars\n" in default
+    paper = build_prompt(adult, row, None, "paper")[-1]["content"]
+    assert "Age: 39.0, " in paper
+    assert "hours per week: 37.5, " in paper
+
+
+def test_wordings_made_for_adult_refuse_other_tasks(data_dir: Path) -> None:
+    german = load_task("german", data_dir)
+    for template in ("paper", "decodingtrust"):
+        with pytest.raises(FwcError, match=f"'{template}'.*adult or census.*'german'"):
+            build_prompt(german, row_of(german), None, template)
+        census = load_task("census")
+        assert build_prompt(census, row_of(census), None, template)
+
+
+def test_shots_of_another_task_are_refused(adult: Task, data_dir: Path) -> None:
+    german = load_task("german", data_dir)
+    with pytest.raises(FwcError, match=r"from task 'german'.*for 'adult'"):
+        build_prompt(adult, row_of(adult), shots_of(german, False))
+
+
+def test_what_is_no_row_is_refused(adult: Task) -> None:
+    with pytest.raises(FwcError, match="a row is a mapping or Series"):
+        build_prompt(adult, [39, "Private"])  # type: ignore[arg-type]
+
+
+def test_messages_handed_out_can_be_changed_without_harm(adult: Task) -> None:
+    shots = shots_of(adult, False)
+    first = build_prompt(adult, row_of(adult), shots)
+    expected = json.dumps(first)
+    for message in first:
+        message["content"] = "changed"
+    assert json.dumps(build_prompt(adult, row_of(adult), shots)) == expected
+
+
+def test_importing_the_prompts_loads_neither_solver_nor_client() -> None:
+    heavy = ("numba", "scipy", "openai", "pandas", "numpy")
+    code = f"import sys; from fwc_llm import build_prompt; print([m for m in {heavy} if m in sys.modules])"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"
+
+
+# Templates of one's own
+
+
+def folder_with(path: Path, **files: str) -> Path:
+    plain: Mapping[str, str] = {
+        "system": "",
+        "shots": '{% call message("user") %}{{ m }}{% endcall %}',
+        "query": '{% call message("user") %}{{ row["age"] }}{% endcall %}',
+    }
+    path.mkdir(exist_ok=True)
+    for name, text in {**plain, **files}.items():
+        (path / f"{name}.j2").write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_folder_is_a_template_set_and_is_read_again_when_it_changes(adult: Task, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "mine")
+    row = {**row_of(adult), "age": 33}
+    assert build_prompt(adult, row, None, str(folder)) == [{"role": "user", "content": "33"}]
+    (folder / "query.j2").write_text('{% call message("user") %}Age {{ row.raw["age"] }}?{% endcall %}')
+    os.utime(folder / "query.j2", ns=(1, 1))  # a change within the clock's grain is a change too
+    assert build_prompt(adult, row, None, folder) == [{"role": "user", "content": "Age 33?"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ('\n{% call message("user") %}\n{{ agee }}{% endcall %}', r"query\.j2, line 3: 'agee' is undefined"),
+        ('\n{% call message("user") %}{{ row["age" }}{% endcall %}', r"query\.j2, line 2: "),
+        (
+            '{% call message("user") %}{{ row["agee"] }}{% endcall %}',
+            "no column 'agee'; it has age, workclass",
+        ),
+        ('{% call message("user") %}{{ row["income"] }}{% endcall %}', "'income' is the outcome"),
+        ('{% call message("user") %}{{ row.raw["income"] }}{% endcall %}', "'income' is the outcome"),
+        ("\n\n{{ 1 / 0 }}", r"query\.j2, line 3: division by zero"),
+        ('{% call message("user") %}{{ row.__class__.__mro__ }}{% endcall %}', "query.j2, line 1: .*unsafe"),
+        ('{% call message("judge") %}x{% endcall %}', "no role 'judge', only system"),
+        ('{% call message("user") %} {% endcall %}', "role 'user' is empty"),
+        ('{% call message("system") %}x{% endcall %}', "last message must have the role user"),
+        ("", "last message must have the role user"),
+        ('hello {% call message("user") %}x{% endcall %}', "text outside a message: 'hello'"),
+        ('{% include "other.j2" %}', r"other\.j2"),
+        ('{% include "../../etc/passwd" %}', "passwd"),
+    ],
+)
+def test_a_mistake_in_a_template_is_one_line_that_names_the_place(
+    adult: Task, tmp_path: Path, query: str, says: str
+) -> None:
+    folder = folder_with(tmp_path / "mine", query=query)
+    with pytest.raises(FwcError, match=says) as refused:
+        build_prompt(adult, row_of(adult), None, folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
+    folder = folder_with(tmp_path / "a", shots="{{ example.label }}")
+    with pytest.raises(FwcError, match=r"shots\.j2, line 1: 'example' is undefined"):
+        build_prompt(adult, row_of(adult), shots_of(adult, False), folder)
+    folder = folder_with(
+        tmp_path / "b",
+        part="{% macro f() %}\n{{ x }}{% endmacro %}",
+        query='{% from "part.j2" import f %}{% call message("user") %}{{ f() }}{% endcall %}',
+    )
+    with pytest.raises(FwcError, match=r"part\.j2, line 2: 'x' is undefined"):
+        build_prompt(adult, row_of(adult), None, folder)
+
+
+def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: Path) -> None:
+    for wrong in ("papre", str(tmp_path / "nowhere"), ""):
+        with pytest.raises(FwcError, match="there are decodingtrust, default, paper, or name a folder"):
+            Prompt(adult, None, wrong)
+    (tmp_path / "system.j2").write_text("")
+    with pytest.raises(FwcError, match=r"is no template set: it has no shots\.j2"):
+        Prompt(adult, None, tmp_path)
+
+
+if __name__ == "__main__":
+    for name, template in GOLDEN_CASES:
+        text = json.dumps(conversations(load_task(name), template), indent=1, ensure_ascii=False)
+        (GOLDEN / f"prompt-{name}-{template}.json").write_text(text + "\n", encoding="utf-8")
