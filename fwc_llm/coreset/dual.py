@@ -23,6 +23,10 @@ _MAX_PIVOTS = 20_000
 _DUST = 1e-11  # a part of a row below this share of it comes from rounding
 
 
+class InfeasibleError(FwcError):
+    """No plan satisfies the parity limit."""
+
+
 @dataclass(frozen=True)
 class Vertex:
     """An optimal vertex: every row sits in its key cell, but for what the splits move elsewhere."""
@@ -62,8 +66,8 @@ class _Leaving:
 class DualSimplex:
     """The method's state; `solve` runs it to the end.
 
-    `excess` (G, N) is what row i costs in cell g at the `prices` (G,), up to a number for each row, and
-    `key` (N,) the cheapest cell; both are working memory and changed. `mass` (N,) is positive. Ties are
+    `excess` (G, N) is what row i costs in cell g at the `prices` (G,), up to a number for each row and inf
+    where it cannot go, and `key` (N,) the cheapest cell. `mass` (N,) is positive. Ties are
     broken by random changes of the costs of at most `noise`: a simplex method stalls and cycles where
     more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
     """
@@ -78,16 +82,18 @@ class DualSimplex:
 
     def __post_init__(self) -> None:
         cells, n = self.excess.shape
+        row, cell = np.nonzero(np.isfinite(self.excess.T))
+        excess = self.excess[cell, row]
+        own = self.excess[self.key, np.arange(n)]
         rng = np.random.default_rng(0)
-        self.own = self.excess[self.key, np.arange(n)]
-        self.excess += rng.uniform(0.0, self.noise, self.excess.shape)
-        self.excess[self.key, np.arange(n)] = self.own
+        excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
+        start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
+        self.rows = Rows(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.prices = self.prices + self.shift
-        self.scratch = np.empty((2, cells * n))
         self.total = float(self.mass.sum())
         self.owner = np.full(cells, _HELD)  # of the tie in each slot
-        self.cell = np.arange(cells)  # the tie's other cell, where a row owns it
+        self.pair = np.zeros(cells, dtype=np.intp)  # that the tie adds to the key's, where a row owns it
         self.vertex = self.fair.best(self.prices)[1]
 
     def solve(self) -> Vertex:
@@ -95,7 +101,9 @@ class DualSimplex:
         for pivots in range(_MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
-            lack = self.total * self.fair.masses(self.vertex) - np.bincount(self.key, self.mass, len(self.prices))
+            lack = self.total * self.fair.masses(self.vertex) - np.bincount(
+                self.rows.key, self.mass, len(self.prices)
+            )
             load = inverse @ lack
             load += inverse @ (lack - equations.basis @ load)
             leaving = self._leaving(equations, inverse, load)
@@ -116,8 +124,8 @@ class DualSimplex:
         basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
         held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
         basis[held, held] = 1.0
-        basis[self.cell[rows], rows] = 1.0
-        basis[self.key[self.owner[rows]], rows] -= 1.0
+        basis[self.rows.cell[self.pair[rows]], rows] = 1.0
+        basis[self.rows.key[self.owner[rows]], rows] -= 1.0
         owners, block = np.unique(self.owner[rows], return_inverse=True)
         key_part = np.zeros((len(owners), cells))
         key_part[block, rows] = 1.0
@@ -170,8 +178,8 @@ class DualSimplex:
         self.owner[slot] = _HELD
         least = blur * float(np.abs(edge).max())
         edge[np.abs(edge) <= least] = 0.0
-        rows = Rows(self.excess, self.own, self.key, self.mass, self.scratch)
-        tied = np.zeros(len(self.key), dtype=np.bool_)
+        rows = self.rows
+        tied = np.zeros(len(rows.key), dtype=np.bool_)
         tied[self.owner[self.owner >= 0]] = True
         turns = vertex_turns(
             self.fair,
@@ -185,22 +193,22 @@ class DualSimplex:
         )
         way = walk(rows, tied, edge, least, leaving.slope, turns)
         if way is None:
-            raise FwcError("no plan satisfies the parity limit: too many costs are inf")
+            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
         if way.time > 0:
             step = way.time * edge
             self.prices += step
-            self.own -= step[self.key]
-            for cell in np.flatnonzero(step):
-                self.excess[cell] -= step[cell]
-        self.key[way.row] = way.cell  # of a row's several changes, the last one stays
-        self.own[way.row] = self.excess[self.key[way.row], way.row]
+            rows.excess[:] -= step[rows.cell]
+            rows.own[:] -= step[rows.key]
+        moved = rows.row[way.pairs]
+        rows.key[moved] = rows.cell[way.pairs]  # of a row's several changes, the last one stays
+        rows.own[moved] = rows.excess[way.pairs]
         if way.turns:
             self.vertex = turns[way.turns - 1].vertex
         self.owner[slot] = way.owner
         if way.owner == VERTEX:
             self.vertices[slot] = turns[way.target].vertex
         else:
-            self.cell[slot] = way.target
+            self.pair[slot] = way.target
 
     def _rekey(self, slot: int) -> None:
         """Make the tie in `slot` the key of its owner; the old key is what is given up."""
@@ -208,19 +216,19 @@ class DualSimplex:
         if owner == VERTEX:
             self.vertex = self.vertices[slot]
         else:
-            self.key[owner] = self.cell[slot]
-            self.own[owner] = self.excess[self.cell[slot], owner]
+            self.rows.key[owner] = self.rows.cell[self.pair[slot]]
+            self.rows.own[owner] = self.rows.excess[self.pair[slot]]
 
     def _result(self, load: Floats, pivots: int) -> Vertex:
         """Read the plan off the ties; what is negative or dust by rounding is none."""
         slots = np.flatnonzero(self.owner >= 0)
-        rows, cells = self.owner[slots], self.cell[slots]
+        rows, cells, key = self.owner[slots], self.rows.cell[self.pair[slots]], self.rows.key
         amount = np.where(load[slots] > _DUST * self.mass[rows], load[slots], 0.0)
         for row in set(rows.tolist()):
             mine = np.flatnonzero(rows == row)
             if self.mass[row] - amount[mine].sum() <= _DUST * self.mass[row]:
                 whole = mine[amount[mine].argmax()]
-                self.key[row] = cells[whole]
+                key[row] = cells[whole]
                 amount[whole] = 0.0
         real = amount > 0
-        return Vertex(self.prices - self.shift, self.key, rows[real], cells[real], amount[real], pivots)
+        return Vertex(self.prices - self.shift, key, rows[real], cells[real], amount[real], pivots)

@@ -16,13 +16,24 @@ _FIRST = 64  # earliest changes that are sorted at first
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows at some prices: row i sits in `key[i]`, its cheapest cell."""
+    """The rows at some prices, as the pairs (row, cell) that are possible, row by row.
 
-    excess: Floats  # (G, N) cost less price, up to a number for each row
-    own: Floats  # (N,) that of the key: excess[key[i], i]
+    Row i sits in `key[i]`, its cheapest cell. All is working memory of the method, and changed by it.
+    """
+
+    row: Ints  # (P,) of each pair, ascending
+    cell: Ints  # (P,)
+    excess: Floats  # (P,) cost less price, up to a number for each row
+    start: Ints  # (N + 1,) row i has the pairs from start[i] to start[i + 1]
     key: Ints  # (N,)
+    own: Floats  # (N,) the excess of the key's pair
     mass: Floats  # (N,)
-    scratch: Floats  # (2, G·N) working memory
+
+    def pairs_of(self, rows: Ints) -> tuple[Ints, Ints]:
+        """Return the pairs of some rows, and where each row's first pair lies among them."""
+        count = self.start[rows + 1] - self.start[rows]
+        end = count.cumsum()
+        return np.arange(end[-1]) + np.repeat(self.start[rows] - (end - count), count), end - count
 
 
 @dataclass(frozen=True)
@@ -39,11 +50,10 @@ class Walk:
     """Changes on the way along an edge, and the one at which the dual function stops rising."""
 
     time: float
-    row: Ints  # (k,) rows that change their key on the way, in order, and
-    cell: Ints  # (k,) to which cell
+    pairs: Ints  # (k,) pairs that become their row's key on the way, in order
     turns: int  # how many of the vertex's turns are taken on the way
     owner: int  # whose change ends the walk: a row, or VERTEX
-    target: int  # to which cell, or which turn
+    target: int  # to which pair, or which turn
 
 
 def vertex_turns(
@@ -80,47 +90,27 @@ def walk(
     `tied` (N,) marks rows that must not change their key: they end the walk. Components of the edge that
     differ by at most `least` are equal.
     """
-    able, cells, times = _first_times(rows, edge, least)
-    first = np.maximum(times.min(axis=0), 0.0)
+    rise = edge[rows.cell]
+    rise -= edge[rows.key][rows.row]
+    pairs = np.flatnonzero(rise > least)  # that come closer
+    times = rows.excess[pairs]
+    times -= rows.own[rows.row[pairs]]
+    np.maximum(times, 0.0, out=times)
+    times /= rise[pairs]
     limit = turns[-1].time if turns and sum(turn.drop for turn in turns) >= slope else np.inf
-    count, within = _FIRST, int(np.count_nonzero(first <= min(limit, 1e300)))
+    if limit < np.inf:
+        within = np.flatnonzero(times <= limit)
+        pairs, times = pairs[within], times[within]
+    count = _FIRST
     while True:
-        if count < within:
-            early = np.argpartition(first, count - 1)[:count]
-            horizon = float(first[early].max())
-        else:
-            early = np.flatnonzero(first <= min(limit, 1e300))
-            horizon = np.inf
-        target = cells[times[:, early].argmin(axis=0)]
-        found = _stop(rows, tied, edge, least, slope, turns, horizon, able[early], target, first[early])
+        early, horizon = np.arange(len(pairs)), np.inf
+        if count < len(pairs):
+            early = np.argpartition(times, count - 1)[:count]
+            horizon = float(times[early].max())
+        found = _stop(rows, tied, edge, least, slope, turns, horizon, pairs[early], times[early])
         if found is not None or horizon == np.inf:
             return found
         count *= 8
-
-
-def _first_times(rows: Rows, edge: Floats, least: float) -> tuple[Ints, Ints, Floats]:
-    """When each row that may change its key would change to each cell that comes closer.
-
-    Returns the rows, the cells and the times (cells, rows), which lie in the scratch space.
-    """
-    pace = edge[rows.key]
-    top, bottom = edge.max(), edge.min()
-    able = np.flatnonzero(pace < top - least)
-    cells = np.flatnonzero(edge > bottom + least)
-    few = 2 * len(able) < len(pace)
-    if few:
-        pace, own = pace[able], rows.own[able]
-    else:
-        able, own = np.arange(len(pace)), rows.own
-    times, rise = (space[: len(cells) * len(able)].reshape(len(cells), -1) for space in rows.scratch)
-    for place, cell in enumerate(cells):
-        np.subtract(rows.excess[cell, able] if few else rows.excess[cell], own, out=times[place])
-        np.subtract(edge[cell], pace, out=rise[place])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.divide(times, rise, out=times)
-    if pace.max() >= edge[cells].min() - least:
-        np.copyto(times, np.inf, where=rise <= least)
-    return able, cells, times
 
 
 def _stop(
@@ -131,21 +121,24 @@ def _stop(
     slope: float,
     turns: list[Turn],
     horizon: float,
-    row: Ints,
-    cell: Ints,
+    pair: Ints,
     time: Floats,
 ) -> Walk | None:
     """Order the first changes of some rows, the changes that follow them, and the vertex's turns.
 
     None if D still rises at the horizon, before which no change is missing.
     """
-    drop = rows.mass[row] * (edge[cell] - edge[rows.key[row]])
+    order = time.argsort(kind="stable")
+    row, first = np.unique(rows.row[pair[order]], return_index=True)
+    pair, time = pair[order[first]], time[order[first]]
+    drop = rows.mass[row] * (edge[rows.cell[pair]] - edge[rows.key[row]])
     drop[tied[row]] = np.inf
     new = np.arange(len(row))  # changes whose row may change again
-    row = np.concatenate([row, np.full(len(turns), VERTEX)])
-    cell = np.concatenate([cell, np.arange(len(turns))])
-    time = np.concatenate([time, [turn.time for turn in turns]])
-    drop = np.concatenate([drop, [turn.drop for turn in turns]])
+    if turns:
+        row = np.concatenate([row, np.full(len(turns), VERTEX)])
+        pair = np.concatenate([pair, np.arange(len(turns))])
+        time = np.concatenate([time, [turn.time for turn in turns]])
+        drop = np.concatenate([drop, [turn.drop for turn in turns]])
     while True:
         order = time.argsort(kind="stable")
         end = int(drop[order].cumsum().searchsorted(slope * (1 - 1e-12)))
@@ -153,36 +146,42 @@ def _stop(
         if stop > horizon:
             return None
         new = new[(time[new] < stop) & ~tied[row[new]]]
-        again = _next_changes(rows, edge, least, row[new], cell[new], time[new], stop)
+        again = _next_changes(rows, edge, least, pair[new], time[new], stop)
         if again is None:
             break
         new = np.arange(len(time), len(time) + len(again[0]))
-        row, cell = np.concatenate([row, again[0]]), np.concatenate([cell, again[1]])
-        time, drop = np.concatenate([time, again[2]]), np.concatenate([drop, again[3]])
+        row, pair = np.concatenate([row, rows.row[again[0]]]), np.concatenate([pair, again[0]])
+        time, drop = np.concatenate([time, again[1]]), np.concatenate([drop, again[2]])
     if end == len(order):
         return None
     last, before = order[end], order[:end]
     moved = before[row[before] != VERTEX]
-    return Walk(
-        float(stop), row[moved], cell[moved], len(before) - len(moved), int(row[last]), int(cell[last])
-    )
+    return Walk(float(stop), pair[moved], len(before) - len(moved), int(row[last]), int(pair[last]))
 
 
 def _next_changes(
-    rows: Rows, edge: Floats, least: float, row: Ints, cell: Ints, since: Floats, stop: float
-) -> tuple[Ints, Ints, Floats, Floats] | None:
-    """The changes before `stop` of rows that changed to `cell` at time `since`."""
-    top = edge[cell] < edge.max() - least
-    row, cell, since = row[top], cell[top], since[top]
-    if not row.size:
+    rows: Rows, edge: Floats, least: float, pair: Ints, since: Floats, stop: float
+) -> tuple[Ints, Floats, Floats] | None:
+    """The changes before `stop` of rows whose key became `pair` at time `since`: pairs, times and drops."""
+    pace = edge[rows.cell[pair]]
+    slow = pace < edge.max() - least
+    if not slow.any():
         return None
-    rise = edge[:, None] - edge[cell]
-    times = np.full(rise.shape, np.inf)
-    np.divide(rows.excess[:, row] - rows.excess[cell, row], rise, out=times, where=rise > least)
-    target = times.argmin(axis=0)
-    time = np.maximum(times[target, np.arange(len(row))], since)
+    pair, since, pace = pair[slow], since[slow], pace[slow]
+    others, first = rows.pairs_of(rows.row[pair])
+    count = np.diff(np.append(first, len(others)))
+    rise = edge[rows.cell[others]] - np.repeat(pace, count)
+    lead = rows.excess[others] - np.repeat(rows.excess[pair], count)
+    times = np.full(len(others), np.inf)
+    np.divide(lead, rise, out=times, where=rise > least)
+    earliest = np.minimum.reduceat(times, first)
+    target = others[np.flatnonzero(times == np.repeat(earliest, count))]
+    target = target[np.unique(rows.row[target], return_index=True)[1]]  # one for each row, in their order
+    place = rows.row[pair].argsort(kind="stable")
+    time, to = np.empty(len(pair)), np.empty(len(pair), dtype=np.intp)
+    time[place], to[place] = earliest[place], target
+    time = np.maximum(time, since)
     soon = time < stop
     if not soon.any():
         return None
-    row, cell, target = row[soon], cell[soon], target[soon]
-    return row, target, time[soon], rows.mass[row] * (edge[target] - edge[cell])
+    return to[soon], time[soon], rows.mass[rows.row[to[soon]]] * (edge[rows.cell[to[soon]]] - pace[soon])

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fwc_llm.coreset.dual import DualSimplex, Vertex
+from fwc_llm.coreset.dual import DualSimplex, InfeasibleError, Vertex
 from fwc_llm.coreset.dual_walk import Floats, Ints
 from fwc_llm.coreset.parity import ParitySet
 
@@ -141,7 +141,10 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
         scan = table.scan(prices, margin)
         inner = _with_anchors(scan, prices, margin)
         again = solve if 2 * inner.size <= table.size else _solve_small
-        found = again(inner, prices, fair, noise)
+        try:
+            found = again(_without_far_pairs(inner, scan, prices, margin), prices, fair, noise)
+        except InfeasibleError:  # too little mass may go where it is needed
+            found = again(inner, prices, fair, noise)
         vertex = found.vertex
         first = len(scan.doubt)  # of the anchors
         anchors = np.flatnonzero(scan.kept > 0)
@@ -160,12 +163,26 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
 
 
 def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
+    """The rows in doubt, and the kept rows of each cell as one that may move at the margin's cost."""
     anchors = np.flatnonzero(scan.kept > 0)
     cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
     return Columns(
         np.concatenate([scan.cost, cost], axis=1), np.concatenate([scan.mass, scan.kept[anchors]]), len(anchors)
     )
+
+
+def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float) -> Columns:
+    """Forbid the cells that a row in doubt cannot go to in the end; this leaves few of many cells.
+
+    While no anchor moves, no price gains more than the margin on that of an anchored cell: a row whose
+    cheapest cell is anchored does not go where it costs more than the margin more.
+    """
+    anchored = scan.kept[scan.key[scan.doubt]] > 0
+    limit = np.full(inner.size, np.inf)
+    _, least, _ = two_cheapest(scan.cost, prices)
+    limit[: len(least)][anchored] = least[anchored] + margin
+    return replace(inner, cost=np.where(inner.cost - prices[:, None] <= limit, inner.cost, np.inf))
 
 
 def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
