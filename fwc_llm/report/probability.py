@@ -32,6 +32,7 @@ def probability_statistics(a: Answers) -> dict[str, Any] | None:
     p, labels, groups = known.p_yes, known.label, known.group
     swept = sweep(p, labels, groups)
     best = np.flatnonzero(swept.best)
+    best = best[np.argsort(swept.demographic_parity_difference[best], kind="stable")]
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
     equal = held_out_equal_rates(p, labels, groups, known.row)
     measured = mean_over_repeats(measure(count_cells(equal, labels, groups, repeats=known.repeat).counts))

@@ -110,7 +110,7 @@ def comparison_rows(found: Mapping[str, Any]) -> list[list[str]]:
     return rows
 
 
-COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p (Holm)", "DP gap", "p (Holm)", "Rows")
+COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p, verdict", "DP gap", "p, verdict", "Rows")
 
 
 def verdict(test: Mapping[str, Any]) -> str:
@@ -244,6 +244,20 @@ def group_rows(found: Mapping[str, Any]) -> list[list[str]]:
         [group["group"], f"{group['n']:,}{' (few)' if group['small'] else ''}", percent(group["base_rate"])]
         for group in found["groups"]
     ]
+
+
+def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a selection's certificate without what the table of its examples shows anyway."""
+    shown = []
+    for name, value in certificate.items():
+        if name in {"rows", "weights", "fingerprint", "seed"}:
+            continue
+        if name == "slots" and isinstance(value, list):
+            value = [
+                " ".join(map(str, slot.values())) if isinstance(slot, Mapping) else slot for slot in value
+            ]
+        shown.append((name.replace("_", " "), certificate_text(value)))
+    return shown
 
 
 def certificate_text(value: Any) -> str:

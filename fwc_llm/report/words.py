@@ -60,9 +60,11 @@ def _against_chance(arm: Mapping[str, Any]) -> str:
         return f"has no DP gap to give: {reason}."
     shown, floor = number(gap["value"], 3), number(gap["noise_95"], 3)
     if gap["p_value"] is not None and gap["p_value"] < 0.05:
-        chance = f"groups treated alike would stay below {floor} 95 times in 100"
+        chance = f"groups treated alike would differ by less than {floor} in 95 of 100 such runs"
     else:
-        chance = f"chance alone shows up to {floor} among groups treated alike"
+        chance = (
+            f"groups treated alike would differ by up to {floor} in 95 of 100 such runs: it may be chance"
+        )
     return f"has a DP gap of {shown}; {chance}."
 
 
