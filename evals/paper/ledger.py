@@ -17,8 +17,8 @@ _COUNT = "rows_of_cell"
 
 
 class Ledger:
-    """`path` holds one line a row; the last column says how many rows its cell has, so that a cell of which an
-    interruption left only a part is known, cut off and measured again.
+    """`path` holds one line a row; the last column says how many rows its cell has, so that a cell of which
+    an interruption left only a part is known, cut off and measured again.
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:

@@ -66,7 +66,7 @@ def test_parity_violation_is_the_worst_ratio() -> None:
 @pytest.mark.parametrize("units", ["standardised", "raw"])
 @pytest.mark.parametrize("dataset", ["drug", "german"])
 def test_fwcs_objective_is_the_exact_distance(data_dir: Path, dataset: str, units: str) -> None:
-    """In L1 always. In squared L2 the mean of an ordinal column (Drug) is rounded to a rank after the fact."""
+    """In L1 always. In squared L2 the mean of an ordinal column (Drug) is rounded to a rank afterwards."""
     split = draw_split(dataset, run=0, data_dir=str(data_dir), limit=200)
     space = Space(split, units)
     for metric in ("l1",) if dataset == "drug" else ("l1", "sqeuclidean"):
