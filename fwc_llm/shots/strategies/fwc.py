@@ -1,5 +1,6 @@
 """`fwc`: a Fair Wasserstein Coreset of real rows."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,27 +42,21 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     weights = np.asarray(estimator.weights_, float)
     rows = np.asarray(estimator.row_index_)
     order = np.argsort(-weights, kind="stable")
+    recorded = slots if isinstance(slots, str) else "given"
+    shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, slots=recorded)
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
         "violation": float(estimator.violation_),
         "slots": _slots(task.sensitive(pool.iloc[rows]), task.labels(pool.iloc[rows])),
-        "rows": [str(row) for row in pool.index[rows[order]]],
-        "weights": [float(weight) for weight in weights[order]],
+        "rows": [example.row for example in shots.examples],
+        "weights": [example.weight for example in shots.examples],
         "iterations": int(estimator.n_iter_),
         "restarts": int(estimator.n_init),
         "seed": request.seed,
         "fingerprint": task.fingerprint,
     }
-    return make_shots(
-        request,
-        "fwc",
-        rows[order],
-        weights[order],
-        certificate,
-        epsilon=request.epsilon,
-        slots=_recorded(slots),
-    )
+    return replace(shots, certificate=certificate)
 
 
 def _slots(sensitive: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
@@ -75,7 +70,3 @@ def _slots(sensitive: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
         for level in np.unique(sensitive)
         for label in (0, 1)
     ]
-
-
-def _recorded(slots: Any) -> Any:
-    return slots if isinstance(slots, str) else np.asarray(slots).tolist()

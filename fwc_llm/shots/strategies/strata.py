@@ -18,7 +18,8 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
 
     Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
-    yes. Shares that do not come out whole are rounded by largest remainder.
+    yes. Shares that do not come out whole are rounded so that the sums over
+    groups and over labels are right to the nearest.
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small, named.
     """
@@ -32,14 +33,16 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     if len(levels) == 1 and group_share < 1:
         raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
     cells = cell_positions(request)
-    shares = [
-        (group_share if level == preferred else (1 - group_share) / max(1, len(levels) - 1))
-        * (positive_share if label == "yes" else 1 - positive_share)
-        for level, label in cells
-    ]
+    others = [str(level) for level in levels if level != preferred]
+    sizes_wanted = _split(request.m, [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)])
+    yes_wanted = _running(sizes_wanted, positive_share)
+    wanted_of = {}
+    for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
+        wanted_of[level, "no"], wanted_of[level, "yes"] = size - yes_count, yes_count
     rng = np.random.default_rng(request.seed)
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
-    for ((level, label), rows), wanted in zip(cells.items(), _whole(shares, request.m), strict=True):
+    for (level, label), rows in cells.items():
+        wanted = wanted_of[level, label]
         if wanted > len(rows):
             raise FwcError(
                 f"the stratum '{level}', {label!r} is too small: {wanted} examples are to come from it, and "
@@ -57,10 +60,16 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     )
 
 
-def _whole(shares: list[float], m: int) -> list[int]:
-    """Shares of m as whole numbers that sum to m: largest remainder, ties to the earlier stratum."""
+def _split(m: int, shares: list[float]) -> list[int]:
+    """Shares of m as whole numbers that sum to m: largest remainder, ties to the earlier share."""
     exact = np.array(shares) * m
     counts = np.floor(exact + 1e-9).astype(int)
     order = np.argsort(-(exact - counts), kind="stable")
     counts[order[: m - counts.sum()]] += 1
     return [int(count) for count in counts]
+
+
+def _running(sizes: list[int], share: float) -> list[int]:
+    """`share` of every size as whole numbers whose running sums are right to the nearest."""
+    sums = np.floor(np.cumsum(sizes) * share + 0.5 + 1e-9).astype(int)
+    return [int(count) for count in np.diff(sums, prepend=0)]

@@ -1,0 +1,67 @@
+"""Small real tasks: 240 people with two or three protected levels, numbers, categories and ranks."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.tasks import Task, load_task
+
+TOML = """
+question = "Is the answer yes?"
+columns = [
+  { name = "age", kind = "numeric" },
+  { name = "hours", kind = "numeric", unit = "hours" },
+  { name = "job", kind = "categorical" },
+  { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
+  { name = "note", kind = "categorical", role = "extra" },
+  { name = "group" },
+  { name = "y" },
+]
+[data]
+file = "people.csv"
+[outcome]
+column = "y"
+positive = "yes"
+[[protected]]
+column = "group"
+"""
+
+
+def make_people(n: int, levels: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    group = rng.choice(levels, n, p=np.arange(1, levels + 1) / sum(range(1, levels + 1)))
+    age = rng.integers(18, 80, n)
+    school = rng.choice(3, n)
+    answer = (age / 40 + school + group + rng.normal(size=n)) > 3
+    return pd.DataFrame(
+        {
+            "age": age,
+            "hours": np.round(rng.uniform(10, 60, n), 1),
+            "job": rng.choice(["clerk", "cook", "pilot"], n),
+            "school": np.array(["low", "middle", "high"])[school],
+            "note": [f"n{i}" for i in range(n)],
+            "group": np.array(["a", "b", "c"])[group],
+            "y": np.where(answer, "yes", "no"),
+        }
+    )
+
+
+def write_people(folder: Path, people: pd.DataFrame) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    people.to_csv(folder / "people.csv", index=False)
+    (folder / "people.toml").write_text(TOML, encoding="utf-8")
+    return folder / "people.toml"
+
+
+@pytest.fixture(scope="session")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """Two protected levels."""
+    return load_task(write_people(tmp_path_factory.mktemp("two"), make_people(240, 2)))
+
+
+@pytest.fixture(scope="session")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    """Three protected levels."""
+    return load_task(write_people(tmp_path_factory.mktemp("three"), make_people(240, 3)))

@@ -1,0 +1,342 @@
+"""`select_shots` and every strategy: real rows, the seed, the refusals."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm import select_shots
+from fwc_llm.errors import FwcError
+from fwc_llm.shots import Example, Request, Shots, accepted_options, is_per_row, strategies
+from fwc_llm.shots.examples import make_shots
+from fwc_llm.shots.registry import strategy
+from fwc_llm.tasks import Task
+
+CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
+WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "fairlets"}
+
+
+def options_of(name: str, task: Task) -> dict[str, Any]:
+    return {"query": task.test().iloc[3].to_dict()} if name == "nearest" else {}
+
+
+def cell(example: Example) -> tuple[str, str]:
+    return example.values["group"], example.label
+
+
+def test_the_registry_has_every_strategy_of_the_issue() -> None:
+    assert strategies()[:13] == (
+        "zero", "random", "balanced", "fwc", "strata", "nearest", "kmeans", "kmedoids", "kmedian-coreset",
+        "indfair-coreset", "fairlets", "reweighing", "ids",
+    )  # fmt: skip
+    for name in strategies():
+        assert accepted_options(name) is not None
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_examples_are_distinct_true_rows_with_all_that_a_prompt_shows(name: str, two: Task) -> None:
+    shots = select_shots(two, name, m=12, seed=5, **options_of(name, two))
+    pool = two.pool()
+    assert shots.m == 12
+    assert len({example.row for example in shots.examples}) == 12
+    assert (shots.strategy, shots.task, shots.seed) == (name, "people", 5)
+    assert shots.fingerprint == two.fingerprint
+    for example in shots.examples:
+        row = pool.loc[example.row]
+        assert dict(example.values) == {column.name: row[column.name] for column in two.shown}
+        assert example.label == row["y"]
+        assert {type(value) for value in example.values.values()} <= {int, float, str}
+    json.dumps([dict(example.values) for example in shots.examples])
+    assert shots.weighted == (name in WEIGHTED)
+    if shots.weighted:
+        weights = [example.weight for example in shots.examples]
+        assert all(type(weight) is float and weight >= 0 for weight in weights)
+        assert sum(weight or 0.0 for weight in weights) == pytest.approx(12, abs=1e-9)
+        assert weights == sorted(weights, reverse=True)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_the_seed_decides(name: str, two: Task) -> None:
+    def rows(seed: int) -> list[str]:
+        return [e.row for e in select_shots(two, name, 12, seed=seed, **options_of(name, two)).examples]
+
+    assert rows(1) == rows(1)
+    if name not in {"nearest", "fwc", "kmedoids"}:  # these may well find the same rows from another start
+        assert rows(1) != rows(2)
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_only_candidates_are_chosen(name: str, two: Task) -> None:
+    candidates = np.zeros(240, bool)
+    candidates[::2] = True
+    shots = select_shots(two, name, 12, candidates=candidates, **options_of(name, two))
+    allowed = set(two.pool().index[candidates])
+    assert {example.row for example in shots.examples} <= allowed
+
+
+@pytest.mark.parametrize("name", CHOOSING)
+def test_three_protected_levels(name: str, three: Task) -> None:
+    if name == "fairlets":
+        with pytest.raises(
+            FwcError, match=r"fairlets are for two protected levels, this table has 3: a, b, c"
+        ):
+            select_shots(three, name, 12)
+        return
+    assert select_shots(three, name, 12, **options_of(name, three)).m == 12
+
+
+def test_zero_takes_none(two: Task) -> None:
+    assert select_shots(two, "zero", 999).examples == ()
+
+
+def test_balanced_has_equal_cells_and_alternating_labels(two: Task, three: Task) -> None:
+    shots = select_shots(two, "balanced", 16, seed=3)
+    assert set(Counter(map(cell, shots.examples)).values()) == {4}
+    assert [example.label for example in shots.examples] == ["no", "yes"] * 8
+    uneven = Counter(map(cell, select_shots(three, "balanced", 16, seed=3).examples))
+    assert sorted(uneven.values()) == [2, 2, 3, 3, 3, 3]
+    assert sum(count for (_, label), count in uneven.items() if label == "yes") == 8
+
+
+def test_balanced_per_row_depends_on_the_row_and_not_on_its_outcome(two: Task) -> None:
+    assert is_per_row("balanced", {"redraw": "per-row"})
+    assert not is_per_row("balanced", {"redraw": "once"})
+    assert not is_per_row("balanced")
+    test = two.test()
+
+    def rows(query: Mapping[str, Any], redraw: str = "per-row") -> list[str]:
+        return [e.row for e in select_shots(two, "balanced", 8, query=query, redraw=redraw).examples]
+
+    first, second = test.iloc[0].to_dict(), test.iloc[1].to_dict()
+    assert rows(first) == rows({**first, "y": "yes"}) == rows({**first, "y": "no"})
+    assert rows(first) != rows(second)
+    assert rows(first, "once") == rows(second, "once")
+
+
+def test_fwc_meets_the_limit_and_certifies_it(two: Task) -> None:
+    shots = select_shots(two, "fwc", 12, epsilon=0.05, seed=2)
+    certificate = shots.certificate
+    assert certificate is not None
+    weights: Counter[tuple[str, str]] = Counter()
+    for example in shots.examples:
+        weights[cell(example)] += example.weight  # type: ignore[assignment]
+    target = (two.pool()["y"] == "yes").mean()
+    for level in ("a", "b"):
+        rate = weights[level, "yes"] / (weights[level, "yes"] + weights[level, "no"])
+        assert abs(rate / target - 1) <= 0.05 + 1e-9
+        assert abs((1 - rate) / (1 - target) - 1) <= 0.05 + 1e-9
+    assert certificate["violation"] <= 0.05 + 1e-9
+    assert certificate["objective"] == pytest.approx(certificate["lower_bound"], rel=1e-9)
+    assert certificate["rows"] == [example.row for example in shots.examples]
+    assert certificate["weights"] == [example.weight for example in shots.examples]
+    assert certificate["fingerprint"] == two.fingerprint
+    counts = Counter(map(cell, shots.examples))
+    assert {(s["level"], s["label"]): s["count"] for s in certificate["slots"]} == counts
+    assert counts["a", "yes"] == counts["b", "yes"]
+    assert certificate["seed"] == 2
+    assert certificate["restarts"] >= 1
+    json.dumps(certificate)
+
+
+def test_fwc_without_limit_is_closer(two: Task) -> None:
+    free = select_shots(two, "fwc", 12, epsilon=None).certificate
+    bound = select_shots(two, "fwc", 12, epsilon=0.0).certificate
+    assert free is not None
+    assert bound is not None
+    assert free["objective"] <= bound["objective"] + 1e-9
+
+
+def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
+    counts = Counter(map(cell, select_shots(two, "strata", 12).examples))
+    assert counts == {("a", "no"): 6, ("a", "yes"): 6}  # a is the smaller group
+    only = select_shots(two, "strata", 10, group="b", positive_share=1).examples
+    assert Counter(map(cell, only)) == {("b", "yes"): 10}
+    mixed = Counter(map(cell, select_shots(three, "strata", 12, group_share=0.5).examples))
+    assert mixed == {
+        ("a", "no"): 3, ("a", "yes"): 3, ("b", "no"): 1, ("b", "yes"): 2, ("c", "no"): 2, ("c", "yes"): 1,
+    }  # fmt: skip
+
+
+def test_nearest_is_nearest(two: Task) -> None:
+    pool = two.pool()
+    query = two.test().iloc[17].to_dict()
+    rank = {"low": 0, "middle": 1, "high": 2}
+    numbers = np.column_stack([pool["age"], pool["hours"], pool["school"].map(rank)]).astype(float)
+    asked = np.array([query["age"], query["hours"], rank[query["school"]]], float)
+    distance = np.abs((numbers - asked) / numbers.std(axis=0)).sum(axis=1)
+    distance += (pool["job"] != query["job"]).to_numpy() * 1.0 + (pool["group"] != query["group"]).to_numpy()
+    shots = select_shots(two, "nearest", 8, query=query)
+    expected = pool.index[np.argsort(distance, kind="stable")[:8]]
+    assert [example.row for example in shots.examples] == list(expected)
+    assert shots.examples[0].row == pool.index[17]
+    within = select_shots(two, "nearest", 8, query=query, within="cell")
+    assert set(Counter(map(cell, within.examples)).values()) == {2}
+    for level in ("a", "b"):
+        for label in ("no", "yes"):
+            own = np.flatnonzero((pool["group"] == level) & (pool["y"] == label))
+            best = set(pool.index[own[np.argsort(distance[own], kind="stable")[:2]]])
+            assert best == {e.row for e in within.examples if cell(e) == (level, label)}
+
+
+def test_nearest_takes_an_unseen_category(two: Task) -> None:
+    query = two.test().iloc[0].to_dict() | {"job": "astronaut"}
+    assert select_shots(two, "nearest", 4, query=query).m == 4
+
+
+def test_ids_are_the_rows_named_in_their_order(two: Task) -> None:
+    index = [str(row) for row in two.pool().index]
+    shots = select_shots(two, "ids", rows=[index[7], index[2]])
+    assert [example.row for example in shots.examples] == [index[7], index[2]]
+    assert select_shots(two, "ids", rows=f"{index[7]}, {index[2]}").examples == shots.examples
+
+
+REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "unknown": ("nearst", {}, r"unknown strategy 'nearst': choose one of zero, random, balanced, fwc, .*ids"),
+    "m zero": ("random", {"m": 0}, "m is 0: at least 1 example"),
+    "m no number": ("random", {"m": 2.5}, "m is 2.5: give a whole number"),
+    "m too large": ("random", {"m": 241}, "only 240 rows may become examples"),
+    "fwc, m below the cells": ("fwc", {"m": 3}, "3"),
+    "balanced, m below the cells": ("balanced", {"m": 3}, "at least one example in each of the 4 cells"),
+    "cell too small": (
+        "balanced",
+        {"m": 200},
+        r"the cell 'a', 'yes' is too small: .* needs 50 of its rows, and",
+    ),
+    "epsilon negative": ("fwc", {"epsilon": -0.1}, "epsilon is -0.1"),
+    "epsilon NaN": ("fwc", {"epsilon": float("nan")}, "epsilon is nan"),
+    "epsilon 1": ("fwc", {"epsilon": 1}, "epsilon is 1"),
+    "seed": ("random", {"seed": -1}, "seed is -1"),
+    "order": ("random", {"order": "up"}, "unknown order 'up': choose one of given, alternate"),
+    "option": ("random", {"metric": "l1"}, "no option 'metric': it takes none"),
+    "redraw": ("balanced", {"redraw": "often"}, "redraw is 'often'"),
+    "within": ("nearest", {"within": "x", "query": {}}, "within is 'x'"),
+    "no query": ("nearest", {}, "nearest chooses examples for a queried row"),
+    "query without feature": ("nearest", {"query": {"age": 3}}, "has no value for 'hours'"),
+    "query no number": (
+        "nearest",
+        {"query": {"age": "old", "hours": 1, "job": "cook", "school": "low", "group": "a"}},
+        "'old' for 'age', which is no number",
+    ),
+    "share": ("strata", {"group_share": 1.5}, "group_share is 1.5"),
+    "group": ("strata", {"group": "z"}, "group is 'z': choose one of a, b"),
+    "stratum": ("strata", {"m": 120}, r"the stratum 'a', '\w+' is too small"),
+    "ids none": ("ids", {}, "ids needs the option rows"),
+    "ids unknown": (
+        "ids",
+        {"rows": "people.csv:9999"},
+        "'people.csv:9999' is not in the pool, whose ids look",
+    ),
+    "metric": ("kmedoids", {"metric": "l3"}, "metric is 'l3'"),
+    "balance": ("fairlets", {"balance": "1/1"}, "no fairlets of balance 1/1"),
+    "balance no fraction": ("fairlets", {"balance": "much"}, "balance is 'much'"),
+    "k": ("kmedian-coreset", {"k": 0}, "k is 0"),
+    "module": ("no.such.module:f", {}, "cannot be loaded from 'no.such.module:f'"),
+    "module's attribute": ("json:nothing", {}, "cannot be loaded from 'json:nothing'"),
+    "no function": ("json:JSONDecoder", {}, "is no function"),
+}
+
+
+@pytest.mark.parametrize(("name", "options", "message"), REFUSED.values(), ids=REFUSED)
+def test_bad_input_is_refused_in_words(name: str, options: dict[str, Any], message: str, two: Task) -> None:
+    with pytest.raises(FwcError, match=message):
+        select_shots(two, name, **options)
+
+
+def test_bad_tables_are_refused(two: Task) -> None:
+    pool = two.pool()
+    twice = pool.set_axis([pool.index[0], *pool.index[:-1]])
+    with pytest.raises(FwcError, match=re.escape(f"{pool.index[0]!r} occurs twice")):
+        select_shots(two, "random", pool=twice)
+    with pytest.raises(FwcError, match=r"candidates must be one bool a row"):
+        select_shots(two, "random", candidates=np.ones(3, bool))
+    with pytest.raises(FwcError, match="named twice"):
+        select_shots(two, "ids", rows=[pool.index[1], pool.index[1]])
+    with pytest.raises(FwcError, match="may not become an example"):
+        select_shots(two, "ids", rows=[pool.index[1]], candidates=np.arange(240) != 1)
+
+
+# Strategies of a user's own, found as `module:function`.
+
+
+@strategy(skip=0)
+def every_other(request: Request, skip: int) -> Shots:
+    return make_shots(request, "every other", range(skip, skip + 2 * request.m, 2))
+
+
+def _own(request: Request) -> Shots:
+    return make_shots(request, "own", range(request.m))
+
+
+def returns_nothing(request: Request) -> Any:
+    return None
+
+
+def returns_too_many(request: Request) -> Shots:
+    return make_shots(request, "own", range(request.m + 1))
+
+
+def returns_one_twice(request: Request) -> Shots:
+    return make_shots(request, "own", [0, 0])
+
+
+def returns_unknown_row(request: Request) -> Shots:
+    shots = _own(request)
+    return replace(shots, examples=(replace(shots.examples[0], row="nowhere:1"),))
+
+
+def returns_wrong_label(request: Request) -> Shots:
+    shots = _own(request)
+    first = shots.examples[0]
+    return replace(shots, examples=(replace(first, label="yes" if first.label == "no" else "no"),))
+
+
+def returns_wrong_value(request: Request) -> Shots:
+    shots = _own(request)
+    first = shots.examples[0]
+    return replace(shots, examples=(replace(first, values={**first.values, "age": 1}),))
+
+
+def returns_bad_weight(request: Request) -> Shots:
+    return replace(_own(request), examples=tuple(replace(e, weight=-1.0) for e in _own(request).examples))
+
+
+def returns_no_candidate(request: Request) -> Shots:
+    return make_shots(request, "own", [int(np.flatnonzero(~request.candidates)[0])])
+
+
+def returns_other_task(request: Request) -> Shots:
+    return replace(_own(request), task="other")
+
+
+def test_a_strategy_of_ones_own(two: Task) -> None:
+    own = f"{__name__}:every_other"
+    shots = select_shots(two, own, 3, skip=1)
+    assert shots.strategy == own
+    assert [example.row for example in shots.examples] == list(two.pool().index[[1, 3, 5]])
+    assert accepted_options(own) == ("skip",)
+    assert not is_per_row(own)
+
+
+NONSENSE = {
+    "returns_nothing": "returned NoneType, not Shots",
+    "returns_too_many": "returned 5 examples, 4 were asked for",
+    "returns_one_twice": "stands there twice",
+    "returns_unknown_row": "the row 'nowhere:1', which is not in the pool",
+    "returns_wrong_label": "does not have its true label",
+    "returns_wrong_value": "does not have the table's 'age'",
+    "returns_bad_weight": "has the weight -1.0",
+    "returns_no_candidate": "which is no candidate",
+    "returns_other_task": "of another task",
+}
+
+
+@pytest.mark.parametrize(("function", "message"), NONSENSE.items(), ids=NONSENSE)
+def test_a_strategy_that_returns_nonsense_is_refused(function: str, message: str, two: Task) -> None:
+    candidates = np.arange(240) != 9
+    with pytest.raises(FwcError, match=message):
+        select_shots(two, f"{__name__}:{function}", 4, candidates=candidates)

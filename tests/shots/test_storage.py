@@ -1,0 +1,156 @@
+"""Shots as files: everything comes back, and what is wrong is refused."""
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fwc_llm import select_shots
+from fwc_llm.errors import FwcError
+from fwc_llm.shots import Example, Shots, load_shots, save_shots
+from fwc_llm.tasks import Task
+
+text = st.text(st.characters(codec="utf-8"), max_size=8)
+numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def any_shots(draw: st.DrawFn) -> Shots:
+    rows = draw(st.lists(text, max_size=6, unique=True))
+    weighted = draw(st.booleans())
+    weights = draw(st.lists(st.floats(0, 1e6), min_size=len(rows), max_size=len(rows)))
+    if weighted and sum(weights) == 0:
+        weights = [1.0] * len(rows)
+    examples = tuple(
+        Example(
+            row,
+            draw(st.dictionaries(text, text | numbers, max_size=3)),
+            draw(st.sampled_from(["no", "yes"])),
+            weight if weighted else None,
+        )
+        for row, weight in zip(rows, weights, strict=True)
+    )
+    certificate = draw(
+        st.none() | st.dictionaries(text, text | numbers | st.lists(numbers, max_size=3), max_size=3)
+    )
+    return Shots(
+        draw(text), draw(text), draw(text), draw(st.integers(0, 2**60)), examples, certificate, {"m": 3}
+    )
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
+@given(any_shots())
+def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
+    save_shots(shots, tmp_path / "shots.json")
+    assert load_shots(tmp_path / "shots.json") == shots
+    assert os.listdir(tmp_path) == ["shots.json"]
+
+
+@pytest.fixture(scope="module")
+def saved(two: Task) -> dict[str, Any]:
+    shots = select_shots(two, "fwc", 8)
+    from fwc_llm.shots.storage import _as_json
+
+    return _as_json(shots)
+
+
+def load(folder: Path, content: Any, task: Task | None = None, **options: bool) -> Shots:
+    path = folder / "shots.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return load_shots(path, task, **options)
+
+
+def test_the_file_says_how_its_examples_were_chosen(saved: dict[str, Any], tmp_path: Path, two: Task) -> None:
+    assert load(tmp_path, saved, two).options == {"m": 8, "epsilon": 0.01, "slots": "balanced-positive"}
+    displayed = [example["displayed"] for example in saved["examples"]]
+    assert displayed[0] == "1.00"
+    assert "0.00" not in displayed
+    assert saved["format"] == "fwc-llm-shots/1"
+    assert saved["certificate"]["violation"] <= 0.01 + 1e-9
+
+
+def test_another_task_and_changed_data_are_refused(saved: dict[str, Any], tmp_path: Path, two: Task) -> None:
+    with pytest.raises(FwcError, match="is for the task 'adult', not 'people'"):
+        load(tmp_path, {**saved, "task": "adult"}, two)
+    changed = {**saved, "fingerprint": "0" * 64}
+    with pytest.raises(FwcError, match=r"another version of the table .*--allow-changed-data"):
+        load(tmp_path, changed, two)
+    assert load(tmp_path, changed, two, allow_changed_data=True).m == 8
+    with pytest.raises(FwcError, match="is for the task 'adult'"):
+        load(tmp_path, {**saved, "task": "adult"}, two, allow_changed_data=True)
+    lacking = json.loads(json.dumps(saved))
+    del lacking["examples"][2]["values"]["job"]
+    with pytest.raises(FwcError, match="has no value for the column 'job'"):
+        load(tmp_path, lacking, two)
+
+
+def change(**fields: Any) -> dict[str, Any]:
+    return fields
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "negative": (change(weight=-0.5), "has the weight -0.5"),
+    "NaN": (change(weight=float("nan")), "has the weight nan"),
+    "infinite": (change(weight=float("inf")), "has the weight inf"),
+    "text weight": (change(weight="1"), "has the weight '1'"),
+    "true": (change(weight=True), "has the weight True"),
+    "one without weight": (change(weight=None), "some rows have a weight and some have none"),
+    "label": (change(label="maybe"), "has the label 'maybe'"),
+    "row": (change(row=7), '"row" is 7, not text'),
+    "values": (change(values=[1]), r'"values" is \[1\], not an object'),
+    "value": (change(values={"age": None}), "the value of 'age' is None"),
+    "NaN value": (change(values={"age": float("nan")}), "the value of 'age' is nan"),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_example_is_refused(
+    fields: dict[str, Any], message: str, saved: dict[str, Any], tmp_path: Path
+) -> None:
+    content = json.loads(json.dumps(saved))
+    content["examples"][1].update(fields)
+    with pytest.raises(FwcError, match=message):
+        load(tmp_path, content)
+
+
+def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
+    for content, message in (
+        ("{", "is no JSON"),
+        ("[" * 100_000, "is no JSON"),
+        ("[]", "was not written by `fwc-llm shots`"),
+        ({**saved, "format": "fwc-llm-shots/9"}, "this version reads 'fwc-llm-shots/1'"),
+        ({**saved, "examples": None}, '"examples" is None, not a list'),
+        ({**saved, "examples": [3]}, "example 1 is no object"),
+        ({**saved, "certificate": 3}, '"certificate" is neither'),
+        ({**saved, "seed": True}, '"seed" is True, not a whole number'),
+        ({key: value for key, value in saved.items() if key != "task"}, '"task" is missing'),
+        ({**saved, "examples": [saved["examples"][0]] * 2}, "stands there twice"),
+    ):
+        with pytest.raises(FwcError, match=message):
+            load(tmp_path, content)
+    (tmp_path / "latin.json").write_bytes(b'{"format": "\xff"}')
+    with pytest.raises(FwcError, match="is no JSON"):
+        load_shots(tmp_path / "latin.json")
+    with pytest.raises(FwcError, match=r"none\.json cannot be read: No such file"):
+        load_shots(tmp_path / "none.json")
+    zero = [{**example, "weight": 0.0} for example in saved["examples"]]
+    with pytest.raises(FwcError, match="all weights are 0"):
+        load(tmp_path, {**saved, "examples": zero})
+
+
+def test_an_unwritable_place_is_refused_and_the_old_file_kept(two: Task, tmp_path: Path) -> None:
+    shots = select_shots(two, "random", 4)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FwcError, match="cannot write the shots to"):
+        save_shots(shots, tmp_path / "file" / "shots.json")
+    save_shots(shots, tmp_path / "shots.json")
+    before = (tmp_path / "shots.json").read_text()
+    unfit = replace(shots, certificate={"objective": float("nan")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        save_shots(unfit, tmp_path / "shots.json")
+    assert (tmp_path / "shots.json").read_text() == before
