@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from fwc_llm.runs.results import Result
 
 _EXPLANATION = """
-What was run: 200 rows of a simulated census, half women, half men, with a gap of 0.5 in their true rates,
-were put to a simulated model three times: without examples, with 16 balanced ones, and with 16 weighted
-ones chosen by FWC. Accuracy is the share of right answers; DP is the gap between the groups' rates of "yes"
-(0 is parity; a perfect classifier has 0.5 on these rows). Nothing here measures a real model. That is:
+What was run: {n_test} rows of a simulated census, as many women as men, with a gap of \
+{base_parity:g} in their true rates, were put to a simulated model once an arm: `zero` without \
+examples, `balanced` with {m} drawn equally from all groups, `fwc` with {m} weighted ones chosen so \
+that groups and outcomes are in parity. Accuracy is the share of right answers; the DP gap is the \
+difference of the groups' rates of "yes" (0 is parity; the true answers themselves have \
+{base_parity:g} here). None of this measures a real model. That is:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
@@ -245,11 +247,16 @@ def _ask(
 
 def _report(plan: "Plan", result: "Result", demonstration: bool) -> None:
     from fwc_llm.cli.console import err, out
-    from fwc_llm.report.terminal import results_table
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.statistics import statistics
+    from fwc_llm.report.terminal import results_table, statistics_table
 
     for note in plan.task.notes:
         err.print(note)
     out.print(results_table(result.data))
+    out.print(statistics_table(statistics(read_run(result.folder))))
     if demonstration:
-        out.print(_EXPLANATION)
-    err.print(f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}")
+        out.print(_EXPLANATION.format(**plan.settings.as_json()), highlight=False)
+    err.print(
+        f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}", soft_wrap=True
+    )

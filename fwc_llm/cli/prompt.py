@@ -27,7 +27,7 @@ def prompt(
         bool, typer.Option("--allow-changed-data", help="Accept saved shots although the data has changed.")
     ] = False,
 ) -> None:
-    """Show what is sent to the model for one row of the test split that `fwc-llm eval` draws from this seed."""
+    """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
     import json
 
     from rich.text import Text

@@ -1,10 +1,12 @@
 """The terminal's tables: the paper's layout, and under it what can be told from noise."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -30,21 +32,14 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     title = Text(f"{results['task']} · {results['model']}", style="bold")
     if results["simulated"]:
         title.append("  SIMULATED ANSWERS", style="bold black on yellow")
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("arm", style="bold")
-    for _, heading, _, _ in _METRICS:
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("coverage", justify="right", no_wrap=True)
-    for group in groups:
-        table.add_column(Text(f"yes | {group}"), justify="right")
-    for arm in arms:
-        cells = [
-            mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits)
-            for key, _, scale, digits in _METRICS
-        ]
-        rates = [number(arm["rates"].get(group), 3) for group in groups]
-        table.add_row(Text(str(arm["arm"])), *cells, percent(arm["coverage"]), *rates)
-    return Group(table, *_footnotes(results))
+    columns = [
+        (heading, [mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits) for arm in arms])
+        for key, heading, scale, digits in _METRICS
+    ]
+    columns.append(("coverage", [percent(arm["coverage"]) for arm in arms]))
+    columns += [(f"yes | {group}", [number(arm["rates"].get(group), 3) for arm in arms]) for group in groups]
+    names = [str(arm["arm"]) for arm in arms]
+    return Group(title, _Columns(names, columns), *_footnotes(results))
 
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:
@@ -55,19 +50,21 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
+def statistics_lines(folder: str | Path) -> RenderableType:
+    """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.statistics import statistics
+
+    return statistics_table(statistics(read_run(folder)))
+
+
 def statistics_table(found: Mapping[str, Any]) -> RenderableType:
     """Return what can be told from noise, for rich to print; `found` is what `statistics(run)` returns.
 
     Per arm the intervals, the noise floor of the DP gap and the verdicts against the first arm; below, what
     to know before believing a number.
     """
-    table = Table(
-        title="95 % intervals, and what is more than noise", title_justify="left", title_style="bold"
-    )
-    table.box, table.pad_edge = box.SIMPLE_HEAD, False
-    table.add_column("arm", style="bold")
-    for heading in ("accuracy %", "DP gap", "by chance", "accuracy vs first", "DP gap vs first"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    lines = []
     first = found["arms"][0]["arm"]
     tests = {test["second"]: test for test in found["comparisons"] if test["first"] == first}
     for arm in found["arms"]:
@@ -76,17 +73,50 @@ def statistics_table(found: Mapping[str, Any]) -> RenderableType:
         chance = DASH if gap["noise_95"] is None else f"≤ {number(gap['noise_95'], 3)}"
         if gap["p_value"] is not None:
             chance += " above" if gap["p_value"] < 0.05 else " within"
-        table.add_row(
-            Text(arm["arm"]),
-            interval((accuracy["low"], accuracy["high"]), 1, 100),
-            interval((gap["low"], gap["high"]), 3),
-            chance,
-            _verdict(test and test["accuracy"], 1, 100),
-            _verdict(test and test["demographic_parity_difference"], 3, 1),
+        lines.append(
+            (
+                interval((accuracy["low"], accuracy["high"]), 1, 100),
+                interval((gap["low"], gap["high"]), 3),
+                chance,
+                _verdict(test and test["accuracy"], 1, 100),
+                _verdict(test and test["demographic_parity_difference"], 3, 1),
+            )
         )
     notes = [Text(note, style="dim") for note in found["notes"]]
     how = "by chance: the gap that groups treated alike stay below 95 times in 100; p-values are Holm's"
-    return Group(table, Text(how, style="dim"), *notes)
+    headings = ("accuracy %", "DP gap", "by chance", f"accuracy vs {first}", f"DP gap vs {first}")
+    columns = list(zip(headings, map(list, zip(*lines, strict=True)), strict=True))
+    title = Text("95 % intervals, and what is more than noise", style="bold")
+    return Group(
+        title, _Columns([arm["arm"] for arm in found["arms"]], columns), Text(how, style="dim"), *notes
+    )
+
+
+class _Columns:
+    """A line an arm, a heading a column; as many tables below each other as the terminal's width asks for."""
+
+    def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
+        self.arms, self.columns = arms, columns
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        start, unlimited = 0, options.update_width(10_000)
+        while start < len(self.columns):
+            end = len(self.columns)
+            table = self._table(self.columns[start:end])
+            while end > start + 1 and Measurement.get(console, unlimited, table).maximum > options.max_width:
+                end -= 1
+                table = self._table(self.columns[start:end])
+            yield table
+            start = end
+
+    def _table(self, columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("arm", style="bold", no_wrap=True)
+        for heading, _ in columns:
+            table.add_column(Text(heading), justify="right", no_wrap=True)
+        for position, arm in enumerate(self.arms):
+            table.add_row(Text(arm), *(cells[position] for _, cells in columns))
+        return table
 
 
 def _verdict(test: Mapping[str, Any] | None, digits: int, scale: float) -> str:

@@ -138,7 +138,7 @@ def test_a_retired_model_is_one_line_and_exit_3(
     )
     assert outcome.code == 3
     assert "gpt-4" in outcome.line
-    assert "retired" in outcome.line
+    assert "does not know the model" in outcome.line
 
 
 def test_a_dry_run_counts_exactly_and_writes_nothing(
