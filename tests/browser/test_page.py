@@ -35,6 +35,9 @@ OVERFLOWING = """() => [...document.querySelectorAll('body *')].filter(element =
 }).map(element => element.outerHTML.slice(0, 120))"""
 
 
+View = tuple[Page, list[str]]
+
+
 class Reader:
     """A simulated model that answers by age and sex and sometimes refuses, with a probability of yes."""
 
@@ -100,50 +103,42 @@ def report(run: Path, data_dir: Path, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-@pytest.fixture
-def requests() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def page(
-    browser: Browser, report: Path, requests: list[str], request: pytest.FixtureRequest
-) -> Iterator[Page]:
-    """The report, opened from disk at the width and in the colours that the test asks for."""
-    width, scheme = getattr(request, "param", (1280, "light"))
+@pytest.fixture(scope="module", params=[(width, scheme) for width in WIDTHS for scheme in SCHEMES], ids=str)
+def view(browser: Browser, report: Path, request: pytest.FixtureRequest) -> Iterator[View]:
+    """The report opened from disk at every width in both colours, all its parts unfolded; its requests."""
+    width, scheme = request.param
     context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    opened = context.new_page()
+    opened, sent = context.new_page(), list[str]()
 
-    def note(sent: "Request") -> None:
-        requests.append(sent.url)
+    def note(one: "Request") -> None:
+        sent.append(one.url)
 
     opened.on("request", note)
+    opened.goto(report.as_uri(), wait_until="networkidle")
+    opened.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
+    yield opened, sent
+    context.close()
+
+
+@pytest.fixture
+def page(browser: Browser, report: Path) -> Iterator[Page]:
+    """The report as it opens, on a page of its own."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    opened = context.new_page()
     opened.goto(report.as_uri())
     yield opened
     context.close()
 
 
-def every_view(test: Any) -> Any:
-    views = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
-    return pytest.mark.parametrize("page", views, indirect=True, ids=lambda view: f"{view[0]}-{view[1]}")(
-        test
-    )
+def test_nothing_overflows(view: View) -> None:
+    assert view[0].evaluate(OVERFLOWING) == []
+    assert view[0].evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@every_view
-def test_nothing_overflows(page: Page) -> None:
-    page.evaluate("document.querySelectorAll('details').forEach(element => element.open = true)")
-    assert page.evaluate(OVERFLOWING) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_no_request_leaves_the_page(view: View, report: Path) -> None:
+    assert view[1] == [report.as_uri()]
 
 
-@every_view
-def test_no_request_leaves_the_page(page: Page, report: Path, requests: list[str]) -> None:
-    page.wait_for_load_state("networkidle")
-    assert requests == [report.as_uri()]
-
-
-@every_view
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark"), (1280, "light")])
 def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: Any) -> None:
     """Each width and each colour scheme, all parts unfolded (axe takes seconds, so not all pairs)."""
@@ -157,9 +152,9 @@ def test_axe_finds_nothing(browser: Browser, report: Path, width: int, scheme: A
     context.close()
 
 
-def test_the_tables_text_is_the_jsons(page: Page, document: dict[str, Any]) -> None:
+def test_the_tables_text_is_the_jsons(view: View, document: dict[str, Any]) -> None:
     found = document["runs"][0]["statistics"]
-    rows = page.locator("table.main tbody tr")
+    rows = view[0].locator("table.main tbody tr")
     assert rows.count() == len(found["arms"]) == 3
     for place, arm in enumerate(found["arms"]):
         row = rows.nth(place)

@@ -11,7 +11,7 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.report.page import page
-from fwc_llm.report.terminal import as_text, statistics_table
+from fwc_llm.report.terminal import as_text, statistics_lines
 from fwc_llm.report.tidy import COLUMNS
 from fwc_llm.report.write import choose_format, render, write
 
@@ -140,11 +140,14 @@ def test_missing_data_is_said(make_run: MakeRun) -> None:
     assert "cannot be drawn: the data is not here" in text
 
 
-def test_the_terminal_marks_what_is_more_than_noise(make_run: MakeRun) -> None:
-    from fwc_llm.report.read import read_run
-    from fwc_llm.report.statistics import statistics
+def test_full_coverage_is_said_once(make_run: MakeRun) -> None:
+    text = render([make_run(repeats=1, unparsed=0.0)], "html")
+    assert "Every answer could be parsed" in text
+    assert "by how unparsed answers are read" not in text
 
-    text = as_text(statistics_table(statistics(read_run(make_run()))))
+
+def test_the_terminal_marks_what_is_more_than_noise(make_run: MakeRun) -> None:
+    text = as_text(statistics_lines(make_run()))
     fwc = next(line for line in text.splitlines() if line.strip().startswith("fwc"))
     assert "above" in fwc
     assert fwc.count("≠") == 2
