@@ -176,9 +176,17 @@ def evaluate(
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
-            or f"{result.unanswered} of {result.data['requests']} requests have no reply; the same command "
-            f"with --out {result.folder} asks them again"
+            or f"{result.unanswered} of {result.data['requests']} requests have no reply "
+            f"({_missing(result)}); the same command with --out {result.folder} asks them again"
         )
+
+
+def _missing(result: "Result") -> str:
+    """The first rows without a reply, by name."""
+    answers = result.answers()
+    missing = answers[answers["reason"] == "error"]
+    names = [f"{arm} {row}" for arm, row in zip(missing["arm"], missing["row"], strict=True)]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more, see answers.csv" if len(names) > 5 else "")
 
 
 def _words(text: str | None) -> tuple[str, ...]:

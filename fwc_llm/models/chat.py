@@ -172,7 +172,7 @@ class ChatModel:
         try:
             response = await self._post(self.request_body(messages), began)
             self._pacer.learn(response.headers)
-            text = self.redact(response.text)
+            text = self.redact(response.content.decode("utf-8", "replace"))
             try:
                 body = json.loads(text)
             except ValueError:

@@ -106,19 +106,14 @@ class Pacer:
         `reset` is the time in which the allowance is full again, so it refills at
         (limit − remaining) / reset a second, whatever the period that the limit is stated for.
         """
-        limit, left = (
-            _number(headers.get("x-ratelimit-limit-requests")),
-            _number(headers.get("x-ratelimit-remaining-requests")),
-        )
-        reset = seconds(headers.get("x-ratelimit-reset-requests"))
-        if limit is None or left is None or reset is None or limit <= left:
-            self._refill = 0.0
-        else:
-            self._refill = reset / (limit - left) if left < _LOW * limit else 0.0
-        tokens_left = _number(headers.get("x-ratelimit-remaining-tokens"))
-        tokens_reset = seconds(headers.get("x-ratelimit-reset-tokens"))
-        if tokens_left is not None and tokens_left <= 0 and tokens_reset is not None:
-            self._pause(self._clock() + min(tokens_reset, _LONGEST_PAUSE))
+        if (left := _number(headers.get("x-ratelimit-remaining-requests"))) is not None:
+            limit = _number(headers.get("x-ratelimit-limit-requests"))
+            reset = seconds(headers.get("x-ratelimit-reset-requests"))
+            scarce = limit is not None and reset is not None and left < _LOW * limit
+            self._refill = (reset or 0.0) / ((limit or 0.0) - left) if scarce else 0.0
+        if _number(headers.get("x-ratelimit-remaining-tokens")) == 0.0:
+            reset = seconds(headers.get("x-ratelimit-reset-tokens"))
+            self._pause(self._clock() + min(reset or 0.0, _LONGEST_PAUSE))
 
     def _slow_down(self, now: float) -> None:
         rate = self._went_through / max(now - self._wave_began, 1.0)

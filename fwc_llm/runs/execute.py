@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from fwc_llm.answers import p_yes, parse_answer
@@ -13,7 +13,7 @@ from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Journal, request_id
 
 _REPORT_SECONDS = 0.1
-_GIVE_WAY_SECONDS = 0.02
+_GIVE_WAY_SECONDS = 0.1
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
 
@@ -224,7 +224,7 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
         "answer": answer.value,
         "reason": answer.reason,
         "p_yes": p_yes(reply.logprobs) if reply.logprobs else None,
-        "usage": asdict(reply.usage) if reply.usage is not None else None,
+        "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "model": reply.model,
         "fingerprint": reply.fingerprint,
         "attempts": reply.attempts,

@@ -115,7 +115,8 @@ def test_a_limit_needs_a_price_and_a_positive_number() -> None:
     [
         ("gpt-4", "gpt-4"), ("gpt-4-0314", "gpt-4"), ("gpt-4-turbo-2024-04-09", "gpt-4-turbo"),
         ("gpt-4o-mini-2024-07-18", "gpt-4o-mini"), ("openai/gpt-4o", "gpt-4o"), ("azure:gpt-4o", "gpt-4o"),
-        ("gpt-4.1-nano", "gpt-4.1-nano"), ("gpt-4-mystery", None), ("llama", None), ("gpt-6-luna", "gpt-6-luna"),
+        ("gpt-4.1-nano", "gpt-4.1-nano"), ("gpt-4-mystery", None), ("llama", None),
+        ("gpt-6-luna", "gpt-6-luna"),
     ],
 )  # fmt: skip
 def test_prices_cover_dated_versions_and_nothing_else(name: str, known: str | None) -> None:

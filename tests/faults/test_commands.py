@@ -1,0 +1,179 @@
+"""The command line while things go wrong: exit codes, what is said, what is kept; the key nowhere."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.conftest import CHECKOUT
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+
+KEY = "sk-planted-0123456789abcdefghij"
+N = 40
+REQUESTS = 2 * N
+
+
+class Service:
+    """Answers "No" and echoes the key wherever a service could; `rule` may answer instead.
+
+    From request `stalls_from` on it hangs.
+    """
+
+    def __init__(self, rule: Callable[[str, int], HttpReply | None] = lambda content, count: None) -> None:
+        self.rule, self.stalls_from = rule, 10**9
+        self.asked: list[str] = []
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        content = json.dumps(request.json()["messages"])
+        self.asked.append(content)
+        if (reply := self.rule(content, len(self.asked))) is not None:
+            return reply
+        echo, delay = request.headers["authorization"], 60.0 * (len(self.asked) >= self.stalls_from)
+        return HttpReply(completion("No", debug=echo), headers={"x-debug": echo}, delay=delay)
+
+
+def command(url: str, out: Path) -> list[str]:
+    return [
+        sys.executable, "-m", "fwc_llm", "eval", "--task", "census", "--shots", "zero,random", "--m", "4",
+        "--n-test", str(N), "--model", "test-model", "--base-url", f"{url}/v1", "--api-key-env",
+        "PLANTED_KEY", "--deadline", "20", "--concurrency", "4", "--out", str(out),
+    ]  # fmt: skip
+
+
+def environment(key: str | None = KEY) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PLANTED_KEY"}
+    return kept | {"PYTHONPATH": str(CHECKOUT)} | ({"PLANTED_KEY": key} if key else {})
+
+
+@pytest.fixture
+def evaluate(tmp_path: Path) -> Iterator[Callable[..., "subprocess.CompletedProcess[str]"]]:
+    """Run the command to its end; afterwards look for the key in all that was written or said."""
+    said: list[str] = []
+
+    def run(url: str, key: str | None = KEY, **options: object) -> "subprocess.CompletedProcess[str]":
+        done = subprocess.run(
+            command(url, tmp_path / "run"), cwd=tmp_path, env=environment(key), text=True,
+            capture_output=True, timeout=120, **options,  # type: ignore[call-overload]
+        )  # fmt: skip
+        said.extend((done.stdout, done.stderr))
+        assert "Traceback" not in done.stderr
+        return done
+
+    yield run
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    for text in (*said, *(path.read_text(errors="replace") for path in files)):
+        assert KEY not in text
+        assert KEY[:20] not in text
+
+
+def journaled(folder: Path) -> list[str]:
+    lines = (folder / "run" / "journal.jsonl").read_text().splitlines()[1:]
+    return [record["request"] for record in map(json.loads, lines) if record["text"] is not None]
+
+
+def last_line(text: str) -> str:
+    return text.strip().splitlines()[-1]
+
+
+def test_a_rejected_key_ends_with_3(
+    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    rejected = refusal(401, f"Incorrect API key provided: {KEY}", "invalid_api_key")
+    with serve_in_thread(Service(lambda content, count: rejected if count > 10 else None)) as url:
+        done = evaluate(url)
+    assert done.returncode == 3
+    assert "rejects the key" in last_line(done.stderr)
+    assert "[key]" in last_line(done.stderr)
+    assert 0 < len(journaled(tmp_path)) <= 10, "what was answered is kept"
+
+
+def test_rows_without_a_reply_end_with_4_and_are_named(
+    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    too_long = refusal(400, f"maximum context length exceeded by {KEY}", "context_length_exceeded")
+    service = Service(lambda content, count: too_long if count in {5, 17} else None)
+    with serve_in_thread(service) as url:
+        done = evaluate(url)
+        assert done.returncode == 4
+        assert f"2 of {REQUESTS} requests have no reply" in " ".join(done.stderr.split())
+        answers = (tmp_path / "run" / "answers.csv").read_text().splitlines()
+        rows = {line.split(",")[2] for line in answers if ",error," in line}
+        assert rows
+        assert all(row in done.stderr for row in rows)
+        assert "accuracy" in done.stdout, "partial results are reported"
+        again = evaluate(url)
+    assert again.returncode == 0
+    assert len(service.asked) == REQUESTS + 2
+
+
+def test_ctrl_c_ends_with_130_and_the_run_continues(
+    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    service = Service()
+    service.stalls_from = 20
+    with serve_in_thread(service) as url:
+        running = subprocess.Popen(
+            command(url, tmp_path / "run"), cwd=tmp_path, env=environment(), text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        while len(service.asked) < service.stalls_from and running.poll() is None:
+            time.sleep(0.01)
+        assert KEY not in " ".join(psutil.Process(running.pid).cmdline())
+        second = evaluate(url)
+        assert second.returncode == 2
+        assert "in use by another process" in last_line(second.stderr)
+        running.send_signal(signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=30)
+        assert running.returncode == 130, stderr
+        assert "accuracy" in stdout, "a summary of what was answered"
+        assert "interrupted" in last_line(stderr)
+        assert KEY not in stdout + stderr
+        kept, asked = journaled(tmp_path), len(service.asked)
+        assert 0 < len(kept) < REQUESTS
+        service.stalls_from = 10**9
+        done = evaluate(url)
+        assert done.returncode == 0, done.stderr
+        assert len(service.asked) - asked == REQUESTS - len(kept), "no answered request is asked again"
+        service.asked.clear()
+        again = evaluate(url, key=None)
+    assert again.returncode == 0, "a fully answered run needs no key"
+    assert service.asked == []
+    assert len(journaled(tmp_path)) == len(set(journaled(tmp_path))) == REQUESTS
+
+
+def test_a_full_disk_is_said_and_the_journal_stays_whole(
+    tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
+) -> None:
+    def fill_up() -> None:  # files of at most 30 kB: the journal would need more
+        resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
+
+    with serve_in_thread(Service()) as url:
+        done = evaluate(url, preexec_fn=fill_up)
+        assert done.returncode != 0
+        assert "cannot write" in last_line(done.stderr)
+        assert "journal.jsonl" in last_line(done.stderr)
+        kept = journaled(tmp_path)
+        assert 0 < len(kept) < REQUESTS
+        assert evaluate(url).returncode == 0
+    assert len(journaled(tmp_path)) == len(set(journaled(tmp_path))) == REQUESTS
+
+
+def test_a_service_that_echoes_the_key_in_every_failure(
+    evaluate: Callable[..., "subprocess.CompletedProcess[str]"],
+) -> None:
+    broken = [
+        HttpReply(f"<html>{KEY}</html>"), HttpReply(f"{KEY}", 500), HttpReply({"error": f"bad {KEY}"}),
+        HttpReply({"choices": None, "key": KEY}), refusal(422, f"unknown thing {KEY}"),
+        HttpReply(b'{"choices": "' + KEY.encode()),
+    ]  # fmt: skip
+    with serve_in_thread(Service(lambda content, count: broken[count % 6] if count < 7 else None)) as url:
+        done = evaluate(url)
+    assert done.returncode in {0, 4}
