@@ -92,14 +92,16 @@ def design(recorded: Recorded, world: Coefficients) -> Floats:
     )
 
 
-def cross_validate(X: Floats, recorded: Recorded) -> Floats:
-    """Held-out probabilities of yes (REPEATS, n); the ridge is chosen within each training part."""
-    held_out = np.empty((REPEATS, len(X)))
-    for repeat in range(REPEATS):
+def cross_validate(
+    X: Floats, recorded: Recorded, repeats: int = REPEATS, strengths: tuple[float, ...] = STRENGTHS
+) -> Floats:
+    """Held-out probabilities of yes (repeats, n); the ridge is chosen within each training part."""
+    held_out = np.empty((repeats, len(X)))
+    for repeat in range(repeats):
         fold = _folds(recorded.rows, repeat)
         for k in range(FOLDS):
             train = fold != k
-            strength = _choose(X[train], recorded.answers[train], recorded.rows[train], repeat)
+            strength = _choose(X[train], recorded.answers[train], recorded.rows[train], repeat, strengths)
             weights, intercept = _ridge(X[train], recorded.answers[train], strength, _boost(X))
             held_out[repeat, fold == k] = 1 / (1 + np.exp(-(X[fold == k] @ weights + intercept)))
     return held_out
@@ -119,7 +121,7 @@ def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
                 "group": group,
                 "answers": int(part.sum()),
                 "agreement": float(np.mean(agreement)),
-                "agreement_sd": float(np.std(agreement, ddof=1)),
+                "agreement_sd": float(np.std(agreement)),
                 "auc": float(np.mean([roc_auc_score(truth, p[part]) for p in held_out])),
                 "rate_gpt4": float(truth.mean()),
                 "rate_surrogate": float(np.mean([(p[part] > 0.5).mean() for p in held_out])),
@@ -140,6 +142,39 @@ def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The content of surrogate.json, and the report on how well it imitates."""
+    recorded = load_recorded(data_dir / "gpt4-answers")
+    world, world_intercept = fit_world(data_dir)
+    names = (*feature_names(), "log-odds")
+    knowing = Coefficients(world, world_intercept, np.zeros(len(names)), np.zeros(len(context_names())), 0.0)
+    X = design(recorded, knowing)
+    lines = figures(cross_validate(X, recorded), recorded)
+    strength = _choose(X, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
+    weights, intercept = _ridge(X, recorded.answers, strength, _boost(X))
+    coefficients = {
+        "about": "A simulation of gpt-4-0314 on Adult rows, not a measurement of it: see evals/surrogate.md.",
+        "fitted_by": COMMAND,
+        "source": "DecodingTrust, recorded generations, CC BY-SA 4.0; UCI Adult, CC BY 4.0",
+        "licence": "CC BY-SA 4.0",
+        "intercept": intercept,
+        "world_intercept": world_intercept,
+        "world": dict(zip(feature_names(), world.tolist(), strict=True)),
+        "prior": dict(zip(names, weights[: len(names)].tolist(), strict=True)),
+        "context": dict(zip(context_names(), weights[len(names) :].tolist(), strict=True)),
+    }
+    report = {
+        "command": COMMAND,
+        "simulated": True,
+        "repeats": REPEATS,
+        "folds": FOLDS,
+        "ridge": strength,
+        "held_out": lines,
+        "demographic_parity": parity(lines),
+    }
+    return coefficients, report
+
+
 def main() -> None:
     """Fit, validate, write."""
     parser = argparse.ArgumentParser(
@@ -149,33 +184,9 @@ def main() -> None:
     data_dir = parser.parse_args().data_dir
     if data_dir is None:
         parser.error("name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA")
+    coefficients, report = fit(Path(data_dir))
     root = Path(__file__).resolve().parent.parent
-    recorded = load_recorded(Path(data_dir) / "gpt4-answers")
-    coefficients, intercept = fit_world(Path(data_dir))
-    names = feature_names()
-    blank = Coefficients(
-        coefficients, intercept, np.zeros(len(names) + 1), np.zeros(len(context_names())), 0.0
-    )
-    X = design(recorded, blank)
-    lines = figures(cross_validate(X, recorded), recorded)
-    strength = _choose(X, recorded.answers, recorded.rows, REPEATS)
-    weights, bias = _ridge(X, recorded.answers, strength, _boost(X))
-    split = len(names) + 1
-    _write_json(
-        root / "fwc_llm" / "models" / "surrogate.json",
-        {
-            "about": "A simulation of gpt-4-0314 on Adult rows; see evals/surrogate.md. Not a measurement of GPT-4.",
-            "fitted_by": COMMAND,
-            "source": "DecodingTrust, recorded generations, CC BY-SA 4.0; UCI Adult, CC BY 4.0",
-            "intercept": bias,
-            "world_intercept": intercept,
-            "world": dict(zip(names, coefficients.tolist(), strict=True)),
-            "prior": dict(zip((*names, "log-odds"), weights[:split].tolist(), strict=True)),
-            "context": dict(zip(context_names(), weights[split:].tolist(), strict=True)),
-        },
-    )
-    report = {"command": COMMAND, "simulated": True, "repeats": REPEATS, "folds": FOLDS, "ridge": strength,
-              "held_out": lines, "demographic_parity": parity(lines)}  # fmt: skip
+    _write_json(root / "fwc_llm" / "models" / "surrogate.json", coefficients)
     _write_json(root / "evals" / "results" / "surrogate.json", report)
     (root / "evals" / "results" / "surrogate.md").write_text(markdown(report), encoding="utf-8")
     print(markdown(report))
@@ -183,31 +194,30 @@ def main() -> None:
 
 def markdown(report: dict[str, Any]) -> str:
     """The figures as a page."""
-    lines = [
-        "# How well the surrogate imitates gpt-4-0314 (a simulation, not a measurement of GPT-4)",
-        "",
-        f"Made by `{report['command']}`: {report['folds']}-fold cross-validation over distinct rows, mean over "
-        f"{report['repeats']} divisions into folds (± standard deviation over them). *Agreement* is the share of "
-        "held-out recorded answers that the surrogate gives too.",
-        "",
-        "| examples | group | answers | agreement | AUC | yes, GPT-4 | yes, surrogate |",
-        "|---:|---|---:|---:|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {line['examples']} | {line['group']} | {line['answers']} | {line['agreement']:.3f} ± "
-        f"{line['agreement_sd']:.3f} | {line['auc']:.3f} | {line['rate_gpt4']:.3f} | {line['rate_surrogate']:.3f} |"
-        for line in report["held_out"]
-    ]
-    lines += [
-        "",
-        "| examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |",
-        "|---:|---:|---:|",
-    ]
-    lines += [
-        f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
-        for line in report["demographic_parity"]
-    ]
-    return "\n".join(lines) + "\n"
+    return f"""# How well the surrogate imitates gpt-4-0314 (a simulation, not a measurement of GPT-4)
+
+Made by `{report["command"]}`: {report["folds"]}-fold cross-validation over distinct rows, mean over
+{report["repeats"]} divisions into folds (± standard deviation over them). *Agreement* is the share of
+held-out recorded answers that the surrogate gives too.
+
+| examples | group | answers | agreement | AUC | yes, GPT-4 | yes, surrogate |
+|---:|---|---:|---:|---:|---:|---:|
+{chr(10).join(_held_out_line(line) for line in report["held_out"])}
+
+| examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |
+|---:|---:|---:|
+{chr(10).join(_parity_line(line) for line in report["demographic_parity"])}
+"""
+
+
+def _held_out_line(line: dict[str, Any]) -> str:
+    agreement = f"{line['agreement']:.3f} ± {line['agreement_sd']:.3f}"
+    numbers = " | ".join(f"{line[name]:.3f}" for name in ("auc", "rate_gpt4", "rate_surrogate"))
+    return f"| {line['examples']} | {line['group']} | {line['answers']} | {agreement} | {numbers} |"
+
+
+def _parity_line(line: dict[str, Any]) -> str:
+    return f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
 
 
 def _boost(X: Floats) -> Floats:
@@ -220,23 +230,27 @@ def _ridge(X: Floats, y: NDArray[Any], strength: float, boost: Floats) -> tuple[
     """A logistic regression on standardised columns (each times `boost`), told on their natural scale."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 0, scale, np.inf) / boost
-    model = LogisticRegression(C=strength, max_iter=5000).fit((X - mean) / scale, y)
+    model = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-8).fit((X - mean) / scale, y)
     weights = model.coef_[0] / scale
     return weights, float(model.intercept_[0] - weights @ mean)
 
 
-def _choose(X: Floats, y: NDArray[np.int64], rows: NDArray[np.int64], seed: int) -> float:
+def _choose(
+    X: Floats, y: NDArray[np.int64], rows: NDArray[np.int64], seed: int, strengths: tuple[float, ...]
+) -> float:
     """The ridge with the best log-likelihood in five folds of the training part."""
+    if len(strengths) == 1:
+        return strengths[0]
     fold = _folds(rows, 1000 + seed) % 5
     losses = []
-    for strength in STRENGTHS:
+    for strength in strengths:
         loss = 0.0
         for k in range(5):
             weights, intercept = _ridge(X[fold != k], y[fold != k], strength, _boost(X))
             score = X[fold == k] @ weights + intercept
             loss += float(np.logaddexp(0, np.where(y[fold == k] == 1, -score, score)).sum())
         losses.append(loss)
-    return STRENGTHS[int(np.argmin(losses))]
+    return strengths[int(np.argmin(losses))]
 
 
 def _folds(rows: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """What the surrogate reads in a conversation: the people described in it, and the answers given.
 
-It has the messages' text and nothing else, as a language model would. A description is one message that names
-every attribute once, with the words of Adult ("age", "marital status", …), each followed by its value: on a line
-of its own ("- age: 39 years") or up to the next comma ("age 39, workclass Private, …").
+It has the messages' text and nothing else, as a language model would. A description is one message that
+names every attribute once, with the words of Adult ("age", "marital status", …), each followed by its value:
+on a line of its own ("- age: 39 years") or up to the next comma ("age 39, workclass Private, …").
 """
 
 import re
@@ -34,6 +34,9 @@ class UnreadablePromptError(ProviderError):
     """
 
     exit_code = 2
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the surrogate cannot read this prompt: {what}")
 
 
 @dataclass(frozen=True)
@@ -74,8 +77,7 @@ def read(messages: Messages) -> Reading:
     turns = [message for message in messages if _speaker(message)]
     if not turns or _speaker(turns[-1]) != "asks":
         raise UnreadablePromptError(
-            "the surrogate cannot read this prompt: it looked for a last message of role user that describes "
-            "the person to answer for"
+            "it looked for a last message of role user that describes the person to answer for"
         )
     *earlier, last = turns
     examples, answers, spelled = [], [], ""
@@ -95,9 +97,8 @@ def read(messages: Messages) -> Reading:
 
 
 _UNPAIRED = (
-    "the surrogate cannot read this prompt: it looked for examples as pairs of messages, one of role user (or "
-    "named example_user) that describes a person, then one of role assistant (or named example_assistant) "
-    "that says yes or no"
+    "it looked for examples as pairs of messages, one of role user (or named example_user) that describes a "
+    "person, then one of role assistant (or named example_assistant) that says yes or no"
 )
 
 
@@ -114,7 +115,7 @@ def _speaker(message: Message) -> str:
 def _pattern() -> re.Pattern[str]:
     words = sorted((*NUMERIC, *CATEGORICAL, *_IGNORED, *_WEIGHTS), key=len, reverse=True)
     names = "|".join(re.escape(name).replace(r"\ ", r"[ _-]") for name in words)
-    # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may stand before the words.
+    # A lead-in ends with a colon ("… has the following attributes: age 39"); a bullet may precede the words.
     return re.compile(rf"(?:.*?:\s+)??[-*•\s]*({names})(?:\s*[:=]\s*|\s+(?:is\s+)?)(\S.*)", re.IGNORECASE)
 
 
@@ -133,14 +134,13 @@ def describe(text: str) -> Person:
         name = "weight" if name in _WEIGHTS else name
         if name in found:
             raise UnreadablePromptError(
-                f"the surrogate cannot read this prompt: {name!r} stands twice in one message, and it reads "
-                "one person a message"
+                f"{name!r} stands twice in one message, and it reads one person a message"
             )
         found[name] = match[2].strip().removesuffix(".")
     if absent := [name for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
         raise UnreadablePromptError(
-            "the surrogate cannot read this prompt: it looked for the attributes of tasks adult and census and "
-            f"did not find {', '.join(map(repr, absent))} in {_excerpt(text)}"
+            f"it looked for the attributes of tasks adult and census and did not find "
+            f"{', '.join(map(repr, absent))} in {_excerpt(text)}"
         )
     weight = _number("weight", found["weight"], text) if "weight" in found else None
     return Person(
@@ -153,9 +153,7 @@ def describe(text: str) -> Person:
 def _number(name: str, value: str, text: str) -> float:
     match = _NUMBER.match(value)
     if not match:
-        raise UnreadablePromptError(
-            f"the surrogate cannot read this prompt: it looked for a number after {name!r} and found {value[:40]!r}"
-        )
+        raise UnreadablePromptError(f"it looked for a number after {name!r} and found {value[:40]!r}")
     return float(match[0])
 
 
