@@ -9,7 +9,8 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping
-from numbers import Number
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
@@ -21,6 +22,7 @@ _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
 _CACHED_VALUES = 4096
+_NOTHING = ("NAType", "NaTType")  # pandas' missing values, told by name: prompts do without pandas
 
 
 def clean(text: str) -> str:
@@ -85,10 +87,10 @@ class Cell:
                 text = clean(value)
                 _keep(self._cleaned, value, text)
             return text
-        if kind is not float and hasattr(value, "item"):
+        if getattr(value, "shape", None) == ():
             value = value.item()  # a numpy scalar
-        if isinstance(value, bool) or not isinstance(value, Number):
-            if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
+        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+            if value is None or type(value).__name__ in _NOTHING:
                 raise FwcError(self._missing())
             return clean(str(value))
         number = float(value)  # type: ignore[arg-type]
