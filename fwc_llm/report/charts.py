@@ -55,11 +55,11 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
     if not arms:
         return None
     gaps = [a["demographic_parity_difference"] for _, a in arms]
-    right = max([g["high"] or g["value"] for g in gaps] + [g["noise_95"] or 0 for g in gaps] + [0.1])
+    right = max([_known(g["high"], g["value"]) for g in gaps] + [g["noise_95"] or 0 for g in gaps] + [0.1])
     oracle = next(row for row in found["context"] if row["name"] == "oracle")["demographic_parity_difference"]
     right = min(1.0, 1.08 * max(right, oracle or 0))
     context = [row for row in found["context"] if _shown(row, right)]
-    lows = [a["accuracy"]["low"] or a["accuracy"]["value"] for _, a in arms]
+    lows = [_known(a["accuracy"]["low"], a["accuracy"]["value"]) for _, a in arms]
     bottom = max(0.0, min(lows + [row["accuracy"] for row in context]) - 0.06)
     x = axis(0.0, right, 46, WIDTH - 14)
     y = axis(bottom, 1.02, 288, 14, percent=True)
@@ -109,6 +109,10 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "edge": edge,
         "noise": None if floor is None else x.at(floor),
     }
+
+
+def _known(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value
 
 
 def _shown(row: Mapping[str, Any], right: float) -> bool:

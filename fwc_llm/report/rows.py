@@ -43,7 +43,7 @@ def main_rows(found: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
 def main_headings(found: Mapping[str, Any]) -> list[str]:
     """Return the headings of the main table, that of the arm left out."""
     groups = found["groups"] if len(found["groups"]) <= _GROUPS_IN_TABLE else []
-    return [*HEADINGS.values(), "Coverage", *(f"Yes | {group['group']}" for group in groups)]
+    return [*HEADINGS.values(), "Coverage", "Rows", *(f"Yes | {group['group']}" for group in groups)]
 
 
 def rate_rows(found: Mapping[str, Any]) -> list[list[str]]:
@@ -80,6 +80,9 @@ def _metric_cells(arm: Mapping[str, Any], found: Mapping[str, Any]) -> list[Cell
             Cell(mean_and_sd(value["value"], value["sd"], scale, digits), "" if ends == DASH else ends, mark)
         )
     cells.append(Cell(percent(arm["coverage"])))
+    smallest = min((group["n"] for group in arm["groups"].values()), default=0)
+    few = "few" if any(group["small"] for group in arm["groups"].values()) else ""
+    cells.append(Cell(f"{arm['n']:,}", f"smallest group {smallest:,}", few))
     return cells
 
 
@@ -108,6 +111,28 @@ def comparison_rows(found: Mapping[str, Any]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def chance_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm the signed gap of two groups (Newcombe's interval) and what chance alone would show."""
+    rows = []
+    for arm in found["arms"]:
+        gap, signed_gap = arm["demographic_parity_difference"], arm["signed_gap"]
+        rows.append([arm["arm"], *([] if signed_gap is None else _signed_cells(signed_gap))])
+        values = (gap["value"], gap["noise_expected"], gap["noise_95"])
+        rows[-1] += [*(number(value, 3) for value in values), p_value(gap["p_value"])]
+    return rows
+
+
+def chance_headings(found: Mapping[str, Any]) -> list[str]:
+    """Return the headings of `chance_rows`."""
+    signed_gap = found["arms"][0]["signed_gap"]
+    of = [] if signed_gap is None else [signed_gap["of"], "Interval"]
+    return ["Arm", *of, "DP gap", "By chance, mean", "By chance, 95 of 100 below", "p"]
+
+
+def _signed_cells(gap: Mapping[str, Any]) -> list[str]:
+    return [signed(gap["value"], 3), interval((gap["low"], gap["high"]), 3)]
 
 
 COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p, verdict", "DP gap", "p, verdict", "Rows")

@@ -34,7 +34,7 @@ METRICS = (
     "demographic_parity_ratio",
     "equalized_odds_difference",
 )
-SMALL = 10
+SMALL = 10  # rows a repeat; a group below says little
 _DRAWS = 4000
 
 

@@ -19,6 +19,7 @@ _METRICS = (
     ("demographic_parity_ratio", "DP ratio", 1.0, 2),
     ("equalized_odds_difference", "EO gap", 1.0, 3),
 )
+FEW = 10
 
 
 def results_table(results: Mapping[str, Any]) -> RenderableType:
@@ -147,4 +148,14 @@ def _how(results: Mapping[str, Any]) -> str:
     drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
     repeats = int(results["repeats"])
     spread = f"mean ± sd over {repeats} repeats" if repeats > 1 else "1 repeat"
-    return f"{results['n_test']} test rows, {drawn}; {spread}; seed {results['seed']}"
+    return f"{results['n_test']} test rows, {drawn}{_smallest(results)}; {spread}; seed {results['seed']}"
+
+
+def _smallest(results: Mapping[str, Any]) -> str:
+    """The smallest group's rows a repeat; said to be few under ten."""
+    sizes = results["arms"][0].get("sizes") or {}
+    if not sizes:
+        return ""
+    name = min(sizes, key=lambda group: sizes[group])
+    rows = sizes[name] / int(results["repeats"])
+    return f", smallest group {name} with {rows:g}{' (few)' if rows < FEW else ''}"
