@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.answers import Answer, p_yes, parse_answer
@@ -90,12 +90,14 @@ def test_how_the_reply_ended_counts() -> None:
     assert parse_answer(Reply(text="Yes", refusal=True)) == Answer(None, "refused")
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_any_text_has_exactly_one_of_value_and_reason(text: str) -> None:
     parsed = answer(text)
     assert (parsed.value is None) == (parsed.reason != "")
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ynoesYNOES /.,-", max_size=12))
 def test_a_value_is_never_taken_from_inside_a_word(text: str) -> None:
     letters = "".join(c if c.isalpha() else " " for c in text).lower().split()

@@ -6,7 +6,7 @@ import unicodedata
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.prompts import Prompt, templates
@@ -81,6 +81,7 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
 
 
 @pytest.mark.parametrize("template", templates())
+@settings(deadline=None)
 @given(value=cells, column=st.sampled_from(sorted(PLAIN)), weight=st.sampled_from([None, 1.0]))
 def test_a_cell_changes_only_its_own_words(
     template: str, value: str, column: str, weight: float | None
@@ -96,6 +97,7 @@ def test_a_cell_changes_only_its_own_words(
     json.dumps(hostile, ensure_ascii=False).encode()  # no lone surrogate reaches the wire
 
 
+@settings(deadline=None)
 @given(cells)
 def test_a_cleaned_cell_is_one_visible_line_without_message_marks(value: str) -> None:
     text = clean(value)
