@@ -127,7 +127,7 @@ def evaluate(
     Without any option it is a demonstration: a simulated census, a simulated model.
     The real thing: fwc-llm eval --model gpt-4 --shots fwc
     """
-    from fwc_llm.cli.console import err, working
+    from fwc_llm.cli import console
     from fwc_llm.models import open_model
     from fwc_llm.models.prices import price_of
     from fwc_llm.runs.budget import Budget
@@ -160,19 +160,28 @@ def evaluate(
         max_tokens=max_tokens,
         logprobs=logprobs,
         params=_parameters(param or []),
-        notice=err.print,
+        notice=console.err.print,
     )
-    with working("reading the table") as step:
+    with console.working("reading the table") as step:
         table = load_task(task or ("census" if demonstration else "adult"), data_dir)
         if max_prompt_tokens is not None:
             settings = fit_prompts(table, _words(shots), settings, answerer.name, max_prompt_tokens, step)
         plan = make_plan(table, _words(shots), settings, allow_changed_data, step)
+    price = price_of(answerer.name, prices)
     if dry_run:
-        _forecast(plan, answerer, price_of(answerer.name, prices), batch)
+        _forecast(plan, answerer, price, batch)
         return
-    budget = Budget(answerer, price_of(answerer.name, prices), max_cost) if max_cost is not None else None
-    result = _ask(plan, answerer, out, concurrency, budget, batch)
-    _report(plan, result, demonstration)
+    budget = Budget(answerer, price, max_cost) if max_cost is not None else None
+    try:
+        result = _ask(plan, answerer, out, concurrency, budget, batch)
+    except FwcError as error:
+        partial = getattr(error, "result", None)
+        if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
+            _report(plan, partial, price)
+        raise
+    _report(plan, result, price)
+    if demonstration:
+        console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
@@ -235,36 +244,30 @@ def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) 
 def _ask(
     plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None", batch: bool
 ) -> "Result":
-    """Run the plan under a progress bar; what was answered is shown even when the run is cut short."""
-    from fwc_llm.cli.console import asking, err
+    """Run the plan under a progress bar."""
+    from fwc_llm.cli import console
     from fwc_llm.runs.evaluate import run_plan
 
     where = "a simulation, no network" if model.simulated else "a service that may charge for them"
-    err.print(
-        f"{plan.n_calls:,} requests to {model.name} ({where}), {len(plan.arms)} arms of {plan.task.title}"
-    )
-    try:
-        with asking(plan.n_calls) as progress:
-            return run_plan(plan, model, out, concurrency, budget, progress, batch)
-    except FwcError as error:
-        partial = getattr(error, "result", None)
-        if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
-            _report(plan, partial, demonstration=False)
-        raise
+    arms = ", ".join(arm.name for arm in plan.arms)
+    console.err.print(f"{plan.n_calls:,} requests to {model.name} ({where}); arms: {arms}", soft_wrap=True)
+    with console.asking(plan.n_calls) as progress:
+        return run_plan(plan, model, out, concurrency, budget, progress, batch)
 
 
-def _report(plan: "Plan", result: "Result", demonstration: bool) -> None:
-    from fwc_llm.cli.console import err, out
+def _report(plan: "Plan", result: "Result", price: "Price | None") -> None:
+    """Print what a run found, in whole or in part."""
+    from fwc_llm.cli import console
+    from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
     from fwc_llm.report.statistics import statistics
     from fwc_llm.report.terminal import results_table, statistics_table
 
     for note in plan.task.notes:
-        err.print(note)
-    out.print(results_table(result.data))
-    out.print(statistics_table(statistics(read_run(result.folder))))
-    if demonstration:
-        out.print(_EXPLANATION.format(**plan.settings.as_json()), highlight=False)
-    err.print(
-        f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}", soft_wrap=True
-    )
+        console.err.print(note, soft_wrap=True)
+    console.out.print(results_table(result.data))
+    console.out.print(statistics_table(statistics(read_run(result.folder))))
+    if not result.data["simulated"]:
+        console.err.print(cost_line(result.data, price), soft_wrap=True)
+    where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
+    console.err.print(where, soft_wrap=True)

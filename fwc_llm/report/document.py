@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.report.cost import cost
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.statistics import plain, statistics
 from fwc_llm.report.words import findings, what_was_run
@@ -76,7 +77,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "missing": missing if drawn is None else "",
             "examples": {arm: _examples(run, arm) for arm in run.arms},
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
-            "cost": _cost(run),
+            "cost": cost(run.results),
         }
     )
     return described
@@ -101,23 +102,3 @@ def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
             }
         )
     return found
-
-
-def _cost(run: Run) -> dict[str, Any]:
-    """Requests and tokens as the provider counted them, and their price where one is known."""
-    from fwc_llm.models.base import Usage
-    from fwc_llm.models.prices import price_of
-
-    usage = dict(run.results.get("usage") or {})
-    cost: dict[str, Any] = {
-        "requests": run.results.get("requests"),
-        "unanswered": run.results.get("unanswered"),
-    }
-    cost["usage"] = usage
-    price = None if run.simulated else price_of(str(run.described["model"]))
-    if price is not None and usage:
-        tokens = Usage(
-            *(int(usage.get(name, 0)) for name in ("prompt_tokens", "completion_tokens", "cached_tokens"))
-        )
-        cost |= {"dollars": price.dollars(tokens), "price_date": price.date, "price_source": price.source}
-    return cost

@@ -90,6 +90,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Re
         "unanswered": sum(row["reason"] == "error" for row in rows),
         "stopped": stopped,
         "usage": asdict(journal.usage),
+        "batch_usage": asdict(journal.batch_usage),
         "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
     }
     folder.write_json("results.json", data)

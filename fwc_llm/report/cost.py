@@ -1,0 +1,39 @@
+"""What a run used and what that cost: the real usage, as the provider counted it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from fwc_llm.models.base import Usage
+from fwc_llm.models.prices import Price, price_of
+
+
+def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
+    """Requests, tokens and, where a price is known, dollars of a run; `results` is results.json.
+
+    `price` is looked up by the model's name when it is not given. A simulated run has no dollars.
+    """
+    live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
+    found: dict[str, Any] = {
+        "requests": results.get("requests"),
+        "unanswered": results.get("unanswered"),
+        "usage": asdict(live + batched),
+    }
+    price = price or price_of(str(results["model"]))
+    if price is not None and not results["simulated"]:
+        found["dollars"] = price.dollars(live) + price.dollars(batched, batch=True)
+        found |= {"price_date": price.date, "price_source": price.source}
+    return found
+
+
+def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
+    """The same in one line."""
+    found = cost(results, price)
+    usage = found["usage"]
+    line = (
+        f"used {usage['prompt_tokens']:,} prompt tokens ({usage['cached_tokens']:,} of them from the cache) "
+        f"and {usage['completion_tokens']:,} completion tokens"
+    )
+    if "dollars" not in found:
+        return line
+    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}"
