@@ -41,9 +41,9 @@ def main_rows(found: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
 
 
 def main_headings(found: Mapping[str, Any]) -> list[str]:
-    """Return the headings of the main table, that of the arm left out."""
+    """Return the headings of the main table, that of the arm left out; each group with its rows."""
     groups = found["groups"] if len(found["groups"]) <= _GROUPS_IN_TABLE else []
-    return [*HEADINGS.values(), "Coverage", "Rows", *(f"Yes | {group['group']}" for group in groups)]
+    return [*HEADINGS.values(), "Coverage", *(f"Yes | {group['group']} ({group['n']:,})" for group in groups)]
 
 
 def rate_rows(found: Mapping[str, Any]) -> list[list[str]]:
@@ -80,9 +80,6 @@ def _metric_cells(arm: Mapping[str, Any], found: Mapping[str, Any]) -> list[Cell
             Cell(mean_and_sd(value["value"], value["sd"], scale, digits), "" if ends == DASH else ends, mark)
         )
     cells.append(Cell(percent(arm["coverage"])))
-    smallest = min((group["n"] for group in arm["groups"].values()), default=0)
-    few = "few" if any(group["small"] for group in arm["groups"].values()) else ""
-    cells.append(Cell(f"{arm['n']:,}", f"smallest group {smallest:,}", few))
     return cells
 
 
@@ -90,7 +87,7 @@ def _group_cells(arm: Mapping[str, Any]) -> list[Cell]:
     cells = []
     for group in arm["groups"].values():
         ends = interval((group["low"], group["high"]), 2)
-        mark = "small" if group["small"] else ""
+        mark = " few" if group["small"] else ""
         cells.append(Cell(number(group["rate"], 3), "" if ends == DASH else ends, mark))
     return cells
 
