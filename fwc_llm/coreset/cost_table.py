@@ -1,13 +1,13 @@
 """The rows' costs as the caller holds them, read in blocks by numpy or by compiled code."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fwc_llm.coreset.dual import Vertex
-from fwc_llm.coreset.narrowing import Columns, Floats, Optimum, Scan, Table
+from fwc_llm.coreset.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.parallel import Threads
+from fwc_llm.coreset.parity import Flags, Floats, Ints
 from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing
@@ -19,7 +19,7 @@ BLOCK = 16_384  # rows that are looked at together; sums go block by block, whoe
 class CostTable:
     """A `Table` over (n, G) costs, float32 or float64, that are never copied as a whole."""
 
-    cost: NDArray[Any]
+    cost: np.ndarray
     compiled: bool | None = None  # None: by size
 
     @property
@@ -34,14 +34,18 @@ class CostTable:
         _check(self.cost, 0)
         return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), np.ones(self.size))
 
-    def typical_cost(self) -> float:
-        """Return the mean, over some rows, of the second smallest cost: the size of what is optimised."""
+    def noise(self) -> float:
+        """Return how far costs may be changed to break ties: far less than the certificate's 1e-9.
+
+        The second smallest cost of a row is the size of what is optimised; a few huge ones must not count.
+        """
         some = np.abs(self.cost[:: max(1, self.size // 1000)], dtype=np.float64)
-        second = np.partition(some, min(1, some.shape[1] - 1), axis=1)[:, : 2].max(axis=1)
-        for costs in (second[np.isfinite(second)], some[np.isfinite(some)]):
+        two = np.sort(some, axis=1)[:, :2]
+        second = two[:, -1][np.isfinite(two[:, -1])]
+        for costs in (second, some[np.isfinite(some)], np.ones(1)):
             if costs.any():
-                return float(costs.mean())
-        return 1.0
+                break
+        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(two[:, 0].mean())))
 
     def nearest(self) -> Optimum:
         """Return the plan without a parity limit: every row goes to its cheapest cell, the first if many."""
@@ -65,12 +69,15 @@ class CostTable:
         blocks = -(-self.size // BLOCK)
         n_doubt, faulty = np.zeros(blocks, dtype=np.intp), np.zeros(blocks, dtype=np.bool_)
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
+        out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
-            from fwc_llm.coreset.transport_kernels import scan as scan_blocks
+            from fwc_llm.coreset.transport_kernels import scan
+
+            Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:
-            scan_blocks = _scan_blocks
-        scan_blocks(self.cost, prices, margin, BLOCK, key, doubt, n_doubt, kept, kept_cost, faulty)
-        for block in np.flatnonzero(faulty):
+            for low in range(0, self.size, BLOCK):
+                _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
+        for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
         rows = np.concatenate([doubt[k * BLOCK : k * BLOCK + n_doubt[k]] for k in range(blocks)])
         return Scan(
@@ -83,46 +90,44 @@ class CostTable:
         )
 
 
-def _scan_blocks(
-    cost: NDArray[Any],
+def _scan_block(
+    cost: np.ndarray,
     prices: Floats,
     margin: float,
     size: int,
-    key: NDArray[np.int32],
-    doubt: NDArray[np.integer],
-    n_doubt: NDArray[np.intp],
+    key: Ints,
+    doubt: Ints,
+    n_doubt: Ints,
     kept: Floats,
     kept_cost: Floats,
-    faulty: NDArray[np.bool_],
+    faulty: Flags,
+    low: int,
+    high: int,
 ) -> None:
-    """Scan block by block; the same as the compiled `scan`, but for rounding in the sums."""
-    for block in range(len(n_doubt)):
-        start = block * size
-        part = cost[start : start + size]
-        slack = part - prices
-        least = slack.min(axis=1, keepdims=True)
-        if not np.isfinite(least).all():
-            faulty[block] = True
-            continue
-        cells = slack.argmin(axis=1)
-        unsure = np.count_nonzero(slack <= least + margin, axis=1) > 1
-        rows = np.flatnonzero(unsure)
-        key[start : start + len(part)] = cells
-        doubt[start : start + len(rows)] = start + rows
-        n_doubt[block] = len(rows)
-        sure = np.flatnonzero(~unsure)
-        kept[block] = np.bincount(cells[sure], minlength=len(prices))
-        kept_cost[block] = part[sure, cells[sure]].sum(dtype=np.float64)
+    """Scan a block; the same as the compiled `scan`, but for rounding in the sums."""
+    block, part = low // size, cost[low:high]
+    cells, least, second = two_cheapest(part.T, prices)
+    if not np.isfinite(least).all() or np.isnan(part).any():
+        faulty[block] = True
+        return
+    unsure = second <= least + margin
+    rows, sure = np.flatnonzero(unsure), np.flatnonzero(~unsure)
+    key[low:high] = cells
+    doubt[low : low + len(rows)] = low + rows
+    n_doubt[block] = len(rows)
+    kept[block] = np.bincount(cells[sure], minlength=len(prices))
+    kept_cost[block] = part[sure, cells[sure]].sum(dtype=np.float64)
 
 
-def _check(cost: NDArray[Any], first: int | None) -> None:
+def _check(cost: np.ndarray, first: int | None) -> None:
     """Refuse costs that are no costs; `first` is the index of the first row, if rows follow each other."""
     bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
     if len(bad):
         row, cell = bad[0]
         where = "" if first is None else f" of row {first + row}"
         raise FwcError(
-            f"cost{where} to cell {cell} is {cost[row, cell]}: give a number, or inf where a cell has no representative"
+            f"cost{where} to cell {cell} is {cost[row, cell]}: give a number, or inf where a cell has no "
+            "representative"
         )
     lost = np.flatnonzero(np.isinf(cost).all(axis=1))
     if len(lost):

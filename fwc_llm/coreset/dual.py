@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.dual_walk import VERTEX, Floats, Ints, Rows, vertex_turns, walk
-from fwc_llm.coreset.parity import ParitySet
+from fwc_llm.coreset.dual_walk import VERTEX, Rows, vertex_turns, walk
+from fwc_llm.coreset.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import FwcError
 
 _HELD = -2  # owner of a tie that only holds a price
@@ -112,7 +112,9 @@ class DualSimplex:
             # Slower changes along an edge, relative to the fastest, may come from rounding.
             condition = np.linalg.norm(equations.basis) * np.linalg.norm(inverse)
             self._pivot(leaving, max(1e-13, 1e-16 * float(condition)))
-        raise FwcError(f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers")
+        raise FwcError(
+            f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
+        )
 
     def _equations(self) -> _Equations:
         """Write the ties as columns.
@@ -139,7 +141,7 @@ class DualSimplex:
                 parent = parents.setdefault(self.fair.level(vertex), slot)
                 to_key = parent in (slot, VERTEX)
                 moved = self.fair.masses((self.vertex if to_key else self.vertices[parent]) - vertex)
-                size[slot] = length = np.sqrt(moved @ moved)
+                size[slot] = length = float(np.sqrt(moved @ moved))
                 basis[:, slot] = moved / length
                 part[slot, slot] = 1.0 / length
                 if to_key:
@@ -147,7 +149,7 @@ class DualSimplex:
                     vertex_size = min(vertex_size, length)
                 else:
                     part[parent, slot] = -1.0 / length
-                    size[parent] = min(size[parent], length)
+                    size[parent] = min(float(size[parent]), length)
             owners = np.append(owners, VERTEX)
             key_part = np.vstack([key_part, vertex_part])
             key_size, whole = np.append(key_size, vertex_size), np.append(whole, self.total)

@@ -3,12 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fwc_llm.coreset.parity import ParitySet
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.intp]
+from fwc_llm.coreset.parity import Flags, Floats, Ints, ParitySet
 
 VERTEX = -1  # stands for the parity set's vertex where a row's number is expected
 _FIRST = 64  # earliest changes that are sorted at first
@@ -82,9 +78,7 @@ def vertex_turns(
     return turns
 
 
-def walk(
-    rows: Rows, tied: NDArray[np.bool_], edge: Floats, least: float, slope: float, turns: list[Turn]
-) -> Walk | None:
+def walk(rows: Rows, tied: Flags, edge: Floats, least: float, slope: float, turns: list[Turn]) -> Walk | None:
     """Follow the edge from where D rises with `slope`; None if it rises for ever.
 
     `tied` (N,) marks rows that must not change their key: they end the walk. Components of the edge that
@@ -115,7 +109,7 @@ def walk(
 
 def _stop(
     rows: Rows,
-    tied: NDArray[np.bool_],
+    tied: Flags,
     edge: Floats,
     least: float,
     slope: float,

@@ -14,11 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fwc_llm.coreset.dual import DualSimplex, InfeasibleError, Vertex
-from fwc_llm.coreset.dual_walk import Floats, Ints
-from fwc_llm.coreset.parity import ParitySet
+from fwc_llm.coreset.parity import Floats, Ints, ParitySet
 
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once
@@ -29,7 +27,7 @@ _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 class Scan:
     """All rows at given prices: the ones in doubt, and the ones that keep their cheapest cell."""
 
-    key: NDArray[np.integer]  # (N,) cheapest cell of every row
+    key: Ints  # (N,) cheapest cell of every row
     doubt: Ints  # rows whose next cell costs at most the margin more
     cost: Floats  # (G, doubt) their costs
     mass: Floats  # (doubt,) their masses
@@ -153,7 +151,7 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
         prices = vertex.prices
         share *= 4
     scan.key[scan.doubt] = vertex.key[:first]
-    anchored = scan.kept[anchors] @ prices[anchors]  # an anchor's cost is its cell's price
+    anchored = float(scan.kept[anchors] @ prices[anchors])  # an anchor's cost is its cell's price
     return Optimum(
         replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row]),
         found.cost + scan.kept_cost - anchored,
@@ -168,7 +166,9 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
     return Columns(
-        np.concatenate([scan.cost, cost], axis=1), np.concatenate([scan.mass, scan.kept[anchors]]), len(anchors)
+        np.concatenate([scan.cost, cost], axis=1),
+        np.concatenate([scan.mass, scan.kept[anchors]]),
+        len(anchors),
     )
 
 

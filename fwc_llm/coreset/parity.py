@@ -1,9 +1,10 @@
 """The masses that satisfy the parity limit, as a set to optimise over."""
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Floats = np.ndarray  # of float64
+Ints = np.ndarray  # of some integer type
+Flags = np.ndarray  # of bool
 
 
 class ParitySet:
@@ -56,7 +57,8 @@ class ParitySet:
         """Follow `prices + t · direction` from a minimising vertex until another one becomes cheaper.
 
         Returns the time `t ≥ 0` and the vertex that is as cheap there and cheaper afterwards, or None.
-        Changes of the direction up to `least` count as rounding. Newton's steps on the concave function `min_w ⟨prices + t · direction, w⟩`, from infinity.
+        Changes of the direction up to `least` count as rounding. The method is Newton's on the concave
+        function `min_w ⟨prices + t · direction, w⟩`, from infinity.
         """
         size, steep = float(np.abs(prices).max()), float(np.abs(direction).max())
         time, found = np.inf, None

@@ -13,6 +13,7 @@ bound for any `u`, which is the whole dual problem in G variables:
 
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-
-_NOISE = 1e-12  # random changes of the costs that break ties, relative to a typical cost
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def fair_transport(
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     share = _checked_target(target, n_outcomes)
-    if epsilon is not None and not 0 <= epsilon < 1:
+    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
         raise FwcError(f"epsilon is {epsilon}: give a number from 0 to below 1, or None for no constraint")
     start = _checked_warm(warm, costs.shape[1])
     live = _live_cells(costs, n_outcomes, epsilon)
@@ -105,7 +104,7 @@ def fair_transport(
         found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        found = solve(rows.table(), start[live], fair, _NOISE * rows.typical_cost(), warm is not None)
+        found = solve(rows.table(), start[live], fair, rows.noise(), warm is not None)
     return _transport(found, fair, share, live, len(start))
 
 
@@ -114,13 +113,14 @@ def _transport(
 ) -> Transport:
     vertex = found.vertex
     n = len(vertex.key)
+    key = vertex.key if len(live) == cells else live[vertex.key]
     mass, dual = np.zeros(cells), np.zeros(cells)
     mass[live], dual[live] = found.load / n, vertex.prices
     table = mass.reshape(-1, len(share))
     table = table[table.any(axis=1)]
     violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
     return Transport(
-        cell=vertex.key.astype(np.int32, copy=False) if len(live) == cells else live.astype(np.int32)[vertex.key],
+        cell=key.astype(np.int32, copy=False),
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
         split_share=vertex.split_mass,
@@ -132,10 +132,16 @@ def _transport(
     )
 
 
+def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise FwcError(f"{name} must be an array of numbers ({error})") from error
+
+
 def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
-    costs = np.asarray(cost)
-    if costs.dtype not in (np.float32, np.float64):
-        costs = costs.astype(np.float64)
+    costs = _numbers(cost, "cost")
     cells = n_sensitive * n_outcomes
     if n_sensitive < 1 or n_outcomes < 1:
         raise FwcError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
@@ -148,18 +154,20 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
 
 
 def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
-    share = np.asarray(target, dtype=np.float64)
+    share = _numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
-        raise FwcError(f"target has shape {share.shape}: it must be ({n_outcomes},), one share for each outcome")
+        raise FwcError(
+            f"target has shape {share.shape}: it must be ({n_outcomes},), one share for each outcome"
+        )
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
         raise FwcError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
-    return share / share.sum()
+    return np.asarray(share / share.sum())
 
 
 def _checked_warm(warm: ArrayLike | None, cells: int) -> Floats:
     if warm is None:
         return np.zeros(cells)
-    start = np.asarray(warm, dtype=np.float64)
+    start = _numbers(warm, "warm").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
         raise FwcError(f"warm must be {cells} finite prices, one for each cell")
     return start

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-@nb.njit(parallel=True, cache=True, error_model="numpy", boundscheck=False)  # type: ignore[misc]
+@nb.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)  # type: ignore[misc]
 def scan(
     cost: NDArray[Any],
     prices: NDArray[np.float64],
@@ -19,37 +19,38 @@ def scan(
     kept: NDArray[np.float64],
     kept_cost: NDArray[np.float64],
     faulty: NDArray[np.bool_],
+    low: int,
+    high: int,
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
-    Block b of `size` rows writes key[start:], the doubtful rows to doubt[start:][:n_doubt[b]], and the
-    count (kept[b, g]) and cost (kept_cost[b]) of the others: the result does not depend on the threads.
+    Rows `low` to `high` are one block of `size`, b = low / size: it writes key[low:], the doubtful rows to
+    doubt[low:][:n_doubt[b]], and the count (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
-    n, cells = cost.shape
-    for block in nb.prange(len(n_doubt)):
-        start = block * size
-        place = start
-        total = 0.0
-        fault = False
-        counts = np.zeros(cells)
-        for i in range(start, min(start + size, n)):
-            best, second, cell = np.inf, np.inf, 0
-            for g in range(cells):
-                value = np.float64(cost[i, g]) - prices[g]
-                less = value < best
-                second = min(second, best if less else value)
-                cell = g if less else cell
-                best = value if less else best
-                fault |= value != value
-            fault |= not np.isfinite(best)
-            key[i] = cell
-            doubt[place] = i
-            if second <= best + margin:
-                place += 1
-            else:
-                counts[cell] += 1.0
-                total += np.float64(cost[i, cell])
-        n_doubt[block] = place - start
-        kept[block] = counts
-        kept_cost[block] = total
-        faulty[block] = fault
+    cells = cost.shape[1]
+    block = low // size
+    place = low
+    total = 0.0
+    fault = False
+    counts = np.zeros(cells)
+    for i in range(low, high):
+        best, second, cell = np.inf, np.inf, 0
+        for g in range(cells):
+            value = np.float64(cost[i, g]) - prices[g]
+            less = value < best
+            second = min(second, best if less else value)
+            cell = g if less else cell
+            best = value if less else best
+            fault |= value != value
+        fault |= not np.isfinite(best)
+        key[i] = cell
+        doubt[place] = i
+        if second <= best + margin:
+            place += 1
+        else:
+            counts[cell] += 1.0
+            total += np.float64(cost[i, cell])
+    n_doubt[block] = place - low
+    kept[block] = counts
+    kept_cost[block] = total
+    faulty[block] = fault
