@@ -4,8 +4,11 @@ A few lines of Newton's method rather than scikit-learn, which would weigh as mu
 installed here together; the tests compare the two.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 from scipy.linalg import solve
 from scipy.special import expit
 
@@ -15,16 +18,20 @@ _STEPS = 100
 
 
 def fit_logistic(
-    x: npt.ArrayLike, y: npt.ArrayLike, weights: npt.ArrayLike | None = None, penalty: float = 1.0
+    x: Any,
+    y: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
+    penalty: float = 1.0,
 ) -> Floats:
     """Return the coefficients (p + 1,), intercept last, of a weighted ridge logistic regression.
 
     Minimises `Σ_i w_i log(1 + exp(−s_i x_iᵀβ)) + penalty/2 · ‖β‖²`, s = ±1, the intercept free of penalty
-    (scikit-learn's LogisticRegression with C = 1/penalty). `x` (n, p), `y` (n,) 0 or 1, both of which must
-    occur, `weights` (n,) ≥ 0. Newton's method: a dozen passes over the rows, where first-order methods need
-    hundreds on columns as rare as some categories are.
+    (scikit-learn's LogisticRegression with C = 1/penalty). `x` (n, p) is an array or a sparse matrix, `y`
+    (n,) 0 or 1, both of which must occur, `weights` (n,) ≥ 0. Newton's method: a dozen passes over the rows,
+    where first-order methods need hundreds on columns as rare as some categories are.
     """
-    features = np.column_stack([np.asarray(x, np.float64), np.ones(np.shape(x)[0])])
+    table: Any = sparse.csr_array(x)
+    features: Any = sparse.csr_array(sparse.hstack([table, np.ones((table.shape[0], 1))]))
     sign = 2.0 * np.asarray(y, np.float64) - 1.0
     weight = np.ones(len(sign)) if weights is None else np.asarray(weights, np.float64)
     ridge = np.full(features.shape[1], penalty)
@@ -39,7 +46,8 @@ def fit_logistic(
         wrong = expit(-sign * (features @ beta))
         gradient = features.T @ (-weight * sign * wrong) + ridge * beta
         curvature = weight * wrong * (1.0 - wrong)
-        hessian = (features * curvature[:, None]).T @ features + np.diag(ridge + 1e-12)
+        curved = (features.T @ features.multiply(curvature[:, None])).toarray()
+        hessian = curved + np.diag(ridge + 1e-12)
         step = solve(hessian, -gradient, assume_a="pos")
         size = 1.0
         while (trial := loss(beta + size * step)) > value + 1e-4 * size * float(
@@ -52,6 +60,6 @@ def fit_logistic(
     return np.asarray(beta, np.float64)
 
 
-def logistic_probability(beta: Floats, x: npt.ArrayLike) -> Floats:
+def logistic_probability(beta: Floats, x: Any) -> Floats:
     """Return the probabilities of yes (n,) for rows (n, p)."""
-    return np.asarray(expit(np.asarray(x, np.float64) @ beta[:-1] + beta[-1]), np.float64)
+    return np.asarray(expit(sparse.csr_array(x) @ beta[:-1] + beta[-1]), np.float64)

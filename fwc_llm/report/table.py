@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import Floats, count_cells, measure
@@ -59,17 +60,28 @@ class Encoding:
                 columns.append((name, "categorical", sorted(set(series.tolist()))))
         return cls(tuple(columns))
 
-    def encode(self, frame: "pd.DataFrame") -> Floats:
-        """Return the rows as (n, p) numbers; a category never seen is all zeros."""
-        parts: list[Floats] = []
-        for name, kind, learnt in self.columns:
+    def encode(self, frame: "pd.DataFrame") -> sparse.csr_array:
+        """Return the rows as a sparse matrix (n, p); a category never seen is all zeros.
+
+        Every row has one entry a column of the frame, so the matrix is as small as the frame.
+        """
+        import pandas as pd
+
+        data = np.empty((len(frame), len(self.columns)))
+        place = np.empty((len(frame), len(self.columns)), dtype=np.int64)
+        width = 0
+        for index, (name, kind, learnt) in enumerate(self.columns):
             if kind == "categorical":
-                values = frame[name].to_numpy(dtype=object)
-                parts.extend(0.5 * (values == category) for category in learnt)
+                code = pd.Categorical(frame[name], categories=learnt).codes.astype(np.int64)
+                data[:, index], place[:, index] = np.where(code >= 0, 0.5, 0.0), width + np.maximum(code, 0)
+                width += len(learnt)
             else:
                 series = frame[name].cat.codes if kind == "ordinal" else frame[name]
-                parts.append((series.to_numpy(dtype=float) - learnt[0]) / learnt[1])
-        return np.column_stack(parts)
+                data[:, index] = (series.to_numpy(dtype=float) - learnt[0]) / learnt[1]
+                place[:, index] = width
+                width += 1
+        starts = np.arange(len(frame) + 1) * len(self.columns)
+        return sparse.csr_array((data.ravel(), place.ravel(), starts), shape=(len(frame), width))
 
 
 def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
@@ -166,6 +178,11 @@ def _example_features(task: "Task", shots: "Shots", protected: bool = False) -> 
         raise FwcError(f"the examples lack the column {error}") from None
 
 
+def _near(encoded: sparse.csr_array) -> sparse.csr_array:
+    encoded.data = encoded.data.clip(-_FARTHEST, _FARTHEST)
+    return encoded
+
+
 def _map(run: Run, task: "Task") -> dict[str, Any]:
     """The first two principal components of the features, over the pool; every arm's examples on them.
 
@@ -175,21 +192,22 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
     pool = task.pool()
     features = features_frame(task, pool)
     encoding = Encoding.fit(features)
-    encoded = np.clip(encoding.encode(features), -_FARTHEST, _FARTHEST)
-    centre = encoded.mean(0)
-    variances, directions = np.linalg.eigh(encoded.T @ encoded / len(encoded) - np.outer(centre, centre))
+    encoded = _near(encoding.encode(features))
+    centre = np.asarray(encoded.mean(axis=0)).ravel()
+    moments = (encoded.T @ encoded).toarray() / len(features)
+    variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
     axes = directions[:, ::-1][:, :2]
     axes = axes * np.where(np.abs(axes).max(0) == axes.max(0), 1.0, -1.0)  # a direction has no sign: fix one
     explained = variances[::-1][:2] / variances.sum() if variances.sum() else np.zeros(2)
     chosen = np.sort(np.random.default_rng(0).choice(len(pool), min(_ROWS_ON_MAP, len(pool)), replace=False))
-    places = (encoded[chosen] - centre) @ axes
+    places = encoded[chosen] @ axes - centre @ axes
     labels, groups = task.labels(pool), task.sensitive(pool)
     examples = {}
     for arm in run.arms:
         shots = run.shots(arm)
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
-            where = encoding.encode(_example_features(task, one)).clip(-_FARTHEST, _FARTHEST)
+            where = _near(encoding.encode(_example_features(task, one))) @ axes - centre @ axes
             examples[arm] = [
                 {
                     "x": float(x),
@@ -198,7 +216,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
                     "group": " & ".join(str(example.values[name]) for name in task.protected),
                     "weight": example.weight,
                 }
-                for example, (x, y) in zip(one.examples, (where - centre) @ axes, strict=True)
+                for example, (x, y) in zip(one.examples, where, strict=True)
             ]
     return {
         "explained": explained.tolist(),
