@@ -5,11 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.estimator import FairCoreset
+    from fwc_llm.coreset.fairwasp import FairWASP
     from fwc_llm.coreset.transport import Transport, fair_transport
 
-__all__ = ["FairCoreset", "Transport", "fair_transport"]
+__all__ = ["FairCoreset", "FairWASP", "Transport", "fair_transport"]
 
-_HOME = {"FairCoreset": "estimator", "Transport": "transport", "fair_transport": "transport"}
+_HOME = {
+    "FairCoreset": "estimator",
+    "FairWASP": "fairwasp",
+    "Transport": "transport",
+    "fair_transport": "transport",
+}
 
 
 def __getattr__(name: str) -> Any:

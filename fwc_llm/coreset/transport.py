@@ -156,9 +156,7 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
 def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
     share = _numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
-        raise FwcError(
-            f"target has shape {share.shape}: it must be ({n_outcomes},), one share for each outcome"
-        )
+        raise FwcError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
         raise FwcError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
     return np.asarray(share / share.sum())

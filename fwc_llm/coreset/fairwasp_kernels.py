@@ -1,0 +1,53 @@
+"""Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
+
+import numba as nb
+import numpy as np
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
+def find_nearest(
+    rows: np.ndarray,
+    place: np.ndarray,
+    members: np.ndarray,
+    member_place: np.ndarray,
+    n_numeric: int,
+    squared: bool,
+    best: np.ndarray,
+    row: np.ndarray,
+    low: int,
+    high: int,
+) -> None:
+    """Find the nearest of `members` (k, p) for each of `rows` (n, p) from `low` to `high`.
+
+    `member_place` (k,), ascending, and `place` (n,) bound the cost from below by their difference (squared
+    if the cost is). The search goes outwards from the row's own place, both ways, until that bound exceeds
+    the best cost. Writes `best[low:high]` and `row[low:high]`; of equal costs the smaller index wins.
+    """
+    p, k = rows.shape[1], len(members)
+    for i in range(low, high):
+        right = np.searchsorted(member_place, place[i])
+        left = right - 1
+        least, found = np.inf, k
+        while left >= 0 or right < k:
+            below = place[i] - member_place[left] if left >= 0 else np.inf
+            above = member_place[right] - place[i] if right < k else np.inf
+            if below <= above:
+                j, bound = left, below
+                left -= 1
+            else:
+                j, bound = right, above
+                right += 1
+            if (bound * bound if squared else bound) > least:
+                break
+            cost = 0.0
+            for column in range(p):
+                apart = rows[i, column] - members[j, column]
+                if column >= n_numeric:
+                    cost += 1.0 if apart != 0 else 0.0
+                else:
+                    cost += apart * apart if squared else abs(apart)
+                if cost > least:
+                    break
+            if cost < least or (cost == least and j < found):
+                least, found = cost, j
+        best[i], row[i] = least, found
