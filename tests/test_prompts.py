@@ -150,8 +150,8 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) ->
     printed = (
         "A person in 1996 has the following attributes: Age: 21.0, workclass: Private, "
         "education: Some-college, highest education level: 10.0, marital status: Never-married, "
-        "occupation: Other-service, relationship: Own-child, race: White, sex: Female, capital gain: 0.0, capital loss: 0.0, "
-        "hours per week: 25.0, native country: United-States"
+        "occupation: Other-service, relationship: Own-child, race: White, sex: Female, "
+        "capital gain: 0.0, capital loss: 0.0, hours per week: 25.0, native country: United-States"
     )
     values = (21, "Private", "Some-college", 10, "Never-married", "Other-service", "Own-child", "White",
               "Female", 0, 0, 25, "United-States")  # fmt: skip
