@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -22,6 +23,10 @@ for _variable, _folder in (
 # No test may find a real key.
 for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]
+
+# No test depends on the clock, and a failure must come again: the same examples every time in CI.
+hypothesis.settings.register_profile("house", deadline=None, derandomize=IN_CI)
+hypothesis.settings.load_profile("house")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
