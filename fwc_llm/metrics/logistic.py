@@ -31,7 +31,8 @@ def fit_logistic(
     where first-order methods need hundreds on columns as rare as some categories are.
     """
     table: Any = sparse.csr_array(x)
-    features: Any = sparse.csr_array(sparse.hstack([table, np.ones((table.shape[0], 1))]))
+    ones: Any = np.ones((table.shape[0], 1))
+    features: Any = sparse.csr_array(sparse.hstack([table, ones]))
     sign = 2.0 * np.asarray(y, np.float64) - 1.0
     weight = np.ones(len(sign)) if weights is None else np.asarray(weights, np.float64)
     ridge = np.full(features.shape[1], penalty)

@@ -148,7 +148,7 @@ def _place_labels(
         lines = _wrapped(mark["name"])
         width, height = _TEXT * max(map(len, lines)), 14.0 * len(lines)
         x, y = mark["x"], mark["y"]
-        places = [
+        near = [
             (x + 10, y - height / 2, "start"),
             (x - 10 - width, y - height / 2, "end"),
             (x - width / 2, y - 10 - height, "middle"),
@@ -158,12 +158,26 @@ def _place_labels(
             (x - 7 - width, y - 8 - height, "end"),
             (x - 7 - width, y + 7, "end"),
         ]
-        best = min(places, key=lambda place: _cost(_box(place[0], place[1], width, height), taken, frame))
-        left, top, anchor = best
+        # Farther up and down, tied to its mark by a line, for marks that crowd.
+        far = [
+            (left, top + (step if top > y - height / 2 else -step), anchor)
+            for step in (18.0, 36.0, 54.0)
+            for left, top, anchor in near[2:]
+        ]
+        costs = [
+            _cost(_box(left, top, width, height), taken, frame)
+            + (5.0 + abs(top - y) / 10 if place in far else 0.0)
+            for place in [*near, *far]
+            for left, top, _ in [place]
+        ]
+        best = costs.index(min(costs))
+        left, top, anchor = [*near, *far][best]
         taken.append(_box(left, top, width, height))
         mark["lines"] = lines
         mark["label_x"] = round(left + {"start": 0.0, "middle": width / 2, "end": width}[anchor], 2)
         mark["label_y"], mark["anchor"] = round(top + 11, 2), anchor
+        end = top if top > y else top + height
+        mark["leader"] = (round(left + width / 2, 2), round(end, 2)) if best >= len(near) else None
 
 
 def _wrapped(name: str, longest: int = 24) -> list[str]:
@@ -251,22 +265,23 @@ def projection(drawn: Mapping[str, Any], arm: str, groups: Sequence[str]) -> dic
         if ends[0][0] <= a <= ends[0][1] and ends[1][0] <= b <= ends[1][1]
     ]
     heaviest = max((example["weight"] or 1.0 for example in examples), default=1.0) or 1.0
-    marks = [
+    marks: list[dict[str, Any]] = [
         {
             "x": x.at(example["x"]),
             "y": y.at(example["y"]),
-            "size": round(
-                5.0 + 9.0 * math.sqrt((1.0 if example["weight"] is None else example["weight"]) / heaviest), 2
-            )
-            if example["weight"] is not None
-            else 8.0,
+            "size": _size(example["weight"], heaviest),
             "label": example["label"],
             "shape": groups.index(example["group"]) if example["group"] in groups else 0,
         }
         for example in examples
     ]
-    marks.sort(key=lambda mark: -float(str(mark["size"])))
+    marks.sort(key=lambda mark: mark["size"], reverse=True)
     return {"size": size, "rows": inside, "marks": marks}
+
+
+def _size(weight: float | None, heaviest: float) -> float:
+    """The width of a mark whose area follows the weight; the lightest stay visible."""
+    return 8.0 if weight is None else round(max(4.0, 14.0 * math.sqrt(weight / heaviest)), 2)
 
 
 def calibration_chart(found: Mapping[str, Any]) -> dict[str, Any] | None:

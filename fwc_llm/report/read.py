@@ -118,6 +118,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     for name in ("task", "model", "simulated", "arms", "settings"):
         if name not in described:
             raise _damaged(folder.path / "run.json", f"{name!r} is missing")
+    _check_settings(described["settings"], folder.path / "run.json")
     results = folder.read_json("results.json")
     by_arm = _by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
@@ -226,6 +227,12 @@ def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
         if first and keys != first:
             raise _damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
         first = first or keys
+
+
+def _check_settings(settings: Any, where: Path) -> None:
+    for name in ("n_test", "repeats", "seed"):
+        if not isinstance(settings, Mapping) or not isinstance(settings.get(name), int):
+            raise _damaged(where, f"its settings lack {name!r}")
 
 
 def _groups(answers: Mapping[str, Answers]) -> tuple[str, ...]:

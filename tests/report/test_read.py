@@ -113,6 +113,12 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
         ("run.json", "[]", "damaged"),
         ("run.json", '{"format": "other/1"}', "not of format"),
         ("run.json", '{"format": "fwc-llm-run/1"}', "'task' is missing"),
+        (
+            "run.json",
+            '{"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": false, "arms": [], '
+            '"settings": 1}',
+            "settings lack 'n_test'",
+        ),
         ("results.json", None, "is missing"),
         ("results.json", "not json", "damaged"),
         ("results.json", "{}", "does not agree"),
