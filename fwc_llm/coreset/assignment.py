@@ -43,7 +43,7 @@ class PlainSteps:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
-        self._warm: np.ndarray | None = None
+        self.prices = np.zeros(problem.cells.n_cells)
         self._medoids: Medoids | None = None
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,8 +65,8 @@ class PlainSteps:
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self._warm)
-        self._warm = inner.dual
+        inner = self.problem.transport(cost, self.prices)
+        self.prices = inner.dual
         return inner, share_out(inner, label, self.problem.m)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:

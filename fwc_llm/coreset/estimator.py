@@ -6,13 +6,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.assignment import PlainSteps
 from fwc_llm.coreset.cells import Cells, count_slots, find_cells, overall_target
 from fwc_llm.coreset.encoding import Encoder, Table, encode_array, value_ids
 from fwc_llm.coreset.parameters import Parameters
 from fwc_llm.coreset.problem import Problem, between_cells
-from fwc_llm.coreset.solver import Descent, Steps, descend
-from fwc_llm.coreset.start import random_rows, spread_rows
+from fwc_llm.coreset.solver import Descent, Steps
+from fwc_llm.coreset.strategy import Effort, Solver
 from fwc_llm.errors import FwcError
 
 _CHOICES = {"cost": ("l1", "sqeuclidean"), "support": ("free", "rows", "features")}
@@ -43,6 +42,12 @@ class FairCoreset(Parameters):
         n_init: number of starts, of which the best is kept.
         max_iter: most moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
+        swaps: whether, with a support of rows, the descent is followed by swaps; "auto": where n · m is at
+            most four million. They take the objective of an Adult-sized table some 5 % down.
+        progressive: whether a named start grows on larger and larger samples, so that few iterations are paid
+            at full size; "auto": from 100,000 rows. The last iterations always run on all rows, and end
+            when one gains less than 2e-5 of the objective.
+        n_jobs: number of threads; None for all processors. The result does not depend on it.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a DataFrame when X was one.
@@ -73,6 +78,9 @@ class FairCoreset(Parameters):
         n_init: int = 1,
         max_iter: int = 300,
         random_state: Any = None,
+        swaps: bool | str = "auto",
+        progressive: bool | str = "auto",
+        n_jobs: int | None = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -87,6 +95,9 @@ class FairCoreset(Parameters):
         self.n_init = n_init
         self.max_iter = max_iter
         self.random_state = random_state
+        self.swaps = swaps
+        self.progressive = progressive
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Self:
         """Chooses the coreset of the rows.
@@ -102,18 +113,27 @@ class FairCoreset(Parameters):
         Raises:
             FwcError: bad input, naming the row, column or cell.
         """
+        encoder, problem = self._read(X, y, sensitive, candidates)
+        rng = np.random.default_rng(self.random_state)
+        starts = self.n_init if isinstance(self.init, str) else 1
+        effort = Effort(int(self.max_iter), self.swaps, self.progressive, self.n_jobs)
+        solver = Solver(problem, effort, starts)
+        if isinstance(self.init, str):
+            found = [solver.from_name(self.init, rng) for _ in range(starts)]
+        else:
+            found = [solver.from_start(self._given_start(problem, encoder), rng)]
+        self._keep(min(found, key=lambda descent: descent.objective), solver.steps, encoder, X)
+        return self
+
+    def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
+        """What `fit` solves, checked and encoded; for searches of one's own."""
+        return self._read(X, y, sensitive, candidates)[1]
+
+    def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
         self._check_parameters()
         encoder, table = _encode(X)
         cells = find_cells(y, sensitive, table.n)
-        problem = self._problem(table, cells, _mask(candidates, table.n))
-        rng = np.random.default_rng(self.random_state)
-        steps = PlainSteps(problem)
-        found = [
-            descend(steps, self._start(problem, encoder, rng), self.max_iter)
-            for _ in range(self.n_init if isinstance(self.init, str) else 1)
-        ]
-        self._keep(min(found, key=lambda descent: descent.objective), steps, encoder, X)
-        return self
+        return encoder, self._problem(table, cells, _mask(candidates, table.n))
 
     def _check_parameters(self) -> None:
         for name, choices in _CHOICES.items():
@@ -127,6 +147,12 @@ class FairCoreset(Parameters):
                 raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
         if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
             raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        for name in ("swaps", "progressive"):
+            value = getattr(self, name)
+            if value != "auto" and not isinstance(value, bool):
+                raise FwcError(f"{name}={value!r}: use True, False or 'auto'")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs < 1):
+            raise FwcError(f"n_jobs={self.n_jobs!r}: give a number of threads of at least 1, or None for all")
         for name in ("cost_sensitive", "cost_outcome"):
             value = getattr(self, name)
             if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
@@ -180,13 +206,8 @@ class FairCoreset(Parameters):
             raise FwcError("init names a row twice: the representatives start from different rows")
         return np.asarray(rows[np.argsort(cells.cell[rows], kind="stable")])
 
-    def _start(self, problem: Problem, encoder: Encoder | None, rng: np.random.Generator) -> np.ndarray:
-        """Rows (m,) to start from, or points (m, p)."""
-        seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-        if isinstance(self.init, str):
-            if self.init == "random":
-                return random_rows(seats, problem.pools, problem.ids, rng)
-            return spread_rows(seats, problem.pools, problem.ids, problem.table, self.cost, rng)
+    def _given_start(self, problem: Problem, encoder: Encoder | None) -> np.ndarray:
+        """The rows (m,) or points (m, p) given as `init`, checked."""
         if np.ndim(self.init) == 1:
             rows = self._given_rows(problem.cells)
             for g, pool in enumerate(problem.pools):

@@ -1,6 +1,6 @@
 """All that stays fixed while the representatives move."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,20 @@ class Problem:
     def m(self) -> int:
         """Number of representatives."""
         return len(self.cell_of)
+
+    def subset(self, rows: np.ndarray) -> "Problem":
+        """The same problem for some of the rows (n',); they are renumbered 0, 1, …"""
+        cells = self.cells
+        cell = cells.cell[rows]
+        place = np.full(self.table.n, -1)
+        place[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            table=Table(np.ascontiguousarray(self.table.values[rows]), self.table.n_numeric),
+            cells=replace(cells, cell=cell, counts=np.bincount(cell, minlength=cells.n_cells)),
+            pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
+            ids=self.ids[rows],
+        )
 
     def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
         """The inner problem for the costs (n, G)."""

@@ -18,6 +18,7 @@ class Steps(Protocol):
     """The steps of one iteration, with numpy alone or compiled; the results are equal."""
 
     problem: Problem
+    prices: np.ndarray  # (G,) of the last inner problem
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """Objective of the inner problem for the representatives `points` (m, p), and its plan."""

@@ -1,6 +1,6 @@
 """Moving each representative to the minimiser of its share of the plan (method.md, section 3), with numpy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,24 +30,31 @@ class Shares:
 
     def whole_weights(self) -> np.ndarray:
         """The same in whole numbers, UNIT to a row, (m,) int64."""
-        total = np.asarray(np.bincount(self.label, minlength=self.m) * UNIT)
+        total: np.ndarray = np.bincount(self.label, minlength=self.m) * UNIT
         part = self.part_units()
         np.subtract.at(total, self.label[self.part_row], part)
         np.add.at(total, self.part_label, part)
-        return total
+        return np.asarray(total)
 
     def part_units(self) -> np.ndarray:
         """`part_weight` in whole numbers, (s,) int64."""
         return np.rint(self.part_weight * UNIT).astype(np.int64)
 
-    def grouped(self) -> "Groups":
-        """The rows and weights of each representative, together."""
-        rest = np.full(len(self.label), UNIT, np.int64)
+    def grouped(self, only: np.ndarray | None = None) -> "Groups":
+        """The rows and weights of each representative (or of those in `only`), together."""
+        wanted = np.ones(self.m, bool)
+        if only is not None:
+            wanted[:] = False
+            wanted[only] = True
+        own = np.flatnonzero(wanted[self.label])
+        rest = np.full(len(own), UNIT, np.int64)
         part = self.part_units()
-        np.subtract.at(rest, self.part_row, part)
-        row = np.concatenate([np.arange(len(rest)), self.part_row])
-        label = np.concatenate([self.label, self.part_label])
-        units = np.concatenate([rest, part])
+        given = wanted[self.label[self.part_row]]
+        np.subtract.at(rest, np.searchsorted(own, self.part_row[given]), part[given])
+        taken = wanted[self.part_label]
+        row = np.concatenate([own, self.part_row[taken]])
+        label = np.concatenate([self.label[own], self.part_label[taken]])
+        units = np.concatenate([rest, part[taken]])
         keep = units > 0
         row, label, units = row[keep], label[keep], units[keep]
         order = np.argsort(label, kind="stable")
@@ -85,21 +92,25 @@ def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
 
     Any value between the lower and the upper median is as good: a point moves the least that reaches one.
     """
-    groups = shares.grouped()
     moved = points.copy()
+    move_to_medians(table, shares.grouped(), range(len(points)), moved)
+    return modes(table, shares, moved)
+
+
+def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points: np.ndarray) -> None:
+    """Moves the numeric columns of the representatives `which`, in place, to weighted medians."""
     columns = np.arange(table.n_numeric)
-    for j in range(len(points)):
+    for j in which:
         part = slice(groups.start[j], groups.start[j + 1])
         if part.start == part.stop:
             continue
-        numeric = table.values[groups.rows[part], : table.n_numeric]
-        order = np.argsort(numeric, axis=0, kind="stable")
-        ordered = np.take_along_axis(numeric, order, axis=0)
-        twice = 2 * np.cumsum(groups.units[part][order], axis=0)
+        numeric = np.ascontiguousarray(table.values[groups.rows[part], : table.n_numeric].T)
+        order = np.argsort(numeric, axis=1)
+        ordered = np.take_along_axis(numeric, order, axis=1)
+        twice = 2 * np.cumsum(groups.units[part][order], axis=1)
         total = groups.units[part].sum()
-        low, high = (twice < total).sum(0), (twice <= total).sum(0)
-        moved[j, columns] = np.clip(points[j, columns], ordered[low, columns], ordered[high, columns])
-    return modes(table, shares, moved)
+        low, high = (twice < total).sum(1), (twice <= total).sum(1)
+        points[j, columns] = np.clip(points[j, columns], ordered[columns, low], ordered[columns, high])
 
 
 def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:

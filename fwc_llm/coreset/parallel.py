@@ -1,0 +1,34 @@
+"""Threads for compiled kernels, which run without the interpreter's lock."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+_CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
+
+
+def count_threads() -> int:
+    """How many processors this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+class Threads:
+    """A pool of threads that share out ranges of rows."""
+
+    def __init__(self, count: int | None = None) -> None:
+        self.count = count or count_threads()
+        self._pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
+
+    def over_rows(
+        self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = _CHUNK
+    ) -> list[Any]:
+        """`kernel(*arguments, low, high)` on consecutive ranges of n rows, whatever the number of threads."""
+        return self.over(lambda low: kernel(*arguments, low, min(low + chunk, n)), range(0, n, chunk))
+
+    def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
+        """`task(item)` for every item, in order."""
+        if self._pool is None:
+            return [task(item) for item in items]
+        return list(self._pool.map(task, items))
