@@ -15,7 +15,7 @@ from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
-from evals.paper.methods import PAPER_FWC, Chosen, choose
+from evals.paper.methods import PAPER_FWC, Chosen, balance, choose
 from fwc_llm.errors import FwcError
 
 NONE = "none"
@@ -65,7 +65,7 @@ def choose_up_to(method: str, space: Space, rows: Part, m: int, seed: int) -> Ch
         from fwc_llm.coreset.rivals.fairlet_clustering import decompose
 
         among = as_rows(space.features(rows, "l1"), rows.y, rows.d)
-        m = min(m, len(decompose(among, None, np.random.default_rng(seed))))
+        m = min(m, len(decompose(among, balance(rows.d), np.random.default_rng(seed))))
     return choose(method, space, rows, m, seed)
 
 

@@ -1,9 +1,9 @@
 """Weights for all train rows: FairWASP, the paper's predecessor, against reweighing (Kamiran, Calders).
 
 Both keep the rows and change their weights. How far does each move the rows' distribution (exact Wasserstein
-distance, standardised L1), and what parity does it reach? The paper has no numbers on this. On Adult the distance
-of reweighing is a transport between tens of thousands of rows; both are compared on a random part of 4,000, and
-FairWASP runs on all of them besides.
+distance, standardised L1), and what parity does it reach? The paper has no numbers on this. On Adult the
+distance of reweighing is a transport between tens of thousands of rows: both are compared on a random part of
+4,000, and FairWASP runs on all of them besides.
 """
 
 import time

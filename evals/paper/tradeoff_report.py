@@ -55,7 +55,12 @@ def in_arm(table: "pd.DataFrame", arm: str) -> "pd.DataFrame":
 
 
 def best_sizes(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Per data set and method the size with the smallest distance from the ideal, as the paper shows it."""
+    """Per data set and method the size with the smallest distance from the ideal, as the paper shows it.
+
+    Of a run that is not complete, only the sizes count that have been measured most often.
+    """
+    most = table.groupby(["dataset", "method"], sort=False)["runs"].transform("max")
+    table = table[table["runs"] == most]
     return table.loc[table.groupby(["dataset", "method"], sort=False)["tradeoff"].idxmin()]
 
 
