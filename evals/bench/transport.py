@@ -1,0 +1,228 @@
+"""The inner problem against HiGHS, and how its time grows with rows and cells.
+
+    python -m evals.bench.transport [--full] [--record]
+
+Costs are those of the paper's synthetic table (25 columns, L1) to random representatives, the nearest in each
+cell. The same program is solved as written (n × m variables), reduced to cells (n × G), and by
+`fair_transport`, from nothing ("cold") and from the last solution's prices after every cost changed by about
+one per cent, as between two iterations ("warm"). Best of several passes each; everything in one run.
+`--full` adds ten million rows and 64 cells at a million rows; `--record` writes the tables to evals/results/.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.synthetic import synthetic
+from fwc_llm.coreset.transport import fair_transport
+
+EPSILON = 0.01
+_RESULTS = Path(__file__).resolve().parent.parent / "results" / "transport"
+_DRIFT = 1.01  # between two iterations
+_CHUNK = 1_000_000  # rows made at once
+_TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def main() -> None:
+    """Measure, print, and record if asked."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--full", action="store_true", help="also the largest tables (minutes)")
+    parser.add_argument("--record", action="store_true", help="write evals/results/transport.{json,md}")
+    options = parser.parse_args()
+    peer = against_highs()
+    print(_peer_line(peer), flush=True)
+    sizes = [(n, 2, 2) for n in (1_000, 10_000, 100_000, 1_000_000, *([10_000_000] if options.full else []))]
+    sizes += [(100_000, levels, outcomes) for levels, outcomes in ((4, 2), (4, 4), (8, 4), (32, 2), (8, 8))]
+    if options.full:
+        sizes += [(1_000_000, 32, 2)]
+    rows = []
+    print(_HEAD, flush=True)
+    for n, levels, outcomes in sizes:
+        rows.append(growth(n, levels, outcomes))
+        print(_row_line(rows[-1]), flush=True)
+    if options.record:
+        _record(peer, rows, options.full)
+
+
+def cell_costs(
+    n: int, levels: int = 2, outcomes: int = 2, m: int = 250, full: bool = False
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Costs (n, G) float32 of the nearest of m random representatives in each cell, and the target.
+
+    Also, if asked, the costs (n, m) to all of them, and their cells (m,).
+    """
+    from scipy.spatial.distance import cdist
+
+    cells = levels * outcomes
+    first = synthetic(min(n, _CHUNK), levels=levels, outcomes=outcomes)
+    cell = first.sensitive * outcomes + first.outcome
+    rng = np.random.default_rng(1)
+    seats = np.full(cells, m // cells) + (np.arange(cells) < m % cells)
+    picks = np.concatenate([rng.choice(np.flatnonzero(cell == g), seats[g]) for g in range(cells)])
+    points, of = first.features[picks], cell[picks]
+    cost, wide = np.empty((n, cells), np.float32), np.empty((n, m)) if full else np.empty((0, m))
+    for start in range(0, n, _CHUNK):
+        size = min(_CHUNK, n - start)
+        part = synthetic(size, seed=start // _CHUNK, levels=levels, outcomes=outcomes) if start else first
+        for low in range(0, size, 8192):
+            rows = slice(low, min(low + 8192, size))
+            apart = cdist(part.features[rows], points, "cityblock")
+            apart += part.sensitive[rows, None] != of // outcomes
+            apart += part.outcome[rows, None] != of % outcomes
+            for g in range(cells):
+                cost[start + rows.start : start + rows.stop, g] = apart[:, of == g].min(axis=1)
+            if full:
+                wide[start + rows.start : start + rows.stop] = apart
+    target = np.bincount(first.outcome, minlength=outcomes) / len(first.outcome)
+    return cost, target, wide, of
+
+
+def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
+    """Seconds and objectives of the full program, the reduced one, and ours."""
+    _, target, wide, of = cell_costs(n, m=m, full=True)
+    narrow = np.stack([wide[:, of == g].min(axis=1) for g in range(4)], axis=1)
+    ours, inner = best_of(20, lambda: fair_transport(narrow, 2, 2, target, EPSILON))
+    warm, _ = best_of(20, lambda: fair_transport(narrow * _DRIFT, 2, 2, target, EPSILON, warm=inner.dual))
+    reduced, reduced_value = best_of(3, lambda: highs(narrow, np.arange(4), target))
+    full, full_value = best_of(1, lambda: highs(wide, of, target))
+    return {
+        "n": n,
+        "m": m,
+        "cells": 4,
+        "full_highs_seconds": full,
+        "reduced_highs_seconds": reduced,
+        "cold_seconds": ours,
+        "warm_seconds": warm,
+        "ratio_full": full / ours,
+        "ratio_reduced": reduced / ours,
+        "objective_difference_full": inner.objective - full_value,
+        "objective_difference_reduced": inner.objective - reduced_value,
+        "gap": inner.objective - inner.lower_bound,
+        "excess_violation": max(inner.violation - EPSILON, 0.0),
+    }
+
+
+def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
+    """Seconds of `fair_transport` at one size, and of one pass over the costs that finds the minima."""
+    cost, target, _, _ = cell_costs(n, levels, outcomes)
+    rng = np.random.default_rng(0)
+    moved = cost * (1 + 0.01 * rng.standard_normal(cost.shape, dtype=np.float32))
+    small = n * levels * outcomes < 10**7
+    passes = 7 if small else 3
+    fair_transport(cost, levels, outcomes, target, EPSILON)  # compile
+    cold, first = best_of(
+        passes if small else 1, lambda: fair_transport(moved, levels, outcomes, target, EPSILON)
+    )
+    prices = fair_transport(cost, levels, outcomes, target, EPSILON).dual
+    warm, second = best_of(
+        passes, lambda: fair_transport(moved, levels, outcomes, target, EPSILON, warm=prices)
+    )
+    once, _ = best_of(passes, lambda: cost.min(axis=1))
+    reduced = None
+    if n * levels * outcomes <= 400_000:
+        reduced, _ = best_of(
+            1, lambda: highs(moved.astype(float), np.arange(levels * outcomes), target, levels)
+        )
+    return {
+        "n": n,
+        "cells": levels * outcomes,
+        "levels": levels,
+        "cold_seconds": cold,
+        "warm_seconds": warm,
+        "row_minima_seconds": once,
+        "reduced_highs_seconds": reduced,
+        "gap": first.objective - first.lower_bound,
+        "excess_violation": max(first.violation - EPSILON, 0.0),
+        "difference": abs(first.objective - second.objective),
+        "split_rows": len(set(first.split_row.tolist())),
+    }
+
+
+def highs(cost: np.ndarray, of: np.ndarray, target: np.ndarray, levels: int = 2) -> float:
+    """The optimum of the program over all (n, k) variables by HiGHS; `of` (k,) are the columns' cells."""
+    from scipy.optimize import linprog
+    from scipy.sparse import block_array, coo_array, eye_array, kron
+
+    n, k = cost.shape
+    outcomes = len(target)
+    level, own = of // outcomes, np.arange(levels * outcomes)[:, None] == of
+    inside = np.arange(levels).repeat(outcomes)[:, None] == level
+    share = np.tile(target, levels)[:, None]
+    limits = np.vstack([own - (1 + EPSILON) * share * inside, (1 - EPSILON) * share * inside - own])
+    # The masses of the k columns as variables of their own keep the limits sparse.
+    masses = kron(np.ones((1, n)), eye_array(k))
+    sums = kron(eye_array(n), np.ones((1, k)))
+    equal = block_array([[sums, None], [masses, -eye_array(k)]]).tocsr()
+    answer: Any = linprog(
+        np.concatenate([cost.ravel(), np.zeros(k)]),
+        A_ub=block_array([[coo_array((len(limits), n * k)), coo_array(limits)]]).tocsr(),
+        b_ub=np.zeros(len(limits)),
+        A_eq=equal,
+        b_eq=np.concatenate([np.ones(n), np.zeros(k)]),
+        method="highs",
+        options=_TIGHT,
+    )
+    return float(answer.fun) / n
+
+
+def best_of(passes: int, task: Callable[[], Any]) -> tuple[float, Any]:
+    """The least seconds of several passes, and what the last one returned."""
+    seconds, result = float("inf"), None
+    for _ in range(passes):
+        started = time.perf_counter()
+        result = task()
+        seconds = min(seconds, time.perf_counter() - started)
+    return seconds, result
+
+
+_HEAD = """
+| rows | cells | cold, ms | warm, ms | row minima by numpy, ms | reduced HiGHS, ms | HiGHS / cold | gap |
+|---:|---:|---:|---:|---:|---:|---:|---:|"""
+
+
+def _row_line(row: dict[str, Any]) -> str:
+    reduced = row["reduced_highs_seconds"]
+    peer = f"{reduced * 1e3:,.0f} | {reduced / row['cold_seconds']:,.0f}" if reduced else "– | –"
+    times = " | ".join(f"{row[f'{name}_seconds'] * 1e3:,.1f}" for name in ("cold", "warm", "row_minima"))
+    return f"| {row['n']:,} | {row['cells']} | {times} | {peer} | {row['gap']:.0e} |"
+
+
+def _peer_line(peer: dict[str, Any]) -> str:
+    return (
+        f"n = {peer['n']:,}, m = {peer['m']}: full program by HiGHS {peer['full_highs_seconds']:.2f} s, "
+        f"reduced {peer['reduced_highs_seconds'] * 1e3:.0f} ms, fair_transport "
+        f"{peer['cold_seconds'] * 1e3:.2f} ms ({peer['warm_seconds'] * 1e3:.2f} ms warm): "
+        f"{peer['ratio_full']:,.0f} and {peer['ratio_reduced']:,.0f} times faster, objectives equal to "
+        f"{abs(peer['objective_difference_full']):.0e}, gap {peer['gap']:.0e}, constraints exceeded by "
+        f"{peer['excess_violation']:.0e}."
+    )
+
+
+def _record(peer: dict[str, Any], rows: list[dict[str, Any]], full: bool) -> None:
+    machine = f"{os.cpu_count()} cores, {platform.machine()}{_vectors()}, Python {platform.python_version()}"
+    command = "python -m evals.bench.transport" + (" --full" if full else "") + " --record"
+    table = "\n".join([_HEAD.strip(), *map(_row_line, rows)])
+    _RESULTS.with_suffix(".md").write_text(
+        f"# The inner problem\n\nMade by `{command}` on {machine}.\n\n{_peer_line(peer)}\n\n{table}\n",
+        encoding="utf-8",
+    )
+    record = {"command": command, "machine": machine, "epsilon": EPSILON, "peer": peer, "growth": rows}
+    _RESULTS.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _vectors() -> str:
+    flags = Path("/proc/cpuinfo")
+    return " with AVX-512" if flags.is_file() and "avx512f" in flags.read_text(encoding="utf-8") else ""
+
+
+if __name__ == "__main__":
+    main()
