@@ -25,6 +25,7 @@ ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
+_BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
 _UPLOAD_SECONDS = 600.0
 _T = TypeVar("_T")
 
@@ -72,9 +73,12 @@ class BatchClient:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
-            async for batch in client.batches.list(limit=100):
+            seen = 0
+            async for batch in client.batches.list(limit=100):  # the newest first
                 if batch.input_file_id == file_id and batch.status not in _USELESS:
                     return batch.id
+                if (seen := seen + 1) >= _BATCHES_SEEN:
+                    break
             created = await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import os
 import random
 import time
@@ -26,6 +27,8 @@ DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
+_ATTEMPT_SECONDS = 60.0
+_BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
 _MOST_WAVES = 12  # refusals (429) in a row, pauses doubling in between, without a single success
 
 
@@ -42,9 +45,10 @@ class ChatModel:
     rpm, tpm       requests and tokens a minute that are not exceeded
     concurrency    connections to keep; also decides how many failures in a row stop the run
     deadline       seconds for one row, counted from its first attempt, retries and pauses included
-    timeout        seconds for one attempt
+    timeout        seconds for one attempt (default 60; the whole deadline for a reasoning model)
     backoff        seconds before the first retry (doubling, with jitter)
-    breaker        failed attempts in a row, over all rows, that stop the run (default max(30, 4 concurrency))
+    breaker        failed attempts in a row, over all rows, that stop the run (default 30, or 4 times
+                   concurrency); once anything was answered, only if they span 20 s
     seed           of the jitter
     notice         called once for each thing worth saying (an adapted parameter, an unexpected model)
 
@@ -67,7 +71,7 @@ class ChatModel:
         tpm: float | None = None,
         concurrency: int = 8,
         deadline: float = 300.0,
-        timeout: float = 60.0,
+        timeout: float | None = None,
         backoff: float = 0.5,
         breaker: int | None = None,
         seed: int = 0,
@@ -78,17 +82,13 @@ class ChatModel:
         self._chosen = dict(params or {})
         self._parameters = request_parameters(name, self._chosen, max_tokens, logprobs)
         self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
-        self._concurrency, self._deadline, self._timeout, self._backoff = (
-            concurrency,
-            deadline,
-            timeout,
-            backoff,
-        )
+        self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
+        self._timeout = timeout or (deadline if is_reasoning(name) else _ATTEMPT_SECONDS)
         self._rng = random.Random(seed)
         self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng)
         self._paces_tokens = tpm is not None
         self._breaker = breaker if breaker is not None else max(30, 4 * concurrency)
-        self._failed_in_a_row = 0
+        self._failed_in_a_row, self._last_success = 0, -math.inf
         self._adapted: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
         self._notice = notice
@@ -158,7 +158,7 @@ class ChatModel:
                 if self._left(began) <= 0.0:
                     return self._no_reply(failure, attempts, time.monotonic() - began)
             else:
-                self._failed_in_a_row = 0
+                self._failed_in_a_row, self._last_success = 0, time.monotonic()
                 self._pacer.succeeded(sent_at)
                 if reply.usage is not None:
                     self._pacer.settle(expected, reply.usage.prompt_tokens + reply.usage.completion_tokens)
@@ -242,7 +242,8 @@ class ChatModel:
                 )
             return self._pacer.pause_left
         self._failed_in_a_row += 1
-        if self._failed_in_a_row >= self._breaker:
+        lasting = time.monotonic() - self._last_success > _BLIP_SECONDS
+        if self._failed_in_a_row >= self._breaker and lasting:
             raise ProviderError(
                 f"{self._where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
                 "stopped; what was answered is kept, and the same command continues there"

@@ -31,6 +31,7 @@ _PARAMETER_WORDS = re.compile(
 )
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_REASON = 300
+_LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
 _TAG = re.compile(r"<[^>]+>")
 
 
@@ -76,7 +77,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         status,
         code or kind,
         parameter,
-        retry_after(headers) if reach is Reach.ATTEMPT else None,
+        retry_after(headers),
         rate_limited=status == 429 and reach is Reach.ATTEMPT,
     )
 
@@ -119,15 +120,19 @@ def body_failure(body: Any) -> AttemptError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the service asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return max(milliseconds / 1000.0, 0.0)
     value = headers.get("retry-after")
-    if value is None or (seconds := _number(value)) is not None:
-        return None if value is None or seconds is None else max(seconds, 0.0)
-    try:
-        return max(parsedate_to_datetime(value).timestamp() - time(), 0.0)
-    except (TypeError, ValueError):
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        seconds = milliseconds / 1000.0
+    elif value is None:
         return None
+    elif (number := _number(value)) is not None:
+        seconds = number
+    else:
+        try:
+            seconds = parsedate_to_datetime(value).timestamp() - time()
+        except (TypeError, ValueError):
+            return None
+    return min(max(seconds, 0.0), _LONGEST_WAIT)
 
 
 def _number(text: str | None) -> float | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Model, Reply, Usage
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Journal, request_id
@@ -79,6 +80,8 @@ async def execute(
     Errors: `ProviderError` when the provider rejects the run, `FwcError` when the journal cannot be written
     or a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all that was answered.
     """
+    if concurrency < 1:
+        raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
     return await _Run(model, iter(calls), journal, progress, total, budget).finish(concurrency)
 
 
@@ -99,6 +102,7 @@ class _Run:
         self.parameters = parameters_json(model)
         self.done = self.errors = self.skipped = 0
         self.usage = Usage()
+        self.under_way: set[str] = set()
         self.unanswered: list[tuple[str, int, str, str, str]] = []
         self.stopped: str | None = None
         self.closing = False
@@ -128,9 +132,10 @@ class _Run:
     async def _answer_calls(self) -> None:
         while not self.closing and (call := next(self.calls, None)) is not None:
             request = call_id(self.parameters, call)
-            if self.journal.answered(request):
+            if self.journal.answered(request) or request in self.under_way:
                 self.skipped += 1
                 continue
+            self.under_way.add(request)
             reserved = 0.0
             if self.budget is not None:
                 reserved = self.budget.worst_case(call.messages)
@@ -141,6 +146,7 @@ class _Run:
             if self.budget is not None:
                 self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
             self.journal.append(make_record(request, call, reply))
+            self.under_way.discard(request)
             self._count(call, reply)
             self._report()
             await self._give_way()

@@ -81,16 +81,17 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with contextlib.nullcontext() if error is None else contextlib.suppress(FwcError):
+            self.close()
 
     def close(self) -> None:
         """Tell the disk to keep everything, and let the next process in."""
         if self._file >= 0:
-            file, self._file = self._file, -1
             try:
-                os.fsync(file)
+                self._sync()
             finally:
-                os.close(file)
+                os.close(self._file)
+                self._file = -1
 
     def answered(self, request: str) -> bool:
         """Whether this request has an answer, which must never be paid for again."""
@@ -105,7 +106,7 @@ class Journal:
         self._count(record)
         now = time.monotonic()
         if now - self._synced >= _SYNC_SECONDS:
-            os.fsync(self._file)
+            self._sync()
             self._synced = now
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -131,6 +132,12 @@ class Journal:
                 "and the same command continues there once there is room"
             ) from None
         self._size += written
+
+    def _sync(self) -> None:
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            raise FwcError(f"the disk does not keep {self.path}: {error.strerror}") from None
 
     def _undo(self) -> None:
         """Cut off what a failed write left, so that the journal ends with a whole record."""

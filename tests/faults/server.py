@@ -19,7 +19,8 @@ from typing import Any
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 
 _GOOD_FROM = 4  # attempts after which a request is answered
-_STALL_SECONDS = 2.0  # longer than the tests' client waits for one attempt
+_STALL_SECONDS = 30.0  # longer than the tests' client waits for one attempt
+_STALL_SHARE = 0.2  # of the faults that the schedule calls a stall; the others are a 500: waiting takes time
 
 
 class FaultyService:
@@ -44,6 +45,8 @@ class FaultyService:
             return _REFUSALS[forever]
         if attempt < _GOOD_FROM and self._draw("fault", content, attempt) < self.fault_share:
             name = list(_FAULTS)[int(self._draw("which", content, attempt) * len(_FAULTS))]
+            if name == "stall" and self._draw("stall", content, attempt) >= _STALL_SHARE:
+                name = "500"
             self.faults[name] += 1
             return self._stall() if name == "stall" else _FAULTS[name]
         self.answered[content] += 1

@@ -18,6 +18,16 @@ from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, s
 
 KEY = "sk-planted-0123456789abcdefghij"
 N = 40
+# What a service may answer first, with the key in it wherever there is room.
+ECHOES = {
+    1: HttpReply(f"<html>{KEY}</html>"),
+    2: HttpReply(f"{KEY}", 500),
+    3: HttpReply({"error": f"bad {KEY}"}),
+    4: HttpReply({"choices": None, "key": KEY}),
+    5: HttpReply(b'{"choices": "' + KEY.encode()),
+    6: HttpReply({"error": {"message": f"slow down, {KEY}"}}, 429, {"retry-after": "0.01"}),
+    7: HttpReply({"error": {"message": f"overloaded {KEY}"}}, 503, {"retry-after": "0.01", "x-key": KEY}),
+}
 REQUESTS = 2 * N
 
 
@@ -99,7 +109,7 @@ def test_rows_without_a_reply_end_with_4_and_are_named(
     tmp_path: Path, evaluate: Callable[..., "subprocess.CompletedProcess[str]"]
 ) -> None:
     too_long = refusal(400, f"maximum context length exceeded by {KEY}", "context_length_exceeded")
-    service = Service(lambda content, count: too_long if count in {5, 17} else None)
+    service = Service(lambda content, count: too_long if count in {9, 17} else ECHOES.get(count))
     with serve_in_thread(service) as url:
         done = evaluate(url)
         assert done.returncode == 4
@@ -111,7 +121,7 @@ def test_rows_without_a_reply_end_with_4_and_are_named(
         assert "accuracy" in done.stdout, "partial results are reported"
         again = evaluate(url)
     assert again.returncode == 0
-    assert len(service.asked) == REQUESTS + 2
+    assert len(service.asked) == REQUESTS + 2 + len(ECHOES)
 
 
 def test_ctrl_c_ends_with_130_and_the_run_continues(
@@ -164,16 +174,3 @@ def test_a_full_disk_is_said_and_the_journal_stays_whole(
         assert 0 < len(kept) < REQUESTS
         assert evaluate(url).returncode == 0
     assert len(journaled(tmp_path)) == len(set(journaled(tmp_path))) == REQUESTS
-
-
-def test_a_service_that_echoes_the_key_in_every_failure(
-    evaluate: Callable[..., "subprocess.CompletedProcess[str]"],
-) -> None:
-    broken = [
-        HttpReply(f"<html>{KEY}</html>"), HttpReply(f"{KEY}", 500), HttpReply({"error": f"bad {KEY}"}),
-        HttpReply({"choices": None, "key": KEY}), refusal(422, f"unknown thing {KEY}"),
-        HttpReply(b'{"choices": "' + KEY.encode()),
-    ]  # fmt: skip
-    with serve_in_thread(Service(lambda content, count: broken[count % 6] if count < 7 else None)) as url:
-        done = evaluate(url)
-    assert done.returncode in {0, 4}

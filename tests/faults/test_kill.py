@@ -1,30 +1,34 @@
 """Kill −9 at random moments: nothing that was journaled is asked again, and the end is the same."""
 
-import os
+import multiprocessing
 import random
 import signal
-import subprocess
-import sys
 import time
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from fwc_llm.runs.journal import Journal
-from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.faults.server import conversation_key
-from tests.faults.worker import question
+from tests.faults.worker import question, run
 
 N, KILLS = 2500, 20
+# Each run is a fork of a clean process that has everything imported.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["tests.faults.worker"])
 
 
-def start(url: str, folder: Path) -> "subprocess.Popen[str]":
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.faults.worker", f"{url}/v1", str(folder), str(N)],
-        cwd=CHECKOUT,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+def start(url: str, folder: Path) -> BaseProcess:
+    process = PROCESSES.Process(target=run, args=(url, folder, N))
+    process.start()
+    return process
+
+
+def finish(url: str, folder: Path) -> list[int]:
+    process = start(url, folder)
+    process.join(200.0)
+    assert process.exitcode == 0
+    return [int(number) for number in (folder / "outcome").read_text().split()]
 
 
 class Service:
@@ -61,20 +65,17 @@ def test_kill_nine_twenty_times(tmp_path: Path) -> None:
         for _ in range(KILLS):
             served = service.served
             process = start(url, folder)
-            while service.served == served and process.poll() is None:
-                time.sleep(0.005)
+            while service.served == served and process.is_alive():
+                time.sleep(0.001)
             time.sleep(rng.uniform(0.0, 0.06))
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            assert process.stdout is not None
-            process.stdout.close()
-            killed_at_work += process.returncode == -signal.SIGKILL
+            process.kill()
+            process.join()
+            killed_at_work += process.exitcode == -signal.SIGKILL
             service.journaled = {contents[row] for row in result(folder)}
         assert killed_at_work == KILLS, "every kill met a run at work"
         assert 0 < len(service.journaled) < N
-        output, _ = start(url, folder).communicate(timeout=60)
-        assert output.split() == [str(N - len(service.journaled)), "0", str(len(service.journaled))]
+        assert finish(url, folder) == [N - len(service.journaled), 0, len(service.journaled)]
         assert service.again == []
 
-        assert start(url, whole).communicate(timeout=60)[0].split() == [str(N), "0", "0"]
+        assert finish(url, whole) == [N, 0, 0]
     assert result(folder) == result(whole)

@@ -13,6 +13,7 @@ import respx
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, open_model
 from fwc_llm.models.chat import ChatModel
+from fwc_llm.models.failures import http_failure, retry_after
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 
 KEY = "sk-planted-0123456789abcdefghij"
@@ -297,6 +298,13 @@ def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None
     assert route.call_count == 7
 
 
+def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRouter) -> None:
+    good, bad = httpx.Response(200, json=completion("Yes")), httpx.Response(502)
+    route = provider.post("/chat/completions").mock(side_effect=[good, *[bad] * 9, good])
+    assert ask(quick(breaker=3), times=2).text == "Yes"
+    assert route.call_count == 11
+
+
 def test_a_server_that_is_not_there_stops_the_run() -> None:
     with pytest.raises(ProviderError, match="the connection failed"):
         ask(quick(base_url="http://127.0.0.1:9/v1", breaker=3))
@@ -406,6 +414,11 @@ def test_a_dripping_response_does_not_pass_the_deadline() -> None:
     assert "no response within 0." in reply.error
 
 
+def test_a_wait_beyond_reason_is_cut_short() -> None:
+    reply = HttpReply({"error": {"message": "x"}}, 429, {"retry-after": "86400"})
+    assert http_failure(429, reply.body, reply.headers).retry_after == 120.0
+
+
 def test_a_wait_beyond_the_deadline_gives_the_row_up_at_once(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(
         429, headers={"retry-after": "120"}, json={"error": {"message": "x"}}
@@ -413,6 +426,23 @@ def test_a_wait_beyond_the_deadline_gives_the_row_up_at_once(provider: respx.Moc
     began = time.monotonic()
     assert ask(quick()).text is None
     assert time.monotonic() - began < 4.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, 120.0),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
 
 
 # --- adaptation

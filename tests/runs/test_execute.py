@@ -87,6 +87,17 @@ def test_a_second_run_asks_only_what_is_missing(tmp_path: Path) -> None:
     assert run(nobody, map(call, range(7)), tmp_path).skipped == 7
 
 
+def test_a_call_that_comes_twice_is_asked_once(tmp_path: Path) -> None:
+    model = Scripted()
+    assert run(model, [call(1), call(1), call(2)], tmp_path).skipped == 1
+    assert sorted(model.asked) == ["q1", "q2"]
+
+
+def test_nobody_at_work_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="concurrency is 0"):
+        run(Scripted(), [call(1)], tmp_path, concurrency=0)
+
+
 def test_other_parameters_arms_or_repeats_are_other_requests(tmp_path: Path) -> None:
     run(Scripted(), [call(1)], tmp_path)
     for calls, parameters in (([call(1, arm="fwc")], {}), ([call(1, repeat=1)], {}), ([call(1)], {"t": 1})):
