@@ -162,7 +162,8 @@ def highs(cost: np.ndarray, of: np.ndarray, target: np.ndarray, levels: int = 2)
     masses = kron(np.ones((1, n)), eye_array(k))
     sums = kron(eye_array(n), np.ones((1, k)))
     equal = block_array([[sums, None], [masses, -eye_array(k)]]).tocsr()
-    answer: Any = linprog(
+    solve: Any = linprog
+    answer = solve(
         np.concatenate([cost.ravel(), np.zeros(k)]),
         A_ub=block_array([[coo_array((len(limits), n * k)), coo_array(limits)]]).tocsr(),
         b_ub=np.zeros(len(limits)),

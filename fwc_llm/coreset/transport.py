@@ -72,6 +72,11 @@ def fair_transport(
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
+    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual`, `narrowing`). Costs of
+    two million entries and more are read by compiled code, smaller ones by numpy, to equal results; the
+    result does not depend on the number of threads. Neither the costs nor the plan are held twice: loops
+    read `cell` and the few splits, and `plan` is made when asked for.
+
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
             d · n_outcomes + y. `inf` marks a cell without representatives: a level with such a cell
