@@ -20,7 +20,7 @@ from fwc_llm.errors import FwcError
 
 FAIRWASP = {"fairwasp-0": 0.0, "fairwasp-0.01": 0.01, "fairwasp-0.05": 0.05, "fairwasp-0.1": 0.1}
 PART = 4000  # train rows of Adult on which both are compared
-QUICK_ROWS = 160
+QUICK_ROWS = 400
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ QUICK_ROWS = 300
 def plan(options: Options) -> list[Cell]:
     """Every data set, run, size and method, and the classifier trained on all train rows (size 1)."""
     cells: list[Cell] = []
+    methods = ("fwc-0.01", "uniform", "kmeans") if options.quick else METHODS
     for dataset in smaller_first(options.datasets):
         for run in range(options.runs):
             cells.append({"dataset": dataset, "size": 1, "method": FULL, "run": run})
             cells += [
                 {"dataset": dataset, "size": size, "method": method, "run": run}
                 for size in sizes(dataset, options.quick)
-                for method in METHODS
+                for method in methods
             ]
     return cells
 
