@@ -4,6 +4,8 @@ All are 95 % intervals unless `level` says otherwise. They speak of other rows d
 examples as they were chosen; what another draw of examples would change is in `variance`.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
@@ -88,12 +90,34 @@ def mean_over_repeats(measures: Measures) -> Measures:
     )
 
 
-def percentile(draws: npt.ArrayLike, level: float = 0.95) -> Interval:
-    """Return the percentile interval of bootstrap draws (n,); NaN when more than a tenth are undefined.
+def spread_interval(
+    observed: Sequence[npt.ArrayLike], draws: Sequence[npt.ArrayLike], level: float = 0.95
+) -> Interval:
+    """Return the interval of the largest gap between groups, over one or several kinds of rate.
 
-    Of a quantity that cannot be negative, such as |DP|, the lower end stays above 0 even when the groups
-    are treated alike: compare with the noise floor, or look at the signed gap.
+    `observed` holds rates (G,), one array per kind (the rates of yes for DP; the true and the false positive
+    rates for equalized odds), `draws` their bootstrap resamples (n, G). The largest gap moves by no more
+    than the gap that moves most, and over all pairs of groups that is the range of the rates' deviations:
+
+        | max_k range(r_k*) − max_k range(r_k) |  ≤  max_k range(r_k* − r_k)
+
+    so the gap ± the 95th percentile of the right side holds the true gap at least as often as it says, also
+    when it is 0. (The plain percentile interval never does: chance only adds to a largest gap.) The lower end
+    is not below 0; NaN when a rate is undefined, or more than a tenth of its resamples.
     """
+    kinds = [np.asarray(rates, np.float64) for rates in observed]
+    with np.errstate(invalid="ignore"):
+        moved = [np.ptp(np.asarray(d, np.float64) - r, axis=-1) for d, r in zip(draws, kinds, strict=True)]
+    deviation = np.max(moved, axis=0)
+    known = deviation[np.isfinite(deviation)]
+    if not all(np.isfinite(r).all() and len(r) > 1 for r in kinds) or len(known) < 0.9 * len(deviation):
+        return NOWHERE
+    centre, reach = max(float(np.ptp(r)) for r in kinds), float(np.quantile(known, level))
+    return max(0.0, centre - reach), centre + reach
+
+
+def percentile(draws: npt.ArrayLike, level: float = 0.95) -> Interval:
+    """Return the percentile interval of bootstrap draws (n,); NaN when more than a tenth are undefined."""
     values: Floats = np.asarray(draws, dtype=np.float64)
     known = values[~np.isnan(values)]
     if len(known) < 0.9 * len(values) or not len(known):

@@ -16,9 +16,9 @@ from fwc_llm.metrics.intervals import (
     Interval,
     mean_over_repeats,
     newcombe,
-    percentile,
     ratio_interval,
     resample,
+    spread_interval,
     wilson,
 )
 from fwc_llm.metrics.noise import noise_floor
@@ -72,8 +72,8 @@ def statistics(run: Run) -> dict[str, Any]:
 def arm_statistics(run: Run, arm: str, cells: Cells) -> dict[str, Any]:
     """Return one arm's statistics; every metric is the mean over repeats, with `sd` and each repeat.
 
-    Intervals are 95 %: Wilson for accuracy, rates and coverage, Newcombe for the signed gap of two groups,
-    the log method for their ratio, a stratified bootstrap for the rest (`low`, `high`).
+    Intervals (`low`, `high`) are 95 %: Wilson for accuracy, rates and coverage, Newcombe for the signed gap
+    of two groups, the log method for their ratio, a stratified bootstrap for the rest.
     """
     a = run.answers[arm]
     measured = measure(cells.counts)
@@ -82,7 +82,7 @@ def arm_statistics(run: Run, arm: str, cells: Cells) -> dict[str, Any]:
     found: dict[str, Any] = {"arm": arm, "n": len(a), "unanswered": int((a.reason == "error").sum())}
     for metric in METRICS:
         values = getattr(measured, metric)
-        found[metric] = _over_repeats(values) | _ends(_interval(metric, cells, drawn))
+        found[metric] = _over_repeats(values) | _ends(_interval(metric, cells, measured, drawn))
     parsed, yes = _pooled(cells)
     floor = noise_floor(cells.counts[..., YES].sum(-1), cells.counts[..., :2].sum((-1, -2)))
     found["demographic_parity_difference"] |= {
@@ -122,17 +122,34 @@ def _pooled(cells: Cells) -> tuple[Floats, Floats]:
     return counts[:, NO] + counts[:, YES], counts[:, YES]
 
 
-def _interval(metric: str, cells: Cells, drawn: Measures) -> Interval:
+def _interval(metric: str, cells: Cells, measured: Measures, drawn: Measures) -> Interval:
+    """The metric's 95 % interval: of the gaps it is that of the rates averaged over repeats."""
     if metric == "accuracy":
         counts = (cells.counts * cells.distinct[None, :, :, None]).sum((0, 1))
         return wilson(counts[0, NO] + counts[1, YES], counts[:, :2].sum())
-    if metric == "demographic_parity_ratio" and len(cells.groups) == 2:
-        parsed, yes = _pooled(cells)
-        if (parsed == 0).any() or (yes == 0).any():
-            return NOWHERE
-        low, high = np.argsort(yes / parsed, kind="stable")
-        return ratio_interval(yes[low], parsed[low], yes[high], parsed[high])
-    return percentile(getattr(drawn, metric))
+    if metric == "equalized_odds_difference":
+        kinds = (measured.true_positive_rates, measured.false_positive_rates)
+        low, high = spread_interval(
+            [rates.mean(0) for rates in kinds], [drawn.true_positive_rates, drawn.false_positive_rates]
+        )
+        return low, min(1.0, high)
+    rates = measured.rates.mean(0)
+    if metric == "demographic_parity_difference":
+        low, high = spread_interval([rates], [drawn.rates])
+        return low, min(1.0, high)
+    if len(cells.groups) == 2:
+        return _ratio_of_two(cells)
+    with np.errstate(divide="ignore"):
+        low, high = spread_interval([np.log(rates)], [np.log(drawn.rates)])
+    return math.exp(-high), math.exp(-low)
+
+
+def _ratio_of_two(cells: Cells) -> Interval:
+    parsed, yes = _pooled(cells)
+    if (parsed == 0).any():
+        return NOWHERE
+    low, high = np.argsort(yes / parsed, kind="stable")
+    return ratio_interval(yes[low], parsed[low], yes[high], parsed[high])
 
 
 def _group_statistics(cells: Cells, measured: Measures) -> dict[str, Any]:

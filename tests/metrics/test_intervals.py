@@ -6,7 +6,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwc_llm.metrics.cells import count_cells, measure
+from fwc_llm.metrics.cells import Cells, count_cells, measure
 from fwc_llm.metrics.groups import group_metrics
 from fwc_llm.metrics.intervals import (
     mean_over_repeats,
@@ -14,6 +14,7 @@ from fwc_llm.metrics.intervals import (
     percentile,
     ratio_interval,
     resample,
+    spread_interval,
     wilson,
 )
 
@@ -118,19 +119,41 @@ def test_the_bootstrap_agrees_with_resampling_rows_one_by_one() -> None:
         assert ours.std() == pytest.approx(theirs.std(), rel=0.1)
 
 
-def test_the_bootstrap_interval_covers_the_truth() -> None:
-    """Signed truth 0.2 in a design of 200 rows: the interval of |DP| holds it about 95 times in 100."""
+@pytest.mark.parametrize(
+    ("chances", "per_cell"),
+    [
+        ([(0.35, 0.35), (0.55, 0.55)], [(75, 25), (25, 75)]),  # a gap of 0.2
+        ([(0.4, 0.4), (0.4, 0.4)], [(75, 25), (25, 75)]),  # none: where a percentile interval always fails
+        ([(0.1, 0.3), (0.2, 0.5), (0.2, 0.5), (0.5, 0.7)], [(25, 25)] * 4),
+        ([(0.3, 0.3)] * 4, [(25, 25)] * 4),
+    ],
+)
+def test_the_intervals_of_gaps_hold_the_truth(chances: list, per_cell: list) -> None:
+    """Whatever the truth, at least about 95 times in 100 (200 trials; the coarse bound is 3 sigma)."""
+    p, size = np.array(chances), np.array(per_cell)
+    rates = (p * size).sum(1) / size.sum(1)
     rng = np.random.default_rng(0)
-    labels = np.repeat([0, 1, 0, 1], [75, 25, 25, 75])
-    groups = np.repeat(["F", "M"], 100)
-    chance = np.where(groups == "M", 0.55, 0.35)
-    held = 0
+    held = {"parity": 0, "odds": 0}
     for trial in range(200):
-        predicted = (rng.random(200) < chance).astype(float)
-        draws = resample(count_cells(predicted, labels, groups), draws=500, seed=trial)
-        low, high = percentile(draws.demographic_parity_difference)
-        held += low <= 0.2 <= high
-    assert 180 <= held <= 199
+        yes = rng.binomial(size, p)
+        counts = np.stack([size - yes, yes, np.zeros_like(yes)], axis=-1)[None].astype(float)
+        cells = Cells(counts, tuple("abcd")[: len(p)], np.ones(size.shape))
+        seen, drawn = measure(counts), resample(cells, draws=300, seed=trial)
+        low, high = spread_interval([seen.rates[0]], [drawn.rates])
+        assert low <= seen.demographic_parity_difference[0] <= high
+        held["parity"] += low <= np.ptp(rates) <= high
+        low, high = spread_interval(
+            [seen.true_positive_rates[0], seen.false_positive_rates[0]],
+            [drawn.true_positive_rates, drawn.false_positive_rates],
+        )
+        held["odds"] += low <= np.ptp(p, axis=0).max() <= high
+    assert held["parity"] >= 180
+    assert held["odds"] >= 180
+
+
+def test_an_undefined_rate_has_no_interval() -> None:
+    assert np.isnan(spread_interval([[0.1, np.nan]], [np.full((10, 2), 0.1)])).all()
+    assert np.isnan(spread_interval([[0.1]], [np.full((10, 1), 0.1)])).all()
 
 
 def test_rows_asked_in_every_repeat_narrow_nothing() -> None:
