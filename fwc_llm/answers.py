@@ -61,7 +61,7 @@ def parse_answer(reply: Reply) -> Answer:
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:
-    """P(yes), in [0, 1], from the top (token, natural-log probability) pairs of the answer's first token.
+    """P(yes), in [0, 1], from `logprobs`: (token, natural-log probability) pairs of the first answer token.
 
     The probability of all spellings of yes (" Yes", "yes.", "▁YES") over that of all spellings of yes and
     no; None where neither is among the tokens.

@@ -39,7 +39,9 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
 
-    `arms` are strategy names, files of saved shots (ending in .json) or `Shots`. Options: every field of
+    `arms` are strategy names, files of saved shots (ending in .json) or `Shots`. Each of the `repeats`
+    draws `n_test` rows with the given `base_parity`, and its examples, from `seed` + its number. The run's
+    folder is `out`, by default ./runs/<time>-<task>-<model>. Options: every field of
     `Settings` (m, epsilon, template, orders, weights, redraw, counterfactual, strategy_options), those of
     the client (base_url, api_key_env, logprobs, params, max_tokens, rpm, tpm, deadline), `concurrency`,
     `data_dir`, `allow_changed_data`, `max_cost`, `batch`, and the callbacks `on_step(text)` and

@@ -33,7 +33,7 @@ def save_shots(shots: Shots, path: str | Path) -> None:
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
-    """Read shots that `save_shots` wrote.
+    """Read shots that `save_shots` wrote to `path`.
 
     With a `task` the file must be of this task and, unless `allow_changed_data`, of the same table.
 
