@@ -159,9 +159,10 @@ def highs(cost: np.ndarray, of: np.ndarray, target: np.ndarray, levels: int = 2)
     share = np.tile(target, levels)[:, None]
     limits = np.vstack([own - (1 + EPSILON) * share * inside, (1 - EPSILON) * share * inside - own])
     # The masses of the k columns as variables of their own keep the limits sparse.
-    masses = kron(np.ones((1, n)), eye_array(k))
-    sums = kron(eye_array(n), np.ones((1, k)))
-    equal = block_array([[sums, None], [masses, -eye_array(k)]]).tocsr()
+    masses: Any = kron(np.ones((1, n)), eye_array(k))
+    sums: Any = kron(eye_array(n), np.ones((1, k)))
+    identity: Any = eye_array(k)
+    equal = block_array([[sums, None], [masses, -identity]]).tocsr()
     solve: Any = linprog
     answer = solve(
         np.concatenate([cost.ravel(), np.zeros(k)]),
@@ -172,7 +173,7 @@ def highs(cost: np.ndarray, of: np.ndarray, target: np.ndarray, levels: int = 2)
         method="highs",
         options=_TIGHT,
     )
-    return float(answer.fun) / n
+    return float(answer.fun / n)
 
 
 def best_of(passes: int, task: Callable[[], Any]) -> tuple[float, Any]:

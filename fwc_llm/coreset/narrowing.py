@@ -16,10 +16,12 @@ from typing import Protocol
 import numpy as np
 
 from fwc_llm.coreset.dual import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.merging import find_groups, ungroup
 from fwc_llm.coreset.parity import Floats, Ints, ParitySet
 
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once
+_MANY = 2_000  # rows from which equal ones are looked for
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 
 
@@ -186,10 +188,16 @@ def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float
 
 
 def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
-    key, least, _ = two_cheapest(table.cost, prices)
-    excess = table.cost - prices[:, None]
+    groups = find_groups(table.cost, table.mass, table.anchors) if table.size > _MANY else None
+    cost, mass = table.cost, table.mass
+    if groups is not None:
+        cost, mass = cost[:, groups.first], groups.mass
+    key, least, _ = two_cheapest(cost, prices)
+    excess = cost - prices[:, None]
     excess -= least
-    vertex = DualSimplex(excess, key, table.mass, prices, fair, noise).solve()
+    vertex = DualSimplex(excess, key, mass, prices, fair, noise).solve()
+    if groups is not None:
+        vertex = ungroup(vertex, groups, table.mass)
     own = table.cost[vertex.key, np.arange(table.size)]
     extra = table.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
     load = np.bincount(vertex.key, table.mass, len(prices))

@@ -260,6 +260,21 @@ def test_large_table_with_a_rare_level_and_ties() -> None:
     certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
 
 
+@pytest.mark.parametrize("values", [1, 2, 5])
+def test_many_equal_rows_are_solved_as_few(values: int) -> None:
+    rng = np.random.default_rng(values)
+    cost = rng.integers(0, values, (30_000, 6)).astype(float)
+    cost += rng.integers(0, 3, (30_000, 1))  # equal but for a number of their own
+    target = [0.2, 0.3, 0.5]
+    result = certified(fair_transport(cost, 2, 3, target, 0.0), cost, target, 0.0)
+    different, count = np.unique(cost, axis=0, return_counts=True)
+    # The same table written with a row for each kind: prices of one are prices of the other.
+    lower = (different - result.dual).min(axis=1) @ count / 30_000
+    fair = ParitySet(np.array(target), 0.0, 2)
+    assert lower + fair.best(result.dual)[0] == pytest.approx(result.objective, abs=1e-9)
+    assert len(result.split_row) < 6
+
+
 good = np.ones((5, 4))
 place = np.arange(20).reshape(5, 4)
 
