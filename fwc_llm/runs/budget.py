@@ -95,7 +95,7 @@ class Budget:
     """Dollars that a run may cost. A call is let through only if its worst case still fits.
 
     The worst case takes the prompt uncached and the reply at its limit; what is not used of it comes back
-    when the reply's real usage is known. A row without a reply keeps its share: it may have been billed.
+    when the reply's real usage is known. A row without a reply counts nothing.
     """
 
     def __init__(
@@ -110,7 +110,12 @@ class Budget:
         self.max_cost, self.spent = max_cost, 0.0
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._limit = _completion_limit(model)
-        self._reserved = 0.0
+        self._reserved, self._under_way = 0.0, 0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether requests are under way whose share may come back."""
+        return self._under_way > 0
 
     @property
     def why(self) -> str:
@@ -123,7 +128,7 @@ class Budget:
     def start(self, live: Usage, batch: Usage) -> None:
         """Begin with what the run has used so far (its journal says it), nothing set aside."""
         self.spent = self._price.dollars(live) + self._price.dollars(batch, batch=True)
-        self._reserved = 0.0
+        self._reserved, self._under_way = 0.0, 0
 
     def worst_case(self, messages: Messages, batch: bool = False) -> float:
         """The most that one request can cost, in dollars."""
@@ -135,11 +140,13 @@ class Budget:
         if self.spent + self._reserved + dollars > self.max_cost:
             return False
         self._reserved += dollars
+        self._under_way += 1
         return True
 
     def settle(self, reserved: float, usage: Usage | None, answered: bool) -> None:
         """Replace what was set aside by what was used; without a known usage the worst case counts."""
-        self._reserved -= reserved
+        self._under_way -= 1
+        self._reserved = self._reserved - reserved if self._under_way else 0.0
         if usage is not None:
             self.spent += self._price.dollars(usage)
         elif answered:

@@ -106,6 +106,7 @@ class _Run:
         self.unanswered: list[tuple[str, int, str, str, str]] = []
         self.stopped: str | None = None
         self.closing = False
+        self.settled = asyncio.Event()
         self.began = self.reported = self.gave_way = time.monotonic()
 
     async def finish(self, concurrency: int) -> Outcome:
@@ -127,6 +128,7 @@ class _Run:
             await self._answer_calls()
         except BaseException:
             self.closing = True  # nobody begins another call
+            self.settled.set()
             raise
 
     async def _answer_calls(self) -> None:
@@ -136,20 +138,32 @@ class _Run:
                 self.skipped += 1
                 continue
             self.under_way.add(request)
-            reserved = 0.0
-            if self.budget is not None:
-                reserved = self.budget.worst_case(call.messages)
-                if not self.budget.reserve(reserved):
-                    self.stopped, self.closing = self.budget.why, True
-                    return
+            reserved = await self._reserve(call)
+            if reserved is None:
+                return
             reply = await self.model.ask(call.messages)
             if self.budget is not None:
                 self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
+                self.settled.set()
             self.journal.append(make_record(request, call, reply))
             self.under_way.discard(request)
             self._count(call, reply)
             self._report()
             await self._give_way()
+
+    async def _reserve(self, call: Call) -> float | None:
+        """Set the worst case of a call aside, waiting for others to come back; None when there is no room."""
+        if self.budget is None:
+            return 0.0
+        dollars = self.budget.worst_case(call.messages)
+        while not self.budget.reserve(dollars):
+            if not self.budget.waiting:
+                self.stopped, self.closing = self.budget.why, True
+            if self.closing:
+                return None
+            self.settled.clear()
+            await self.settled.wait()
+        return dollars
 
     async def _give_way(self) -> None:
         """Let Ctrl-C and others in now and then, which a model that never waits would keep out.
