@@ -286,7 +286,7 @@ def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no
 
 @njit(nogil=True, cache=True)
 def pick(rows, cell, label, low, high):  # type: ignore[no-untyped-def]
-    """Writes the label of rows low … high − 1 in their `cell` (n,), −1 if it is STALE; returns how many are."""
+    """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
     stale = 0
     for i in range(low, high):
         if rows.fresh[i, cell[i]] == STALE:

@@ -15,9 +15,9 @@ _WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, wer
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
 _SAMPLE = 2048  # rows on which many starts are tried
-_STARTS = 12
+_STARTS = 8
 _SCREEN = 4096  # rows on which a swap's gain is estimated
-_SWEEPS = 3
+_ROUNDS = 8  # of swaps and descents, at most
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
@@ -83,18 +83,20 @@ class Solver:
         from fwc_llm.coreset.swaps import swap_rows
 
         n = self.problem.table.n
-        screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
-        gains, estimate = Gains(self.problem), Gains(self.problem, screen)
-        if self._threads:
-            from fwc_llm.coreset.compiled_gains import CompiledGains
+        for _ in range(_ROUNDS):
+            screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
+            gains, estimate = Gains(self.problem), Gains(self.problem, screen)
+            if self._threads:
+                from fwc_llm.coreset.compiled_gains import CompiledGains
 
-            gains = CompiledGains(self.problem, self._threads)
-            estimate = CompiledGains(self.problem, self._threads, screen)
-        rows = swap_rows(self.steps, found.rows, gains, estimate, rng, _SWEEPS)
-        if (rows == found.rows).all():
-            return found
-        again = descend(self.steps, rows, self.effort.max_iter)
-        return replace(again, history=found.history + again.history)
+                gains = CompiledGains(self.problem, self._threads)
+                estimate = CompiledGains(self.problem, self._threads, screen)
+            rows = swap_rows(self.steps, found.rows, gains, estimate, rng, 1)
+            if (rows == found.rows).all():
+                break
+            again = descend(self.steps, rows, self.effort.max_iter)
+            found = replace(again, history=found.history + again.history)
+        return found
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
         """Descends on a sample, on larger ones that contain it, and on all rows."""

@@ -23,9 +23,9 @@ from fwc_llm.coreset.solver import Steps, points_at
 
 _LEAST = 1e-6  # gain of the objective, relative, below which a swap is not worth its bookkeeping
 _BATCH = 512  # candidates that are compared before the best of them are taken
-_SCREENED = 4096  # candidates that are worth a look at all rows
+_SCREENED = 2048  # candidates that are worth a look at all rows
 _AGAIN = 32  # candidates that are compared again after a swap
-_REFUSED = 3  # candidates of a batch that may fail in a row
+_REFUSED = 6  # candidates of a batch that may fail in a row
 
 
 def swap_rows(
@@ -38,7 +38,7 @@ def swap_rows(
     problem = steps.problem
     candidates, cells = _candidates(problem)
     objective, _ = steps.solve(points_at(problem.table, rows))
-    state = _State(problem, rows, steps.prices)
+    state = _State(problem, rows, steps.prices, objective)
     for _ in range(sweeps):
         order = rng.permutation(len(candidates))
         losses = [
@@ -58,25 +58,38 @@ def swap_rows(
 def _take_best(
     steps: Steps, state: "_State", gains: Gains, candidates: np.ndarray, cells: np.ndarray, objective: float
 ) -> float:
-    """Swaps in the best candidates while one of them lowers the objective; returns the objective."""
-    refused = 0
-    while len(candidates) and refused < _REFUSED:
-        loss, leaving = gains.best(state, candidates, cells)
-        ranking = np.argsort(loss, kind="stable")[:_AGAIN]
-        ranking = ranking[loss[ranking] < -_LEAST * objective]
-        candidates, cells, leaving = candidates[ranking], cells[ranking], leaving[ranking]
-        if len(ranking) == 0:
+    """Swaps in the best candidates while one of them lowers the objective; returns the objective.
+
+    A candidate that fails says at which prices it does. These bound all others too, so that the next one
+    tried is the best by both bounds.
+    """
+    prices, refused = steps.prices, 0
+    bound = np.full(len(candidates), -np.inf)
+    leaving = np.zeros(len(candidates), np.int64)
+    while len(candidates):
+        loss, place = gains.best(state, candidates, cells)
+        loss += state.bound() - objective
+        leaving = np.where(loss > bound, place, leaving)
+        bound = np.maximum(loss, bound)
+        ranking = np.argsort(bound, kind="stable")[:_AGAIN]
+        ranking = ranking[bound[ranking] < -_LEAST * objective]
+        if len(ranking) == 0 or refused == _REFUSED:
             break
+        candidates, cells, bound, leaving = (a[ranking] for a in (candidates, cells, bound, leaving))
         rows = state.rows.copy()
         state.swap(int(leaving[0]), int(candidates[0]))
         found, _ = steps.solve(points_at(steps.problem.table, state.rows))
+        state.set_prices(steps.prices, found)
         if found < objective * (1 - _LEAST):
-            objective, refused = found, 0
-            state.set_prices(steps.prices)
-        else:  # it gains at the old prices only
+            objective, prices, refused = found, steps.prices, 0
+            bound = np.full(len(bound), -np.inf)
+        else:
             refused += 1
             state.restore(rows)
-        candidates, cells = candidates[1:], cells[1:]
+        candidates, cells, bound, leaving = (a[1:] for a in (candidates, cells, bound, leaving))
+    if refused:
+        steps.prices = prices
+        state.set_prices(prices, objective)
     return objective
 
 
@@ -103,17 +116,28 @@ class _Nearest:
 class _State:
     """The rows that are representatives, and the costs of all rows to them."""
 
-    def __init__(self, problem: Problem, rows: np.ndarray, prices: np.ndarray) -> None:
+    def __init__(self, problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> None:
         self.problem = problem
         self.rows = rows.copy()
         self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float32)
         self._features = np.stack([self._cost_to(row) for row in rows])
-        self.set_prices(prices)
+        self.set_prices(prices, objective)
 
-    def set_prices(self, prices: np.ndarray) -> None:
-        """`extra` (G, n) is what a cell adds to a row's feature cost: the move less the price."""
+    def set_prices(self, prices: np.ndarray, objective: float) -> None:
+        """New prices, optimal for the present rows, whose objective is given.
+
+        `extra` (G, n) is what a cell adds to a row's feature cost: the move less the price.
+        """
         self.extra = (self.problem.move[:, self.problem.cells.cell] - prices[:, None]).astype(np.float32)
         self._sort()
+        self._fair = objective - self._mean()  # min ⟨u, w⟩ over fair w
+
+    def bound(self) -> float:
+        """D(u) for the present rows: a lower bound of their objective."""
+        return self._mean() + self._fair
+
+    def _mean(self) -> float:
+        return float(self.nearest.first.mean(dtype=np.float64))
 
     def swap(self, j: int, row: int) -> None:
         """Puts `row` in the place of representative j."""

@@ -34,7 +34,7 @@ class Shares:
         part = self.part_units()
         np.subtract.at(total, self.label[self.part_row], part)
         np.add.at(total, self.part_label, part)
-        return np.asarray(total)
+        return np.asarray(total, dtype=np.int64)
 
     def part_units(self) -> np.ndarray:
         """`part_weight` in whole numbers, (s,) int64."""

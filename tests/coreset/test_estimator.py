@@ -1,0 +1,147 @@
+"""`FairCoreset` behaves like scikit-learn's estimators, on arrays and DataFrames."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.errors import FwcError
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    n = 200
+    frame = pd.DataFrame(
+        {"colour": rng.choice(["red", "blue"], n), "age": rng.integers(18, 80, n)},
+        index=[f"file:{i}" for i in range(n)],
+    )
+    return frame, rng.choice(["yes", "no"], n), rng.choice(["f", "m"], n)
+
+
+def test_clone_and_parameters(data):
+    sklearn_base = pytest.importorskip("sklearn.base")
+    original = FairCoreset(12, epsilon=0.1, support="rows", random_state=3)
+    copy = sklearn_base.clone(original)
+    assert copy is not original
+    assert copy.get_params() == original.get_params()
+    assert repr(original) == "FairCoreset(m=12, epsilon=0.1, support='rows', random_state=3)"
+    assert copy.set_params(m=8).m == 8
+    with pytest.raises(FwcError, match="Invalid parameter 'k'"):
+        copy.set_params(k=3)
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
+    with pytest.raises(NotFittedError):
+        check_is_fitted(copy)
+    check_is_fitted(copy.fit(*data))
+
+
+def test_a_dataframe_gives_dataframe_rows_and_names(data):
+    x, y, d = data
+    f = FairCoreset(12, support="rows", slots="balanced-positive", positive="yes", random_state=0).fit(
+        x, y, d
+    )
+    pd.testing.assert_frame_equal(f.representatives_, x.iloc[f.row_index_])
+    assert f.feature_names_in_.tolist() == ["colour", "age"]
+    assert f.n_features_in_ == 2
+    assert set(f.y_) == {"yes", "no"}
+    free = FairCoreset(12, random_state=0).fit(x, y, d)
+    assert free.row_index_ is None
+    assert list(free.representatives_.columns) == ["colour", "age"]
+    assert free.representatives_["colour"].isin(["red", "blue"]).all()
+    assert free.representatives_["age"].between(18, 80).all()
+
+
+def test_a_seed_decides(data):
+    for support in ("free", "rows"):
+        one, two = (FairCoreset(12, support=support, random_state=5).fit(*data) for _ in range(2))
+        assert one.objective_ == two.objective_
+        np.testing.assert_array_equal(one.weights_, two.weights_)
+
+
+def test_more_starts_are_never_worse(data):
+    x, y, d = data
+    one = FairCoreset(12, random_state=5).fit(x, y, d)
+    many = FairCoreset(12, random_state=5, n_init=5).fit(x, y, d)
+    assert many.objective_ <= one.objective_
+
+
+def test_starting_from_a_result_stays_there(data):
+    f = FairCoreset(12, random_state=0).fit(*data)
+    again = FairCoreset(12, init=f.representatives_).fit(*data)
+    assert again.objective_ == pytest.approx(f.objective_, rel=1e-9)
+    assert again.n_iter_ <= 1  # numbers in the units of X are rounded
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"m": 0}, "m=0: give a whole number"),
+        ({"m": 201}, "larger than the 200 rows"),
+        ({"m": 3}, "smaller than the 4 cells"),
+        ({"epsilon": -0.1}, "epsilon=-0.1"),
+        ({"epsilon": float("nan")}, "epsilon=nan"),
+        ({"epsilon": 1.0}, "below 1"),
+        ({"cost": "l3"}, "cost='l3' is unknown"),
+        ({"support": "none"}, "support='none' is unknown"),
+        ({"init": "pca"}, "init='pca' is unknown"),
+        ({"init": np.arange(3)}, "init must be m=12 row numbers"),
+        ({"init": np.zeros(12, int)}, "names a row twice"),
+        ({"slots": "fair"}, "slots='fair' is unknown"),
+        ({"slots": "balanced-positive"}, r"positive=1 is none of \['no', 'yes'\]"),
+        ({"target": [0.5, 0.6]}, "sum to 1"),
+        ({"cost_outcome": -1}, "cost_outcome=-1"),
+        ({"max_iter": -1}, "max_iter=-1"),
+        ({"swaps": "maybe"}, "swaps='maybe'"),
+        ({"n_jobs": 0}, "n_jobs=0"),
+    ],
+)
+def test_bad_parameters_get_one_clear_line(data, parameters, words):
+    with pytest.raises(FwcError, match=words) as error:
+        FairCoreset(**{"m": 12, **parameters}).fit(*data)
+    assert "\n" not in str(error.value)
+
+
+def test_bad_tables_get_one_clear_line(data):
+    x, y, d = data
+    none = np.zeros(200, bool)
+    with pytest.raises(FwcError, match="one level only"):
+        FairCoreset(12).fit(x, y, ["f"] * 200)
+    FairCoreset(12, epsilon=None, random_state=0).fit(x, y, ["f"] * 200)
+    with pytest.raises(FwcError, match="no candidate among them"):
+        FairCoreset(12, support="rows").fit(x, y, d, candidates=none)
+    with pytest.raises(FwcError, match="takes no candidates"):
+        FairCoreset(12).fit(x, y, d, candidates=none)
+    with pytest.raises(FwcError, match="boolean mask"):
+        FairCoreset(12, support="rows").fit(x, y, d, candidates=np.arange(200))
+    with pytest.raises(FwcError, match=r"\(sensitive = m, y = yes\) has no rows"):
+        FairCoreset(12).fit(x, np.where(d == "m", "no", y), d)
+
+
+def test_neither_import_nor_a_small_fit_loads_numba_or_sklearn():
+    code = (
+        "import sys, numpy as np; from fwc_llm.coreset import FairCoreset;"
+        "r = np.random.default_rng(0); n = 400;"
+        "FairCoreset(8, support='rows', random_state=0).fit(r.normal(size=(n, 4)), r.integers(0, 2, n),"
+        " r.integers(0, 2, n)); print([m for m in ('numba', 'sklearn', 'pandas') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_adult_with_the_default_call(data_dir):
+    from fwc_llm import load_task
+
+    task = load_task("adult", data_dir)
+    pool = task.pool()
+    frame = pool[[column.name for column in task.features]]
+    f = FairCoreset(16, support="rows", slots="balanced-positive", random_state=0)
+    f.fit(frame, task.labels(pool), task.sensitive(pool))
+    assert f.objective_ < 3.66  # a single descent ends between 3.75 and 3.95
+    assert f.violation_ <= 0.01 + 1e-9
+    assert f.objective_ == pytest.approx(f.lower_bound_, abs=1e-9)
+    assert len(set(f.row_index_)) == 16

@@ -1,0 +1,206 @@
+"""The descent: exact moves, monotone, equal to Lloyd's where it should be, and W1 equal to the objective."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.assignment import feature_costs
+from fwc_llm.coreset.encoding import Table, value_ids
+from fwc_llm.coreset.updates import UNIT, Medoids, Shares, means, medians
+
+
+def toy(n=300, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    d, x = rng.integers(0, 2, n), rng.normal(size=(n, p))
+    return x, (x[:, 0] + rng.normal(size=n) > 0.5 * d).astype(int), d
+
+
+def lloyd(x, centres, iterations):
+    """Plain Lloyd's algorithm, written independently: objective before every move and after the last."""
+    history = []
+    for _ in range(iterations + 1):
+        squares = ((x[:, None] - centres[None]) ** 2).sum(2)
+        nearest = squares.argmin(1)
+        history.append(squares[np.arange(len(x)), nearest].mean())
+        centres = np.array(
+            [x[nearest == j].mean(0) if (nearest == j).any() else c for j, c in enumerate(centres)]
+        )
+    return history
+
+
+def test_without_fairness_and_cells_it_is_lloyds_algorithm():
+    x, y, d = toy()
+    start = np.random.default_rng(1).choice(len(x), 12, replace=False)
+    fitted = FairCoreset(
+        12,
+        epsilon=None,
+        cost="sqeuclidean",
+        init=start,
+        cost_sensitive=0,
+        cost_outcome=0,
+    ).fit(x, y, d)
+    ours = fitted.history_
+    np.testing.assert_allclose(ours, lloyd(x, x[np.sort(start)], len(ours) - 1), rtol=1e-12)
+    assert fitted.n_iter_ > 3
+
+
+@pytest.mark.parametrize("support", ["free", "rows", "features"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_the_objective_is_the_wasserstein_distance(support, cost):
+    ot = pytest.importorskip("ot")
+    x, y, d = toy()
+    f = FairCoreset(12, epsilon=0.05, cost=cost, support=support, random_state=0).fit(x, y, d)
+    difference = x[:, None] - f.representatives_[None]
+    features = np.abs(difference).sum(2) if cost == "l1" else (difference**2).sum(2)
+    ground = features + (d[:, None] != f.sensitive_) + (y[:, None] != f.y_)
+    exact = ot.emd2(np.full(len(x), 1 / len(x)), f.weights_ / 12, ground, numItermax=10**9)
+    assert exact == pytest.approx(f.objective_, rel=1e-9)
+    assert f.lower_bound_ == pytest.approx(f.objective_, abs=1e-9)
+    assert f.weights_.sum() == pytest.approx(12)
+    for level in (0, 1):
+        share = (
+            f.weights_[(f.sensitive_ == level) & (f.y_ == 1)].sum() / f.weights_[f.sensitive_ == level].sum()
+        )
+        assert abs(share / y.mean() - 1) <= 0.05 + 1e-9
+    assert f.violation_ <= 0.05 + 1e-9
+
+
+@pytest.mark.parametrize("support", ["rows", "features"])
+def test_representatives_are_real_and_distinct_candidates(support):
+    x, y, d = toy()
+    x = np.round(x)  # many equal rows
+    candidates = np.random.default_rng(2).random(len(x)) < 0.5
+    f = FairCoreset(16, support=support, slots="balanced-positive", random_state=3).fit(x, y, d, candidates)
+    assert candidates[f.row_index_].all()
+    np.testing.assert_array_equal(f.representatives_, x[f.row_index_])
+    if support == "rows":
+        np.testing.assert_array_equal(d[f.row_index_], f.sensitive_)
+        np.testing.assert_array_equal(y[f.row_index_], f.y_)
+    whole = np.column_stack([f.representatives_, f.sensitive_, f.y_])
+    assert len(np.unique(whole, axis=0)) == 16
+
+
+def shares_of(rng, n, m):
+    """A random plan in which some rows are split."""
+    label = rng.integers(0, m, n)
+    rows = rng.choice(n, 5, replace=False)
+    return Shares(label, rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
+
+
+def cost_matrix(table, cost):
+    return np.array(
+        [feature_costs(table.values.T.copy(), table.n_numeric, row, cost) for row in table.values]
+    )
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_medoids_are_the_best_rows_left(cost):
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        n, m = 60, 4
+        table = Table(np.column_stack([rng.normal(size=n), rng.integers(0, 4, n), rng.integers(0, 3, n)]), 2)
+        cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
+        pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table.values)
+        rows = np.concatenate([pools[0][:2], pools[1][:2]])
+        shares, costs = shares_of(rng, n, m), cost_matrix(table, cost)
+        moved = Medoids(table, cost, ids, pools).move(shares, rows, cell_of)
+        present = rows.copy()
+        for j in range(m):
+            carried, weight = shares.grouped().of(j)
+            total = costs[:, carried] @ weight
+            others = [ids[present[k]] for k in range(m) if k != j and cell_of[k] == cell_of[j]]
+            allowed = [i for i in pools[cell_of[j]] if i == present[j] or ids[i] not in others]
+            assert total[moved[j]] == pytest.approx(min(total[allowed]), abs=1e-9)
+            present[j] = moved[j]
+
+
+def test_means_medians_and_modes_minimise_their_shares():
+    rng = np.random.default_rng(1)
+    table = Table(np.column_stack([rng.normal(size=(80, 2)), rng.integers(0, 3, 80)]), 2)
+    shares, start = shares_of(rng, 80, 3), np.zeros((3, 3))
+    for update, power in ((medians, 1), (means, 2)):
+        moved = update(table, shares, start)
+        for j in range(3):
+            rows, weight = shares.grouped().of(j)
+            assert weight.sum() == pytest.approx(shares.weights()[j])
+            x = table.values[rows]
+            best = (weight[:, None] * np.abs(x - moved[j])[:, :2] ** power).sum(0)
+            for step in (-1e-4, 1e-4):
+                assert (best <= (weight[:, None] * np.abs(x - moved[j] - step)[:, :2] ** power).sum(0)).all()
+            counts = np.bincount(x[:, 2].astype(int), weights=weight, minlength=3)
+            assert counts[int(moved[j, 2])] == counts.max()
+    assert shares.whole_weights().sum() == 80 * UNIT
+
+
+tables = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 10**6),
+        "scale": st.sampled_from([1e-9, 1.0, 1e9]),
+        "ties": st.booleans(),
+        "doubled": st.booleans(),
+        "lonely": st.booleans(),
+        "cost": st.sampled_from(["l1", "sqeuclidean"]),
+        "support": st.sampled_from(["free", "rows", "features"]),
+        "epsilon": st.sampled_from([None, 0.0, 0.1]),
+    }
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(tables)
+def test_the_objective_never_rises(case):
+    x, y, d = toy(60, 3, case["seed"])
+    if case["ties"]:
+        x = np.round(x)
+    if case["doubled"]:
+        x, y, d = np.repeat(x, 2, axis=0), np.repeat(y, 2), np.repeat(d, 2)
+    x[:, 2] = 1.0  # a constant column
+    x = x * case["scale"]
+    y[:4], d[:4] = [0, 0, 1, 1], [0, 1, 0, 1]
+    if case["lonely"]:  # a cell with one row
+        y[4:][d[4:] == 1] = 0
+    f = FairCoreset(
+        8,
+        case["epsilon"],
+        cost=case["cost"],
+        support=case["support"],
+        cost_sensitive=case["scale"],
+        cost_outcome=case["scale"],
+        random_state=case["seed"],
+    ).fit(x, y, d)
+    assert (np.diff(f.history_) <= 1e-9 * f.history_[0]).all()
+    assert f.objective_ == pytest.approx(f.history_[-1], rel=1e-9)
+    assert f.weights_.sum() == pytest.approx(8)
+    if case["epsilon"] is not None:
+        assert f.violation_ <= case["epsilon"] + 1e-9
+
+
+def test_row_order_and_doubled_rows_do_not_matter():
+    x, y, d = toy()
+    start = FairCoreset(12, random_state=0, max_iter=0).fit(x, y, d).representatives_
+    order = np.random.default_rng(5).permutation(len(x))
+    plain = FairCoreset(12, init=start).fit(x, y, d)
+    for rows in (order, np.repeat(np.arange(len(x)), 2)):
+        other = FairCoreset(12, init=start).fit(x[rows], y[rows], d[rows])
+        assert other.objective_ == pytest.approx(plain.objective_, rel=1e-9)
+        np.testing.assert_allclose(other.representatives_, plain.representatives_, atol=1e-12)
+        np.testing.assert_allclose(other.weights_, plain.weights_, atol=1e-9)
+
+
+def test_many_levels_outcomes_and_crossed_attributes():
+    rng = np.random.default_rng(4)
+    n = 600
+    frame = pd.DataFrame({"x": rng.normal(size=n), "kind": rng.choice(list("abc"), n)})
+    sensitive = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)})
+    y = rng.choice(["high", "low", "middle"], n)
+    f = FairCoreset(30, epsilon=0.02, target={"high": 0.3, "low": 0.3, "middle": 0.4}, random_state=0)
+    f.fit(frame, y, sensitive)
+    assert f.sensitive_.shape == (30, 2)
+    assert f.violation_ <= 0.02 + 1e-9
+    for level in np.unique(f.sensitive_, axis=0):
+        mine = (f.sensitive_ == level).all(1)
+        share = f.weights_[mine & (f.y_ == "middle")].sum() / f.weights_[mine].sum()
+        assert abs(share / 0.4 - 1) <= 0.02 + 1e-9
