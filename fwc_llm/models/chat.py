@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
+_SHORTEST_SECRET = 8
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
@@ -338,8 +339,9 @@ class ChatModel:
         return read_key(self._api_key_env or self._key_variable, self.name)
 
     def redact(self, text: str) -> str:
-        """`text` without the key, which a service might echo."""
-        return text if self._key == _NO_KEY else text.replace(self._key, "[key]")
+        """`text` without the key, which a service might echo. A word like "x" or "EMPTY" is no secret."""
+        secret = self._key != _NO_KEY and len(self._key) >= _SHORTEST_SECRET
+        return text.replace(self._key, "[key]") if secret else text
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error

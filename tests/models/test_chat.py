@@ -179,6 +179,14 @@ def test_an_echoed_key_is_not_kept(provider: respx.MockRouter) -> None:
     assert KEY not in repr(quick())
 
 
+def test_a_placeholder_for_a_key_does_not_change_replies(
+    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "e")
+    provider.post("/chat/completions").respond(json=completion("Yes"))
+    assert ask(quick()).text == "Yes"
+
+
 # --- what comes back
 
 
