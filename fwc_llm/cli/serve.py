@@ -6,7 +6,7 @@ import typer
 
 
 def serve_surrogate(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
     host: Annotated[
         str, typer.Option(help="Address to listen on; the default is not reachable from other machines.")
     ] = "127.0.0.1",
