@@ -24,6 +24,7 @@ from fwc_llm.runs.execute import Call, Outcome, Progress, call_id, make_record, 
 from fwc_llm.runs.journal import Journal
 
 _FORMAT = "fwc-llm-batch/1"
+_FIRST_POLL_SECONDS, _POLL_GROWTH = 1.0, 1.5
 
 
 @dataclass
@@ -52,9 +53,9 @@ async def run_batch(
 ) -> Outcome:
     """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
-    Run again in the same folder after an interruption, it continues where it stopped; `calls` is then not
-    read. Once everything has been collected it returns at once. `Outcome.errors` counts what the batches did
-    not answer.
+    It looks every `poll_seconds`, more often at first. Run again in the same folder after an interruption,
+    it continues where it stopped; `calls` is then not read. Once everything has been collected it returns at
+    once. `Outcome.errors` counts what the batches did not answer.
 
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
@@ -168,6 +169,7 @@ class _Work:
     async def wait(self, poll_seconds: float) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
+        pause = _FIRST_POLL_SECONDS
         while waiting := [part for part in self.parts if not part.collected]:
             for part in waiting:
                 if part.batch_id is None:
@@ -184,7 +186,8 @@ class _Work:
                     await self._collect(part, state)
             self._report(standing)
             if any(not part.collected for part in self.parts):
-                await asyncio.sleep(poll_seconds)
+                await asyncio.sleep(min(pause, poll_seconds))
+                pause *= _POLL_GROWTH
 
     async def _collect(self, part: _Part, state: BatchState) -> None:
         """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
