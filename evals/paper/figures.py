@@ -13,7 +13,7 @@ from evals.paper.pareto import on_front
 if TYPE_CHECKING:
     import pandas as pd
 
-_RIVAL_COLOURS = ("#1b9e77", "#66a61e", "#7570b3", "#386cb0", "#666666", "#a6761d", "#1f78b4")
+_RIVAL_COLOURS = ("#1b9e77", "#66a61e", "#7570b3", "#386cb0", "#666666", "#a6761d", "#e7298a")
 _FWC_COLOURS = ("#b2182b", "#d6604d", "#f4a582", "#888888")
 _OTHERS = {"full-data": "black", "none": "black"}
 _NAMES = {**TITLES, "full-data": "All train rows", "none": "No augmentation"}
@@ -111,7 +111,7 @@ def tradeoff_figure(arms: Mapping[str, "pd.DataFrame"], path: Path) -> None:
 
 
 def scatter_front(axis: Any, here: "pd.DataFrame") -> None:
-    """Points by method, larger for larger coresets, and the front of all of them."""
+    """Points by method, larger for larger coresets, and the front of all but the whole data."""
     for method in _NAMES:
         points = here[here["method"] == method]
         if len(points):
@@ -124,6 +124,7 @@ def scatter_front(axis: Any, here: "pd.DataFrame") -> None:
                 label=_NAMES[method],
                 alpha=0.8,
             )
+    here = here[here["method"] != "full-data"]
     if len(here):
         front = here[on_front(here["dd"].to_numpy(), here["auc"].to_numpy())].sort_values("dd")
         axis.plot(front["dd"], front["auc"], "--", color="#b2182b", linewidth=0.8)
