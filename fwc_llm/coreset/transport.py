@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fwc_llm.coreset.cost_table import CostTable
-from fwc_llm.coreset.narrowing import Optimum, solve
-from fwc_llm.coreset.parity import ParitySet
+from fwc_llm.coreset.inner.cost_table import CostTable
+from fwc_llm.coreset.inner.narrowing import Optimum, solve
+from fwc_llm.coreset.inner.parity import ParitySet
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:

@@ -42,7 +42,8 @@ def draw_split(
 
     `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
     in the order of `task.groups`; None draws from all test rows alike. Rows whose id is in `exclude`, or that
-    equal one of `not_equal_to` in every feature and protected attribute, are not drawn. The same `seed` draws the same rows.
+    equal one of `not_equal_to` in every feature and protected attribute, are not drawn. The same `seed`
+    draws the same rows.
 
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).

@@ -35,8 +35,8 @@ def select_shots(
     `pool` is the table (n rows, indexed by row id; default: the task's own pool) and `candidates` (n,) bool
     marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
-    choose per row (its outcome, if it is there, is not looked at). `seed` decides whatever is drawn. Further options belong to the strategy;
-    see its docstring.
+    choose per row (its outcome, if it is there, is not looked at). `seed` decides whatever is drawn.
+    Further options belong to the strategy; see its docstring.
 
     Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
     candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for whatever the strategy

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
-from fwc_llm.coreset.cost_table import BLOCK, CostTable
-from fwc_llm.coreset.narrowing import solve
-from fwc_llm.coreset.parity import ParitySet
+from fwc_llm.coreset.inner.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.inner.narrowing import solve
+from fwc_llm.coreset.inner.parity import ParitySet
 from fwc_llm.coreset.transport import Transport, fair_transport
 from fwc_llm.errors import FwcError
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.dual import Vertex
-from fwc_llm.coreset.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.inner.dual import Vertex
+from fwc_llm.coreset.inner.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.inner.parity import Flags, Floats, Ints
 from fwc_llm.coreset.parallel import Threads
-from fwc_llm.coreset.parity import Flags, Floats, Ints
 from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing
@@ -71,7 +71,7 @@ class CostTable:
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
         out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
-            from fwc_llm.coreset.transport_kernels import scan
+            from fwc_llm.coreset.inner.transport_kernels import scan
 
             Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:

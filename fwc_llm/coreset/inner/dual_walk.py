@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.parity import Flags, Floats, Ints, ParitySet
+from fwc_llm.coreset.inner.parity import Flags, Floats, Ints, ParitySet
 
 VERTEX = -1  # stands for the parity set's vertex where a row's number is expected
 _FIRST = 64  # earliest changes that are sorted at first

@@ -15,9 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.dual import DualSimplex, InfeasibleError, Vertex
-from fwc_llm.coreset.merging import find_groups, ungroup
-from fwc_llm.coreset.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.inner.dual import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.inner.merging import find_groups, ungroup
+from fwc_llm.coreset.inner.parity import Floats, Ints, ParitySet
 
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fwc_llm.coreset.dual import Vertex
-from fwc_llm.coreset.parity import Floats, Ints
+from fwc_llm.coreset.inner.dual import Vertex
+from fwc_llm.coreset.inner.parity import Floats, Ints
 
 _DUST = 1e-11  # a part of a row below this share of it comes from rounding
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.dual_walk import VERTEX, Rows, vertex_turns, walk
-from fwc_llm.coreset.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.inner.dual_walk import VERTEX, Rows, vertex_turns, walk
+from fwc_llm.coreset.inner.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import FwcError
 
 _HELD = -2  # owner of a tie that only holds a price
