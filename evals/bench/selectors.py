@@ -200,7 +200,8 @@ def report(result: dict[str, Any]) -> str:
         known = KNOWN[name]
         lines.append(
             f"| {name} | {row['W1']:.2f} ({row['W1_sd']:.2f}) | {known[0]:.2f} "
-            f"| {row['clustering'] / 1e3:.1f} | {known[1]:.1f} | {row['violation']:.2f} | {known[2]:.2f} | {row['seconds']:.2f} |"
+            f"| {row['clustering'] / 1e3:.1f} | {known[1]:.1f} "
+            f"| {row['violation']:.2f} | {known[2]:.2f} | {row['seconds']:.2f} |"
         )
     verdict = "yes" if result["fwc_is_closest"] else "NO"
     lines += ["", f"FWC is closest at every ε, and within its limit, for every seed: {verdict}."]
