@@ -1,0 +1,57 @@
+"""The exact distance to a weighted coreset, against POT and against the solver's own objective."""
+
+import numpy as np
+import ot
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
+
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.wasserstein import wasserstein
+from fwc_llm.errors import FwcError
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
+def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    cost = np.round(rng.random((n, m)), decimals)
+    weights = rng.random(m) * (rng.random(m) < 0.8)
+    weights[0] += 0.1
+    found = wasserstein(cost, weights)
+    theirs = ot.emd2(np.full(n, 1 / n), weights / weights.sum(), cost, numItermax=10**7)
+    assert found.value == pytest.approx(theirs, abs=1e-9)
+    assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
+
+
+def test_many_rows_and_uneven_weights() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    cost = cdist(X, X[:60], "cityblock")
+    weights = rng.exponential(size=60)
+    found = wasserstein(cost, weights)
+    theirs = ot.emd2(np.full(3000, 1 / 3000), weights / weights.sum(), cost, numItermax=10**9)
+    assert found.value == pytest.approx(theirs, rel=1e-10)
+    assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
+
+
+def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
+    X, y, d = synthetic(400, 5, 1)
+    fitted = FairCoreset(20, epsilon=0.05, support="rows", random_state=0).fit(X, y, d)
+    rows = np.column_stack([X, y, d]).astype(float)
+    cost = cdist(rows, rows[fitted.row_index_], "cityblock")
+    assert wasserstein(cost, fitted.weights_).value == pytest.approx(fitted.objective_, rel=1e-6)
+
+
+def test_what_is_no_problem_is_refused() -> None:
+    for cost, weights, message in (
+        (np.ones((3, 2)), [1.0], "give \\(n, m\\) and \\(m,\\)"),
+        (np.ones((0, 2)), [1.0, 1.0], "give \\(n, m\\)"),
+        (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
+        (np.ones((3, 2)), [1.0, -1.0], "weights must be"),
+        (np.ones((3, 2)), [0.0, 0.0], "weights must be"),
+    ):
+        with pytest.raises(FwcError, match=message):
+            wasserstein(cost, weights)
