@@ -254,15 +254,13 @@ def test_fairlets_are_balanced_small_and_partition_the_rows(data: st.DataObject)
 
 
 def test_fairlets_keep_close_rows_together() -> None:
-    rows = as_rows(*table(1000, 2))
-    groups = decompose(rows, (1, 2), np.random.default_rng(0))
-    second = rows.numbers[:, 1]  # the first column follows the colour, so that no fairlet can be narrow in it
-    spread = np.mean([second[group].std() for group in groups])
     rng = np.random.default_rng(0)
-    shuffled = rng.permutation(1000)
+    points, red = rng.normal(size=(1000, 2)), rng.random(1000) < 0.5
+    groups = fairlet_decomposition(points, red, 1, 2, rng)
+    spread = np.mean([points[group].std(axis=0).mean() for group in groups])
     ends = np.cumsum([len(group) for group in groups])[:-1]
-    by_chance = np.mean([second[group].std() for group in np.split(shuffled, ends)])
-    assert spread < 0.5 * by_chance
+    shuffled = np.split(rng.permutation(1000), ends)
+    assert spread < 0.5 * np.mean([points[group].std(axis=0).mean() for group in shuffled])
 
 
 def test_fairlets_choose_the_best_balance_the_table_has() -> None:
