@@ -176,7 +176,13 @@ def _fitting(
                 raise
             return 0  # too few for this strategy: more may be right
 
-    return largest_m(tokens, limit, m)
+    size = largest_m(tokens, limit, m)
+    if tokens(size) == 0:
+        raise FwcError(
+            f"even the fewest examples that the strategy accepts make more than {limit} prompt tokens: "
+            "raise --max-prompt-tokens, or use a shorter template"
+        )
+    return size
 
 
 def _listing(chosen: "Shots", task: "Task") -> Any:

@@ -147,7 +147,7 @@ def test_fwc_without_limit_does_not_keep_it(two: Task) -> None:
     free = select_shots(two, "fwc", 12, epsilon=None)
     assert free.options["epsilon"] is None
     assert free.certificate is not None
-    assert free.certificate["violation"] > 0.1  # the groups' rates differ, and nothing evens them out
+    assert free.certificate["violation"] > 0.05  # the groups' rates differ, and nothing evens them out
 
 
 def test_strata_has_the_shares_asked_for(two: Task, three: Task) -> None:
