@@ -10,7 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.execute import Call
-from fwc_llm.shots import is_per_row, load_shots, order_shots, select_shots
+from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
@@ -104,6 +104,12 @@ class Plan:
                     for variant, changed in self.variants(values):
                         yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
 
+    def first_calls(self) -> Iterator[Call]:
+        """The first request of every arm."""
+        row = str(self.repeats[0].split.test.index[0])
+        for arm in self.arms:
+            yield Call(arm.name, 0, row, "", self.prompt(arm))
+
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
         """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
         repeat = self.repeats[0]
@@ -153,6 +159,7 @@ def make_plan(
     _check(settings)
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
+    _check_strategy_options(arms, saved, settings)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
     repeats = []
     for index in range(settings.repeats):
@@ -188,6 +195,14 @@ def _check(settings: Settings) -> None:
         raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
     if settings.redraw not in {"once", "per-row"}:
         raise FwcError(f"redraw is {settings.redraw!r}: choose 'once' or 'per-row'")
+
+
+def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:
+    """An option that no arm's strategy takes is a mistake, not a wish."""
+    taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
+    for name in settings.strategy_options:
+        if not any(names is None or name in names for names in taken):
+            raise FwcError(f"none of the strategies has an option {name!r}")
 
 
 def _arms(
@@ -228,7 +243,13 @@ def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mappin
 
 
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
-    options = dict(settings.strategy_options)
+    """The strategy options that this arm's strategy takes (all of them, for a plugin that does not say)."""
+    accepted = accepted_options(arm.source)
+    options = {
+        name: value
+        for name, value in settings.strategy_options.items()
+        if accepted is None or name in accepted
+    }
     if arm.source == "balanced":
         options["redraw"] = settings.redraw
     return options
