@@ -1,0 +1,295 @@
+"""How fast the solver is, against its peers in the same run.
+
+    python -m evals.bench.solver            # minutes: up to n = 100,000
+    python -m evals.bench.solver --full     # n = 1,000,000 too
+
+Results, with the machine, go to `evals/results/solver.json` and `solver.md`. Every peer runs on the same
+data in the same process; the ratio is our time over theirs.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.compiled import CompiledSteps
+from fwc_llm.coreset.parallel import Threads
+
+RESULTS = Path(__file__).parent.parent / "results"
+M, P, ITERATIONS = 250, 25, 300
+
+
+def timed(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds, and what the run returned."""
+    start = time.perf_counter()
+    result = run()
+    return time.perf_counter() - start, result
+
+
+def describe_machine() -> str:
+    """Processor, cores and the versions that matter."""
+    from importlib.metadata import version
+
+    model = platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {versions}"
+
+
+def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
+    """From random rows to the end, against scikit-learn's KMeans with as many iterations allowed."""
+    from sklearn.cluster import KMeans
+
+    FairCoreset(M, init="random", random_state=0, max_iter=2).fit(*synthetic(20_000, P))  # compiles
+    rows = []
+    for n in sizes:
+        table = synthetic(n, P)
+        theirs, kmeans = timed(
+            lambda table=table: KMeans(
+                M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0
+            ).fit(table.features)
+        )
+        for name, progressive in (("plain", False), ("progressive", True)):
+            seconds, ours = timed(
+                lambda table=table, progressive=progressive: FairCoreset(
+                    M, init="random", max_iter=ITERATIONS, progressive=progressive, random_state=0
+                ).fit(*table)
+            )
+            rows.append(
+                {
+                    "n": n,
+                    "start": name,
+                    "seconds": seconds,
+                    "iterations": ours.n_iter_,
+                    "kmeans_seconds": theirs,
+                    "kmeans_iterations": int(kmeans.n_iter_),
+                    "ratio": seconds / theirs,
+                    "objective": ours.objective_,
+                    "gap": ours.objective_ - ours.lower_bound_,
+                    "violation": ours.violation_,
+                }
+            )
+            print(rows[-1], flush=True)
+        rows[-1]["objective_over_plain"] = rows[-1]["objective"] / rows[-2]["objective"] - 1
+    return rows
+
+
+def assignment_pass(n: int) -> dict[str, Any]:
+    """One pass "nearest representative of each cell" without bounds, against a plain numba loop and faiss."""
+    import numba
+
+    table = synthetic(n, P)
+    problem = FairCoreset(M).problem(*table)
+    points = np.random.default_rng(0).permutation(table.features)[:M].astype(float)
+    steps = CompiledSteps(problem, Threads())
+
+    @numba.njit(parallel=True, fastmath=True)
+    def plain(x: Any, c: Any, best: Any, label: Any) -> None:
+        for i in numba.prange(len(x)):
+            nearest = np.float32(np.inf)
+            for j in range(len(c)):
+                total = np.float32(0)
+                for k in range(x.shape[1]):
+                    total += abs(x[i, k] - c[j, k])
+                if total < nearest:
+                    nearest = total
+                    label[i] = j
+            best[i] = nearest
+
+    centres, best = points.astype(np.float32), np.empty(n, np.float32)
+    label = np.empty(n, np.int32)
+    reps, _ = steps._place(points)
+    plain(table.features[:10], centres, best[:10], label[:10])
+    steps._assign(reps, True, np.inf)
+    ours = min(timed(lambda: steps._assign(reps, True, np.inf))[0] for _ in range(5))
+    loop = min(timed(lambda: plain(table.features, centres, best, label))[0] for _ in range(3))
+    found: dict[str, Any] = {"n": n, "seconds": ours, "plain_numba_seconds": loop, "ratio": ours / loop}
+    try:
+        import faiss
+    except ImportError:
+        found["faiss"] = "not installed"
+    else:
+        index = faiss.IndexFlat(P, faiss.METRIC_L1)
+        index.add(centres)
+        found["faiss_seconds"] = timed(lambda: index.search(table.features, 1))[0]
+    print(found, flush=True)
+    return found
+
+
+def growth(n: int) -> list[dict[str, Any]]:
+    """Seconds an iteration, over the first twenty, as one of n, m, p and G grows."""
+    rows = []
+    base = {"n": n, "m": M, "p": P, "G": 4}
+    for name, values in (
+        ("n", [n // 4, n // 2, n, 2 * n]),
+        ("m", [64, 128, 250, 500]),
+        ("p", [5, 10, 25, 50]),
+        ("G", [4, 8, 16, 32]),
+    ):
+        for value in values:
+            size = {**base, name: value}
+            table = synthetic(size["n"], size["p"], levels=size["G"] // 2)
+            run = FairCoreset(size["m"], init="random", max_iter=20, progressive=False, random_state=0)
+            FairCoreset(size["m"], init="random", max_iter=1, random_state=0).fit(*table)  # compiles
+            seconds, fitted = timed(lambda run=run, table=table: run.fit(*table))
+            rows.append({"grows": name, **size, "seconds_per_iteration": seconds / (fitted.n_iter_ + 1)})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def memory(n: int) -> dict[str, Any]:
+    """The peak of a process that fits n rows, less what it had before the data, over the data (Linux)."""
+    code = f"""
+from pathlib import Path
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+def read(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+FairCoreset({M}, init="random", max_iter=2, random_state=0).fit(*synthetic(20_000, {P}))
+before = read("VmRSS")
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+table = synthetic({n}, {P})
+data = table.features.nbytes
+FairCoreset({M}, init="random", max_iter=5, progressive=False, random_state=0).fit(*table)
+print((read("VmHWM") - before) / data)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = {"n": n, "peak_over_data": float(done.stdout.split()[-1])}
+    print(found, flush=True)
+    return found
+
+
+def adult() -> dict[str, Any] | None:
+    """The default call on Adult as a whole process, against the best objective that a long search found."""
+    code = """
+from fwc_llm import load_task
+from fwc_llm.coreset import FairCoreset
+task = load_task("adult")
+pool = task.pool()
+fitted = FairCoreset(16, support="rows", slots="balanced-positive", random_state={seed})
+fitted.fit(pool[[c.name for c in task.features]], task.labels(pool), task.sensitive(pool))
+print(fitted.objective_)
+"""
+    best = json.loads((RESULTS / "adult-search.json").read_text())["objective"]
+    runs = []
+    for seed in range(5):
+        seconds, done = timed(
+            lambda seed=seed: subprocess.run(
+                [sys.executable, "-c", code.format(seed=seed)], capture_output=True, text=True, check=False
+            )
+        )
+        if done.returncode:
+            print("Adult left out:", done.stderr.strip().splitlines()[-1])
+            return None
+        objective = float(done.stdout)
+        above = objective / best - 1
+        runs.append({"seed": seed, "seconds": seconds, "objective": objective, "above_best": above})
+        print(runs[-1], flush=True)
+    return {"best_known": best, "runs": runs}
+
+
+def report(found: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = ["# Solver", "", f"`{found['command']}` on {found['machine']}", "", "## Whole runs", ""]
+    lines += [
+        f"m = {M}, p = {P}, L1, random start, at most {ITERATIONS} iterations; scikit-learn's KMeans, tol = 0.",
+        "",
+        "| n | start | s | iterations | KMeans s | ratio | objective | violation |",
+        "|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {r['n']:,} | {r['start']} | {r['seconds']:.2f} | {r['iterations']} | {r['kmeans_seconds']:.2f} | "
+        f"{r['ratio']:.2f} | {r['objective']:.5f} | {r['violation']:.6f} |"
+        for r in found["whole_runs"]
+    ]
+    one = found["assignment"]
+    lines += ["", "## One assignment pass", "", f"n = {one['n']:,}: {1e3 * one['seconds']:.0f} ms; "]
+    lines[-1] += f"plain numba loop {1e3 * one['plain_numba_seconds']:.0f} ms; ratio {one['ratio']:.2f}"
+    lines += [
+        "",
+        "## Growth",
+        "",
+        "| grows | n | m | p | G | ms an iteration |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {r['grows']} | {r['n']:,} | {r['m']} | {r['p']} | {r['G']} | "
+        f"{1e3 * r['seconds_per_iteration']:.1f} |"
+        for r in found["growth"]
+    ]
+    lines += [
+        "",
+        "## Memory",
+        "",
+        f"n = {found['memory']['n']:,}: peak {found['memory']['peak_over_data']:.2f}",
+    ]
+    lines[-1] += " times the float32 data, the data included."
+    if found["adult"]:
+        lines += ["", "## Adult, m = 16: the default call as a whole process", ""]
+        lines += [f"Best known objective {found['adult']['best_known']:.5f} (`adult-search.json`).", ""]
+        lines += ["| seed | s | objective | above best |", "|---:|---:|---:|---:|"]
+        lines += [
+            f"| {r['seed']} | {r['seconds']:.2f} | {r['objective']:.5f} | {100 * r['above_best']:.2f} % |"
+            for r in found["adult"]["runs"]
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Milliseconds an iteration against n, m, p and G, one panel each; nothing without matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 4, figsize=(12, 3), sharey=True)
+    for axis, name in zip(axes, ("n", "m", "p", "G"), strict=True):
+        mine = [row for row in rows if row["grows"] == name]
+        axis.loglog([r[name] for r in mine], [1e3 * r["seconds_per_iteration"] for r in mine], "o-")
+        axis.set_xlabel(name)
+    axes[0].set_ylabel("ms an iteration")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Benchmarks of the solver.")
+    parser.add_argument("--full", action="store_true", help="n = 1,000,000 too")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    sizes = [10_000, 100_000, *([1_000_000] if arguments.full else [])]
+    found = {
+        "command": "python -m evals.bench.solver" + (" --full" if arguments.full else ""),
+        "machine": describe_machine(),
+        "adult": adult(),
+        "whole_runs": whole_runs(sizes),
+        "assignment": assignment_pass(sizes[-1]),
+        "growth": growth(100_000),
+        "memory": memory(sizes[-1]),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "solver.json").write_text(json.dumps(found, indent=1) + "\n")
+    (RESULTS / "solver.md").write_text(report(found))
+    plot(found["growth"], RESULTS / "solver-growth.svg")
+
+
+if __name__ == "__main__":
+    main()
