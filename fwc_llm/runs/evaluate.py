@@ -86,6 +86,8 @@ def run_plan(
     batch: bool = False,
 ) -> Result:
     """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
+    from fwc_llm.models.prices import price_of
+    from fwc_llm.runs.budget import check_context
 
     async def ask() -> "Outcome":
         from fwc_llm.runs.batch import run_batch
@@ -99,6 +101,7 @@ def run_plan(
     begun = (folder.path / "run.json").exists()
     if not begun:
         _require_key(model)  # a run that is answered already needs none
+        check_context(model, plan.first_calls(), price_of(model.name))
     folder.create()
     with Journal(folder.path) as journal:
         if not begun:

@@ -141,6 +141,15 @@ def test_without_a_key_nothing_is_written(adult: Task, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+def test_prompts_longer_than_the_context_are_refused_first(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
+        evaluate(adult, "gpt-4", ("zero", "random"), 16, base_url=service[1], out=tmp_path / "run", m=100)
+    assert not (tmp_path / "run").exists()
+    assert not service[0].asked
+
+
 def test_saved_shots_leave_equal_test_rows_out_for_every_arm(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
