@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -319,6 +320,26 @@ def test_a_strategy_of_ones_own(two: Task) -> None:
     assert [example.row for example in shots.examples] == list(two.pool().index[[1, 3, 5]])
     assert accepted_options(own) == ("skip",)
     assert not is_per_row(own)
+
+
+def test_an_installed_package_adds_a_strategy(
+    two: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "first_rows.py").write_text(
+        "from fwc_llm.shots.examples import make_shots\n"
+        "def first(request):\n"
+        "    return make_shots(request, 'first', range(request.m))\n"
+        "first.per_row = lambda options: True\n"
+    )
+    described = tmp_path / "first_rows-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: first-rows\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[fwc_llm.strategies]\nfirst = first_rows:first\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert strategies()[-1] == "first"
+    assert is_per_row("first")
+    assert accepted_options("first") is None
+    assert select_shots(two, "first", 3).strategy == "first"
 
 
 NONSENSE = {
