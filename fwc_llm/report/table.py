@@ -72,7 +72,7 @@ class Encoding:
         width = 0
         for index, (name, kind, learnt) in enumerate(self.columns):
             if kind == "categorical":
-                code = pd.Categorical(frame[name], categories=learnt).codes.astype(np.int64)
+                code = pd.Index(learnt, dtype=object).get_indexer(frame[name].astype(object))
                 data[:, index], place[:, index] = np.where(code >= 0, 0.5, 0.0), width + np.maximum(code, 0)
                 width += len(learnt)
             else:
