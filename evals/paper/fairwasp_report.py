@@ -45,6 +45,6 @@ def _lines(frame: "pd.DataFrame") -> Iterator[str]:
                     f"{row['effective']:.1%}",
                     significant(row["seconds"], 2),
                 ]
-                for row in group.to_dict("records")
+                for row in group.sort_values("method").to_dict("records")
             ),
         )

@@ -88,6 +88,20 @@ def _headline(table: "pd.DataFrame") -> Iterator[str]:
             ]
         )
     yield markdown(head, lines)
+    yield "\nThe same by data set, ε 0.01 (ours / the paper's tables):\n"
+    datasets = {key: title for key, title in DATASETS.items() if key in set(table["dataset"])}
+    yield markdown(
+        ["", *datasets.values()],
+        ([_SAID[arm], *(_by_dataset(table, paper, arm, dataset) for dataset in datasets)] for arm in ARMS),
+    )
+
+
+def _by_dataset(table: "pd.DataFrame", paper: "pd.DataFrame", arm: str, dataset: str) -> str:
+    """The reduction on one data set, ours / the paper's."""
+    ours = best_sizes(in_arm(table, arm))
+    ours = ours[ours["method"].isin(METHODS) & (ours["dataset"] == dataset)]
+    theirs = paper[(paper["arm"] == arm) & (paper["dataset"] == dataset)]
+    return f"{average_reduction(ours):.0%} / {average_reduction(theirs):.0%}"
 
 
 def _fronts(table: "pd.DataFrame") -> Iterator[str]:
