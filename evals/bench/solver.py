@@ -176,7 +176,7 @@ print((read("VmHWM") - before) / data)
 
 
 def adult() -> dict[str, Any] | None:
-    """The default call on Adult as a whole process, against the best objective that a long search found."""
+    """The default call on Adult as a whole process, against the best that a long search found."""
     code = """
 from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
@@ -208,7 +208,7 @@ def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
     lines = ["# Solver", "", f"`{found['command']}` on {found['machine']}", "", "## Whole runs", ""]
     lines += [
-        f"m = {M}, p = {P}, L1, random start, at most {ITERATIONS} iterations; scikit-learn's KMeans, tol = 0.",
+        f"m = {M}, p = {P}, L1, random start, at most {ITERATIONS} iterations; KMeans: scikit-learn, tol 0.",
         "",
         "| n | start | s | iterations | KMeans s | ratio | objective | violation |",
         "|---:|---|---:|---:|---:|---:|---:|---:|",

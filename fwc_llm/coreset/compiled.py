@@ -8,6 +8,7 @@ inner problem solved again. `certify` evaluates everything, in float64.
 
 import logging
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -29,13 +30,21 @@ _HALF_ULP = 2.0**-24
 
 def fits(values: np.ndarray, n_numeric: int) -> bool:
     """Whether float32 can hold the differences within the columns of `values` (n, p)."""
-    span = np.ptp(values[:, :n_numeric].astype(np.float64, copy=False), axis=0).max(initial=0.0)
-    offset = 0.0 if values.dtype != np.float32 else float(np.abs(values).max(initial=0.0))
+    low, high = (
+        values[:, :n_numeric].min(axis=0, initial=np.inf),
+        values[:, :n_numeric].max(axis=0, initial=-np.inf),
+    )
+    span = float((high.astype(np.float64) - low).max(initial=0.0))
+    # float32 is used as it is, all else about its mean.
+    offset = (
+        float(np.maximum(np.abs(low), np.abs(high)).max(initial=0.0)) if values.dtype == np.float32 else 0.0
+    )
     return bool(span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE
 
 
+@cache
 def announce() -> None:
-    """Says that kernels will be compiled, if they are not in the cache."""
+    """Says, once, that kernels will be compiled, if they are not in the cache."""
     if not any(Path(str(kernels.assign_rows.stats.cache_path)).glob("kernels.assign_rows-*.nbi")):
         _log.warning("compiling the solver's kernels for this machine; this happens once and takes seconds")
 
@@ -67,7 +76,7 @@ class CompiledSteps:
             np.zeros(shape, np.float32),
             np.zeros(shape, np.float32),
         )
-        largest = np.abs(x).max(axis=0, initial=0.0).astype(np.float64)
+        largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if x is table.values else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
@@ -80,7 +89,7 @@ class CompiledSteps:
         )
         # Sums of whole numbers are exact in float32 up to 2^24: then even ties need no second look.
         bound = (2 * largest + 1) ** (2 if squared else 1)
-        self._whole = bool(bound.sum() < 2**24 and (x == np.rint(x)).all())
+        self._whole = bool(bound.sum() < 2**24) and all((column == np.rint(column)).all() for column in x.T)
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
