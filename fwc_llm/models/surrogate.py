@@ -137,6 +137,10 @@ class Surrogate:
         stamp = hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
         return {"temperature": self.temperature, "seed": self.seed, "coefficients": stamp}
 
+    def check(self, messages: Messages) -> None:
+        """Raise `UnreadablePromptError` for a prompt in which it finds no person to answer for."""
+        read(messages)
+
     def p_yes(self, messages: Messages) -> float:
         """The simulated probability of "yes".
 

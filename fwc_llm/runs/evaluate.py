@@ -86,8 +86,6 @@ def run_plan(
     batch: bool = False,
 ) -> Result:
     """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
-    from fwc_llm.models.prices import price_of
-    from fwc_llm.runs.budget import check_context
 
     async def ask() -> "Outcome":
         from fwc_llm.runs.batch import run_batch
@@ -100,8 +98,7 @@ def run_plan(
     folder = RunFolder(Path(out)) if out else RunFolder.default(plan.task.name, model.name)
     begun = (folder.path / "run.json").exists()
     if not begun:
-        _require_key(model)  # a run that is answered already needs none
-        check_context(model, plan.first_calls(), price_of(model.name))
+        _refuse_early(model, plan, concurrency)
     folder.create()
     with Journal(folder.path) as journal:
         if not begun:
@@ -129,6 +126,7 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
         "format": FORMAT,
         "task": plan.task.name,
         "title": plan.task.title,
+        "protected": list(plan.task.protected),
         "model": model.name,
         "parameters": dict(model.parameters),
         "simulated": bool(model.simulated or plan.task.simulated),
@@ -157,10 +155,23 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
         folder.write_json(f"prompts/{file_name(arm.name)}.json", list(plan.prompt(arm)))
 
 
-def _require_key(model: Model) -> None:
-    """Refuse a run whose model needs a key and has none, before anything is written."""
+def _refuse_early(model: Model, plan: Plan, concurrency: int) -> None:
+    """Refuse, before anything is written, what the model would refuse: no key, prompts it cannot take.
+
+    A model may have `require_key()` and `check(messages)`, which raise `FwcError`. A run that was begun is
+    not looked at again: what is answered already needs neither.
+    """
+    from fwc_llm.models.prices import price_of
+    from fwc_llm.runs.budget import check_context
+
+    if concurrency < 1:
+        raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
     if (require_key := getattr(model, "require_key", None)) is not None:
         require_key()
+    if (check := getattr(model, "check", None)) is not None:
+        for call in plan.first_calls():
+            check(call.messages)
+    check_context(model, plan.first_calls(), price_of(model.name))
 
 
 def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":

@@ -39,6 +39,7 @@ def test_another_table_is_refused_naming_what_was_looked_for(
     assert "the surrogate cannot read this prompt" in outcome.line
     for word in ("tasks adult and census", "'hours per week'", "'marital status'"):
         assert word in outcome.line
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) -> None:
@@ -50,6 +51,7 @@ def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) 
     outcome = fwc("eval", *COMMON, "--template", tmp_path, "--out", tmp_path / "r")
     assert outcome.code == 2
     assert "did not find 'age'" in outcome.line
+    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize(
