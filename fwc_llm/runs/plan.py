@@ -191,6 +191,8 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
 def _check(settings: Settings) -> None:
     if settings.repeats < 1:
         raise FwcError(f"repeats is {settings.repeats}: a run needs at least 1")
+    if settings.seed < 0:
+        raise FwcError(f"seed is {settings.seed}: give a whole number from 0 up")
     if settings.weights not in {"show", "hide"}:
         raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
     if settings.redraw not in {"once", "per-row"}:
@@ -213,6 +215,8 @@ def _arms(
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
     """One arm per source and order, each with a name of its own; fills `saved` with the files' shots."""
+    if isinstance(sources, str):
+        raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     arms: list[Arm] = []

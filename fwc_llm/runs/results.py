@@ -150,7 +150,7 @@ def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     for metric in ("coverage", *_METRICS):
         values = [getattr(metrics, metric) for metrics in measured]
         arm[metric] = _null(fmean(values))
-        arm[f"{metric}_sd"] = _null(stdev(values)) if len(values) > 1 else None
+        arm[f"{metric}_sd"] = _null(_spread(values))
         arm.setdefault("per_repeat", [{} for _ in values])
         for each, value in zip(arm["per_repeat"], values, strict=True):
             each[metric] = _null(value)
@@ -176,6 +176,13 @@ def _metrics(rows: list[dict[str, Any]]) -> "GroupMetrics":
         np.array([row["label"] == "yes" for row in rows], dtype=np.int8),
         np.array([row["group"] for row in rows]),
     )
+
+
+def _spread(values: list[float]) -> float:
+    """The standard deviation; NaN for a single value, and where one is undefined (as the mean then is)."""
+    if len(values) < 2 or any(map(math.isnan, values)):
+        return math.nan
+    return stdev(values)
 
 
 def _null(value: float) -> float | None:

@@ -187,6 +187,8 @@ def test_prompts_are_made_to_fit(
         (("--m", "999999"), "m"),
         (("--base-parity", "2"), "base parity"),
         (("--n-test", "201"), "201"),
+        (("--seed", "-1"), "seed is -1"),
+        (("--concurrency", "0"), "concurrency is 0"),
         (("--param", "x"), "KEY=VALUE"),
         (("--shots", "missing.json"), "missing.json"),
         (("--out", "/proc/run"), "/proc"),

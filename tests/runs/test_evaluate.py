@@ -122,6 +122,25 @@ def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     assert len(handler.asked) == 21 + 12
 
 
+def test_a_run_that_stops_before_its_last_repeat_is_scored(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    handler, url = service
+    handler.broken_after = 20
+    with pytest.raises(ProviderError) as caught:
+        run(adult, url, tmp_path / "run", arms=("zero",), repeats=3, concurrency=1)
+    (arm,) = caught.value.result.arms  # type: ignore[attr-defined]
+    assert [each["coverage"] for each in arm["per_repeat"]] == [1.0, 0.25, 0.0]
+    assert arm["per_repeat"][0]["accuracy"] is not None
+    assert arm["accuracy"] is arm["accuracy_sd"] is None  # a repeat without answers has none
+    assert arm["coverage_sd"] > 0
+
+
+def test_arms_that_are_one_text_are_refused(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="give a list"):
+        evaluate(adult, "surrogate", "zero", out=tmp_path / "run")
+
+
 def test_a_folder_of_another_run_is_refused(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
