@@ -1,5 +1,6 @@
 """The command line: the only place that prints or exits. One file a command, each light to import."""
 
+import re
 import sys
 
 import typer
@@ -50,7 +51,8 @@ def main() -> None:
     try:
         app()
     except FwcError as error:
-        print(f"fwc-llm: {' '.join(str(error).split())}", file=sys.stderr)
+        line = " ".join(str(error).split())  # it may quote a cell or a service: nothing for the terminal
+        print("fwc-llm: " + re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", line), file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print("fwc-llm: interrupted", file=sys.stderr)

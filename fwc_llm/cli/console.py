@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fwc_llm.runs.execute import Progress as RunProgress
 
-out = Console(soft_wrap=False)
-err = Console(stderr=True, highlight=False)
+# No markup: names of columns, groups and files are printed, and "[/b]" in one is text.
+out = Console(soft_wrap=False, markup=False)
+err = Console(stderr=True, highlight=False, markup=False)
 
 
 @contextmanager
 def working(text: str) -> "Iterator[Callable[[str], None]]":
     """A spinner while something is worked out; call the value to change its words."""
-    with err.status(text) as status:
-        yield lambda words: status.update(words)
+    with err.status(Text(text)) as status:
+        yield lambda words: status.update(Text(words))
 
 
 @contextmanager

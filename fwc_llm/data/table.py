@@ -1,6 +1,7 @@
 """From raw columns to the clean table: missing values, numbers, protected levels, yes and no."""
 
 import math
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -212,6 +213,9 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids
             f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map "
             "or split a number with threshold = { above = NUMBER }"
         )
+    for level in distinct:  # a level is printed in every table; no cell may steer a terminal
+        if any(unicodedata.category(character) == "Cc" for character in level):
+            raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
     return levels
 
 

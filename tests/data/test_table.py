@@ -198,6 +198,11 @@ BAD_DATA = {
         {"top": 'missing = "category"'},
         "and the outcome cannot",
     ),
+    "a level that steers terminals": (
+        "1,a,\x1b[31mf,yes\n2,b,m,no",
+        {},
+        r"the level '\x1b[31mf', which holds control characters",
+    ),
     "empty protected": ("1,a,,yes\n2,b,,no", {}, "no value in column 'sex'"),
 }
 
