@@ -10,6 +10,7 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import Source
 
+NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 Cells = list[str | None]  # one column: raw texts, None where the value is missing
 
 
@@ -123,7 +124,7 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
     try:
         frame = pd.read_parquet(BytesIO(content))
     except ImportError as error:
-        raise FwcError(f"{path}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'") from error
+        raise FwcError(NEEDS_PYARROW.format(path)) from error
     except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no Parquet table
         raise FwcError(f"{path} is no Parquet table: {error}") from error
     titles = [str(title) for title in frame.columns]
@@ -137,7 +138,9 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
 
 
 def _is_null(cell: Any) -> bool:
-    return cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType")
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool
 
 
 def _as_text(cell: Any) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from fwc_llm.data.reading import Cells, csv_records, read_table
+from fwc_llm.data.reading import NEEDS_PYARROW, Cells, csv_records, read_table
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source
 
@@ -32,14 +32,20 @@ class Draft:
 def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path) -> Draft:
     """Draft a task file, to be written into the folder `beside`, for the table at `path`.
 
-    Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named.
+    Raises `FwcError` when `path` is no table with a header line, or lacks a column that is named, and when
+    one column is named twice.
     """
+    named = (*protected, outcome)
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise FwcError(
+            f"column {twice[0]!r} is named twice: protected attributes and outcome are columns of their own"
+        )
     try:
         content = path.read_bytes()
     except OSError as error:
         raise FwcError(f"cannot read {path}: {error.strerror or error}") from error
     source, titles = _sniff_source(path, content)
-    for name in (*protected, outcome):
+    for name in named:
         if name not in titles:
             raise FwcError(
                 f"{path}: its first line names no column {name!r} but {', '.join(map(repr, titles[:30]))} "
@@ -52,7 +58,7 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     missing = {name: cells.count(None) for name, cells in columns.items() if None in cells}
     lines = [*_head(path, outcome, missing, len(raw.ids), checks), "columns = ["]
     for name, cells in columns.items():
-        lines.append(_column(name, cells, name in (*protected, outcome), checks))
+        lines.append(_column(name, cells, name in named, checks))
     lines += ["]", "", *_data(path, source, markers, beside), ""]
     lines += _outcome(outcome, columns[outcome], checks)
     for name in protected:
@@ -64,8 +70,10 @@ def _sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
     """How the file is written, and its column names."""
     files = (path.name,)
     if path.suffix.lower() in (".parquet", ".pq"):
-        import pyarrow.parquet as parquet
-
+        try:
+            import pyarrow.parquet as parquet
+        except ImportError as error:
+            raise FwcError(NEEDS_PYARROW.format(path)) from error
         try:
             return Source(files, format="parquet"), list(parquet.read_schema(path).names)
         except (OSError, ValueError) as error:

@@ -1,5 +1,6 @@
 """`fwc-llm tasks` and `fwc-llm task init`, run as the command line runs them."""
 
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -94,6 +95,21 @@ def test_a_parquet_table(tmp_path: Path) -> None:
     assert "It can be read" in init(tmp_path / "people.parquet")
 
 
+def test_a_parquet_table_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyarrow.parquet", raising=False)
+    with pytest.raises(FwcError, match="needs pyarrow: pip install"):
+        init(tmp_path / "people.parquet")
+
+
+def test_a_parquet_table_with_a_nested_column(tmp_path: Path) -> None:
+    frame = pd.read_csv(people(tmp_path))
+    frame["visits"] = [[k, k + 1] for k in range(len(frame))]
+    frame.to_parquet(tmp_path / "people.parquet")
+    assert "It can be read" in init(tmp_path / "people.parquet")
+
+
 def test_missing_values_are_found_and_said(tmp_path: Path) -> None:
     scores: list[object] = ["1.5", "", "NA"] * 20
     table = people(tmp_path, score=scores)
@@ -142,6 +158,9 @@ def test_bad_input_to_init(tmp_path: Path) -> None:
     table = people(tmp_path)
     with pytest.raises(FwcError, match="names no column 'gender'"):
         init(table, protected="gender")
+    with pytest.raises(FwcError, match="'sex' is named twice"):
+        init(table, outcome="sex")
+    assert not (tmp_path / "people.toml").exists()
     with pytest.raises(FwcError, match="cannot read"):
         init(tmp_path / "no.csv")
     with pytest.raises(FwcError, match=r"must end in \.toml"):
