@@ -405,6 +405,11 @@ def _check(name: str, base_url: str | None, **numbers: float | None) -> None:
             raise FwcError(
                 f"base URL {base_url!r} is not an http(s) address, for example http://127.0.0.1:8000/v1"
             )
+        if parts.username or parts.password or parts.query:  # it is written into run.json and into errors
+            raise FwcError(
+                f"the base URL of {parts.hostname} holds a user, a password or a query: give the address "
+                "alone, and a key by --api-key-env"
+            )
     for option, value in numbers.items():
         if value is not None and not value > 0:
             raise FwcError(f"{option} is {value}: it must be above 0")

@@ -99,6 +99,8 @@ def test_parameters_of_our_own_are_refused(name: str) -> None:
     [
         ({"base_url": "localhost:8000"}, "not an http"),
         ({"base_url": "ftp://host/v1"}, "not an http"),
+        ({"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
+        ({"base_url": "https://host/v1?key=hush"}, "^the base URL of host holds a user, a password"),
         ({"rpm": 0}, "rpm is 0"),
         ({"deadline": -1.0}, "deadline is -1"),
         ({"concurrency": 0}, "concurrency is 0"),
