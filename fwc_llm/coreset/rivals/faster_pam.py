@@ -73,9 +73,10 @@ def swap_medoids(
     euclidean = metric == "l2"
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
-    nearest, second, d_nearest, d_second = two_nearest(numbers, codes, medoids, euclidean)
+    centres = numbers[:, medoids], codes[:, medoids]
+    nearest, second, d_nearest, d_second = two_nearest(numbers, codes, *centres, euclidean)
     _bound_second(d_nearest, d_second, m)
-    by_medoid = _sorted(numbers, codes, nearest, d_nearest, d_second, m)
+    by_medoid = _sorted(numbers, codes, centres, nearest, d_nearest, d_second)
     losses = [float(d_nearest.sum(dtype=np.float64))]
     is_medoid = np.zeros(rows.n, bool)
     is_medoid[medoids] = True
@@ -93,9 +94,10 @@ def swap_medoids(
                 continue
             is_medoid[medoids[slot]], is_medoid[candidate] = False, True
             medoids[slot] = candidate
-            update_nearest(numbers, codes, medoids, slot, nearest, second, d_nearest, d_second, euclidean)
+            centres[0][:, slot], centres[1][:, slot] = numbers[:, candidate], codes[:, candidate]
+            update_nearest(numbers, codes, *centres, slot, nearest, second, d_nearest, d_second, euclidean)
             _bound_second(d_nearest, d_second, m)
-            by_medoid = _sorted(numbers, codes, nearest, d_nearest, d_second, m)
+            by_medoid = _sorted(numbers, codes, centres, nearest, d_nearest, d_second)
             losses.append(float(d_nearest.sum(dtype=np.float64)))
             since_swap, size = 0, max(size // 2, _SMALLEST_BATCH)
     return Medoids(medoids, nearest, losses, since_swap >= len(order))
@@ -133,13 +135,15 @@ def _small(codes: np.ndarray) -> np.ndarray:
 def _sorted(
     numbers: np.ndarray,
     codes: np.ndarray,
+    centres: tuple[np.ndarray, np.ndarray],
     nearest: np.ndarray,
     d_nearest: np.ndarray,
     d_second: np.ndarray,
-    m: int,
 ) -> tuple[np.ndarray, ...]:
-    """The table sorted by medoid, as `best_exchanges` takes it."""
-    order = np.argsort(nearest, kind="stable")
+    """The table sorted by medoid and falling d₁ + d₂, and the medoids, as `best_exchanges` takes them."""
+    reach = (d_nearest + d_second).astype(np.float64)
+    order = np.argsort(nearest * (2.0 * reach.max() + 1.0) - reach)
+    m = centres[0].shape[1]
     starts = np.zeros(m + 1, np.int64)
     np.cumsum(np.bincount(nearest, minlength=m), out=starts[1:])
     return (
@@ -148,6 +152,7 @@ def _sorted(
         starts,
         d_nearest[order],
         d_second[order],
+        *centres,
     )
 
 
