@@ -22,9 +22,9 @@ def average_reduction(table: "pd.DataFrame", method: str = "fwc-0.01") -> float:
     mean over rivals of `1 − dd / dd_rival`.
 
     `table` has one row a data set and method, columns `dataset`, `method`, `dd`. A rival without disparity
-    (a trivial classifier) has no ratio and is left out. This is the reading of the paper's sentence
+    (a trivial classifier) has no ratio and is left out. This is the plainest reading of the paper's sentence
     ("averaging the improvement obtained by FWC samples against all methods and across datasets") that comes
-    closest to its 53 % and 18 %: its printed tables give 52 % and 16 %; with FWC's other two ε they give 44 %
+    close to its 53 % and 18 %: its printed tables give 52 % and 16 %; with FWC's other two ε they give 44 %
     and −3 % (0.05), 34 % and −18 % (0.1). Two decimals do not fix the second number: moving every printed
     value within its rounding moves it between 0 % and 24 %.
     """
@@ -37,3 +37,17 @@ def average_reduction(table: "pd.DataFrame", method: str = "fwc-0.01") -> float:
         if len(rivals):
             per_dataset.append(float(np.mean(1 - dd[method] / rivals.to_numpy())))
     return float(np.mean(per_dataset)) if per_dataset else float("nan")
+
+
+def average_gain(table: "pd.DataFrame") -> float:
+    """The same with the mean disparity of all FWC variants, a rise counted as no reduction, over all pairs of
+    data set and rival. The paper's printed tables give 51 % and 18 %: nearer to its second number, but no one
+    would call it an average reduction.
+    """
+    gains: list[float] = []
+    for _, group in table.groupby("dataset", sort=False):
+        dd = group.set_index("method")["dd"]
+        ours = [name for name in dd.index if name.startswith("fwc")]
+        rivals = [name for name in dd.index if name not in ours and dd[name] >= _NO_DISPARITY]
+        gains += [max(0.0, 1 - dd[ours].mean() / dd[rival]) for rival in rivals if ours]
+    return float(np.mean(gains)) if gains else float("nan")

@@ -34,6 +34,11 @@ def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" if math.isnan(sd) else f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
+def percent(share: float) -> str:
+    """`52 %`; a dash where there is no value."""
+    return "–" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
 def significant(value: float, digits: int = 3) -> str:
     """A number with three significant digits, without exponent where it stays short."""
     if math.isnan(value):
