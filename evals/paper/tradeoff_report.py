@@ -69,8 +69,8 @@ def _headline(table: "pd.DataFrame") -> Iterator[str]:
     yield (
         "1 − DD(FWC) / DD(rival), averaged over rivals, then over data sets; each method at its best size, "
         "rivals without disparity left out. The paper does not say how it averaged, nor for which ε: with "
-        "ε 0.01 this plain reading comes close to its two numbers, so it is used for ours. *Gains only*: with "
-        "the mean disparity of the three ε, and a rise counted as 0 (see `pareto.py`).\n"
+        "ε 0.01 this plain reading comes close to its two numbers, so it is used for ours. *Gains only*: "
+        "with the mean disparity of the three ε, and a rise counted as 0 (see `pareto.py`).\n"
     )
     head = ["", "paper's text", "paper's tables", "ours", "ours, ε 0.05", "ours, ε 0.1"]
     head += ["gains only: paper's tables", "ours"]
