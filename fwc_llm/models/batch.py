@@ -27,6 +27,7 @@ _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
 _UPLOAD_SECONDS = 600.0
+_LIVE = "what was answered is kept; without --batch the rest is asked live"
 _T = TypeVar("_T")
 
 
@@ -117,8 +118,14 @@ class BatchClient:
                     raise FwcError(f"cannot read or write a batch file: {error}") from None
             except Exception as error:
                 failure = self._model.failure_of(error)
-            if failure.reach is not Reach.ATTEMPT:
+            if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
+                raise ProviderError(
+                    f"the service has no Batch API, or lost a file of it ({failure}): {_LIVE}"
+                )
+            if failure.reach is Reach.RUN:
                 raise ProviderError(self._model.explain(failure))
+            if failure.reach is not Reach.ATTEMPT:
+                raise ProviderError(f"the Batch API refuses this ({failure}): {_LIVE}")
             if attempt < _ATTEMPTS:
                 await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
         raise ProviderError(

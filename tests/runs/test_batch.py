@@ -191,7 +191,7 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 def test_only_the_chat_client_has_batches(tmp_path: Path) -> None:
     from fwc_llm.models.azure import AzureModel
 
-    with Journal(tmp_path) as journal, pytest.raises(FwcError, match="no Batch API here"):
+    with Journal(tmp_path) as journal, pytest.raises(FwcError, match=r"no Batch API here"):
         asyncio.run(run_batch(AzureModel("x", endpoint="http://127.0.0.1:1"), calls(), journal, tmp_path))
 
 
@@ -200,3 +200,21 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "batch" / "state.json").write_text('{"format": "other"}')
     with pytest.raises(FwcError, match=r"state\.json is damaged"):
         asyncio.run(run(BatchService(), tmp_path))
+
+
+def test_a_service_without_a_batch_api_is_named_as_such(tmp_path: Path) -> None:
+    async def attempt() -> None:
+        async with serve(lambda request: refusal(404, f"Invalid URL ({request.path})")) as url:
+            model = ChatModel("test-model", base_url=f"{url}/v1")
+            with Journal(tmp_path) as journal:
+                await run_batch(model, calls(), journal, tmp_path)
+
+    with pytest.raises(ProviderError, match=r"no Batch API.*Invalid URL.*without --batch"):
+        asyncio.run(attempt())
+
+
+def test_a_refused_batch_is_not_taken_for_a_rejected_key(tmp_path: Path) -> None:
+    service = BatchService()
+    service.broken[1] = refusal(400, "Invalid file format for Batch API")
+    with pytest.raises(ProviderError, match=r"refuses this.*Invalid file format"):
+        asyncio.run(run(service, tmp_path))
