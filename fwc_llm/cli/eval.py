@@ -166,6 +166,9 @@ def evaluate(
         table = load_task(task or ("census" if demonstration else "adult"), data_dir)
         if max_prompt_tokens is not None:
             settings = fit_prompts(table, _words(shots), settings, answerer.name, max_prompt_tokens, step)
+            console.err.print(
+                f"{settings.m} of {m} examples: the most that fit into {max_prompt_tokens:,} prompt tokens"
+            )
         plan = make_plan(table, _words(shots), settings, allow_changed_data, step)
     price = price_of(answerer.name, prices)
     if dry_run:
@@ -259,15 +262,13 @@ def _report(plan: "Plan", result: "Result", price: "Price | None") -> None:
     """Print what a run found, in whole or in part."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.read import read_run
-    from fwc_llm.report.statistics import statistics
-    from fwc_llm.report.terminal import results_table, statistics_table
+    from fwc_llm.report.terminal import results_table, statistics_lines
 
     for note in plan.task.notes:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
-    console.out.print(statistics_table(statistics(read_run(result.folder))))
-    if not result.data["simulated"]:
+    console.out.print(statistics_lines(result.folder))
+    if not result.data["simulated_answers"]:
         console.err.print(cost_line(result.data, price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
     console.err.print(where, soft_wrap=True)

@@ -11,7 +11,7 @@ from fwc_llm.models.prices import Price, price_of
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
     """Requests, tokens and, where a price is known, dollars of a run; `results` is results.json.
 
-    `price` is looked up by the model's name when it is not given. A simulated run has no dollars.
+    `price` is looked up by the model's name when it is not given. Simulated answers cost nothing.
     """
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
     found: dict[str, Any] = {
@@ -20,7 +20,7 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
         "usage": asdict(live + batched),
     }
     price = price or price_of(str(results["model"]))
-    if price is not None and not results["simulated"]:
+    if price is not None and not results.get("simulated_answers", results["simulated"]):
         found["dollars"] = price.dollars(live) + price.dollars(batched, batch=True)
         found |= {"price_date": price.date, "price_source": price.source}
     return found

@@ -69,6 +69,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "label": run.label,
             "folder": run.folder.resolve().name,
             "simulated": run.simulated,
+            "simulated_answers": run.simulated_answers,
             "about": {**run.described, "returned_models": run.results.get("returned_models", [])},
             "paragraph": what_was_run(run, found),
             "findings": findings(found),

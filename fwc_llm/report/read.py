@@ -73,6 +73,11 @@ class Run:
         """Whether model or table are simulated."""
         return bool(self.described["simulated"])
 
+    @property
+    def simulated_answers(self) -> bool:
+        """Whether the model is simulated; a real one may well be asked about a simulated table."""
+        return bool(self.described.get("simulated_answers", self.simulated))
+
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""
         a = self.answers[arm]

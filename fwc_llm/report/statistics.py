@@ -286,7 +286,8 @@ def _notes(run: Run, cells: Mapping[str, Cells], found: Mapping[str, Any]) -> li
             notes.append(f"{arm['arm']}: no parsed answer in group {' and '.join(silent)}.")
     unanswered = sum(arm["unanswered"] for arm in found["arms"])
     if unanswered:
-        notes.append(f"{unanswered} questions have no reply at all; they count as unparsed.")
+        have = "question has" if unanswered == 1 else "questions have"
+        notes.append(f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed.")
     return notes
 
 

@@ -32,7 +32,8 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     groups = list(dict.fromkeys(group for arm in arms for group in arm["rates"]))
     title = Text(f"{results['task']} · {results['model']}", style="bold")
     if results["simulated"]:
-        title.append("  SIMULATED ANSWERS", style="bold black on yellow")
+        what = "ANSWERS" if _simulated_answers(results) else "TABLE"
+        title.append(f"  SIMULATED {what}", style="bold black on yellow")
     columns = [
         (heading, [mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits) for arm in arms])
         for key, heading, scale, digits in _METRICS
@@ -71,9 +72,9 @@ def statistics_table(found: Mapping[str, Any]) -> RenderableType:
     for arm in found["arms"]:
         accuracy, gap = arm["accuracy"], arm["demographic_parity_difference"]
         test = tests.get(arm["arm"])
-        chance = DASH if gap["noise_95"] is None else f"≤ {number(gap['noise_95'], 3)}"
+        chance = number(gap["noise_95"], 3)
         if gap["p_value"] is not None:
-            chance += " above" if gap["p_value"] < 0.05 else " within"
+            chance = f"{'above' if gap['p_value'] < 0.05 else 'within'} {chance}"
         lines.append(
             (
                 interval((accuracy["low"], accuracy["high"]), 1, 100),
@@ -84,7 +85,10 @@ def statistics_table(found: Mapping[str, Any]) -> RenderableType:
             )
         )
     notes = [Text(note, style="dim") for note in found["notes"]]
-    how = "by chance: the gap that groups treated alike stay below 95 times in 100; p-values are Holm's"
+    how = (
+        "by chance: the gap that groups treated alike stay below 95 times in 100; a DP gap within it may be "
+        "chance; p-values are Holm's"
+    )
     headings = ("accuracy %", "DP gap", "by chance", f"accuracy vs {first}", f"DP gap vs {first}")
     columns = list(zip(headings, map(list, zip(*lines, strict=True)), strict=True))
     title = Text("95 % intervals, and what is more than noise", style="bold")
@@ -136,11 +140,15 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
     if results["simulated"]:
-        notes.append(
-            "Simulated: the answers come from an offline surrogate, not from a language model; "
-            "nothing here is a finding about one."
-        )
+        source = "the answers come from an offline surrogate, not from a language model"
+        if not _simulated_answers(results):
+            source = "the rows are of no real people"
+        notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
     return [Text(note, style="dim") for note in notes]
+
+
+def _simulated_answers(results: Mapping[str, Any]) -> bool:
+    return bool(results.get("simulated_answers", results["simulated"]))
 
 
 def _how(results: Mapping[str, Any]) -> str:

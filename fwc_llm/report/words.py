@@ -25,12 +25,13 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
     model = (
         f"the model {run.described['model']}"
-        if not run.simulated
+        if not run.simulated_answers
         else f"{run.described['model']}, a simulation,"
     )
     return (
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
-        f"with {arms}: {', '.join(run.arms)}. Every arm saw the same rows."
+        f"with {arms}: {', '.join(run.arms)}."
+        + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
     )
 
 

@@ -130,6 +130,7 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
         "model": model.name,
         "parameters": dict(model.parameters),
         "simulated": bool(model.simulated or plan.task.simulated),
+        "simulated_answers": bool(model.simulated),
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
         "settings": plan.settings.as_json(),

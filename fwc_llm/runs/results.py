@@ -77,13 +77,17 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Re
     described = folder.describe()
     kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
     replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
-    rows = [_answered(question, replies.get(_key(question))) for question in folder.read_answers()]
+    simulated = {"simulated": "true" if described["simulated"] else "false"}
+    rows = [
+        _answered(question, replies.get(_key(question))) | simulated for question in folder.read_answers()
+    ]
     folder.write_answers(rows)
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
         "simulated": described["simulated"],
+        "simulated_answers": described.get("simulated_answers", described["simulated"]),
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "requests": len(rows),

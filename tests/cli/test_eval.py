@@ -171,6 +171,7 @@ def test_prompts_are_made_to_fit(
     assert outcome.code == 0, outcome.err
     longest = int(re.search(r"longest prompt ([\d,]+)", outcome.out)[1].replace(",", ""))  # type: ignore[index]
     assert 700 < longest <= 1000
+    assert re.search(r"^\d of 16 examples: the most that fit", outcome.err, re.M)
     assert fwc("eval", "--model", "gpt-4", "--n-test", 8, "--max-prompt-tokens", 10, "--dry-run").code == 2
 
 

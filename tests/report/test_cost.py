@@ -32,6 +32,7 @@ def test_what_went_through_batches_costs_their_share() -> None:
 
 def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
     assert "dollars" not in cost(results(simulated=True))
+    assert "dollars" in cost(results(simulated=True, simulated_answers=False)), "a real model, simulated rows"
     assert "dollars" not in cost(results(model="my-model"))
     assert cost_line(results(model="my-model")).startswith("used 1,000,000 prompt tokens")
     assert "$" in cost_line(results())

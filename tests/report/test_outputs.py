@@ -88,6 +88,14 @@ def test_simulated_results_say_so_in_every_format(make_run: MakeRun, simulated: 
     assert {line["simulated"] for line in lines} == {str(simulated).lower()}
 
 
+def test_a_real_model_on_a_simulated_table_is_no_simulation(make_run: MakeRun) -> None:
+    rates = {"zero": {"Female": (0.1, 0.5), "Male": (0.3, 0.8)}}
+    text = render([make_run(rates=rates, repeats=1, simulated=True, simulated_answers=False)], "md")
+    assert "Simulated" in text
+    assert "put to the model gpt-4 once" in text
+    assert "Every arm" not in text, "there is one"
+
+
 def test_the_page_escapes_everything(make_run: MakeRun) -> None:
     rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "B": (0.3, 0.8)}}
     text = render([make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html")

@@ -57,7 +57,11 @@ def test_the_smallest_group_is_said_and_flagged(rows: int, words: str) -> None:
 
 def test_simulated_results_say_so() -> None:
     text = as_text(results_table(results(arm("zero"), model="surrogate", simulated=True)))
-    assert "SIMULATED" in text
+    assert "SIMULATED ANSWERS" in text
+    assert "offline surrogate" in text
+    real = as_text(results_table(results(arm("zero"), simulated=True, simulated_answers=False)))
+    assert "SIMULATED TABLE" in real
+    assert "surrogate" not in real
     assert "not from a language model" in text
 
 
