@@ -238,7 +238,7 @@ def group_rates(found: Mapping[str, Any]) -> dict[str, Any]:
     bottom = rows[-1]["y"] + 24
     return {
         "width": WIDTH,
-        "height": bottom + 30,
+        "height": bottom + 36,
         "bottom": bottom,
         "x": x,
         "rows": rows,
