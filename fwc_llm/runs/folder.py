@@ -17,6 +17,7 @@ from fwc_llm.errors import FwcError
 FORMAT = "fwc-llm-run/1"
 ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
+    "simulated",
 )  # fmt: skip
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command"}

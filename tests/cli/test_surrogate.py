@@ -25,6 +25,7 @@ def test_over_http_it_gives_the_same_answers_and_stays_simulated(fwc: Run, tmp_p
         assert json.loads((run / "results.json").read_text())["simulated"]
     answers = [list(csv.DictReader((run / "answers.csv").open())) for run in (here, there)]
     assert len(answers[0]) == 32
+    assert {row["simulated"] for rows in answers for row in rows} == {"true"}
     for one, other in zip(*answers, strict=True):
         assert (one["arm"], one["row"], one["reply"]) == (other["arm"], other["row"], other["reply"])
 
