@@ -2,9 +2,9 @@
 
     python -m evals.adult_search --rounds 40 --starts 64 --seed 1000
 
-Every round makes `starts` starts with swaps on a sample of 4,096 rows, takes the best of them through the descent and
-swaps over all rows with all candidates, until nothing gains. The best objective found is what the
-default call is measured against; it is recorded, with the rows, in `evals/results/adult-search.json`.
+Every round makes `starts` starts with swaps on a sample of 4,096 rows, takes the best of them through the
+descent and swaps over all rows with all candidates, until nothing gains. The best objective found is what
+the default call is measured against; it is recorded, with the rows, in `evals/results/adult-search.json`.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main() -> None:
         rng = np.random.default_rng(arguments.seed + k)
         found = search.search(problem, steps, rng, arguments.starts, 4096, threads, 300)
         while True:
-            rows = swap_rows(steps, found.rows, gains, gains, rng, 10)
+            rows = swap_rows(steps, np.asarray(found.rows), gains, gains, rng, 10)
             again = descend(steps, rows, 300)
             if again.objective >= found.objective * (1 - 1e-9):
                 break
@@ -57,7 +57,7 @@ def main() -> None:
             "rounds": k + 1,
             "starts": (k + 1) * arguments.starts,
             "objective": best.objective,
-            "rows": sorted(pool.index[best.rows].tolist()),
+            "rows": sorted(pool.index[np.asarray(best.rows)].tolist()),
             "objectives": results,
         }
         RESULT.write_text(json.dumps(record, indent=1) + "\n")

@@ -16,6 +16,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +60,11 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
     rows = []
     for n in sizes:
         table = synthetic(n, P)
-        theirs, kmeans = timed(
-            lambda table=table: KMeans(
-                M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0
-            ).fit(table.features)
-        )
+        peer = KMeans(M, init="random", n_init=1, max_iter=ITERATIONS, tol=0, random_state=0)
+        theirs, kmeans = timed(partial(peer.fit, table.features))
         for name, progressive in (("plain", False), ("progressive", True)):
-            seconds, ours = timed(
-                lambda table=table, progressive=progressive: FairCoreset(
-                    M, init="random", max_iter=ITERATIONS, progressive=progressive, random_state=0
-                ).fit(*table)
-            )
+            own = FairCoreset(M, init="random", max_iter=ITERATIONS, progressive=progressive, random_state=0)
+            seconds, ours = timed(partial(own.fit, *table))
             rows.append(
                 {
                     "n": n,
@@ -146,7 +141,7 @@ def growth(n: int) -> list[dict[str, Any]]:
             table = synthetic(size["n"], size["p"], levels=size["G"] // 2)
             run = FairCoreset(size["m"], init="random", max_iter=20, progressive=False, random_state=0)
             FairCoreset(size["m"], init="random", max_iter=1, random_state=0).fit(*table)  # compiles
-            seconds, fitted = timed(lambda run=run, table=table: run.fit(*table))
+            seconds, fitted = timed(partial(run.fit, *table))
             rows.append({"grows": name, **size, "seconds_per_iteration": seconds / (fitted.n_iter_ + 1)})
             print(rows[-1], flush=True)
     return rows
@@ -189,11 +184,8 @@ print(fitted.objective_)
     best = json.loads((RESULTS / "adult-search.json").read_text())["objective"]
     runs = []
     for seed in range(5):
-        seconds, done = timed(
-            lambda seed=seed: subprocess.run(
-                [sys.executable, "-c", code.format(seed=seed)], capture_output=True, text=True, check=False
-            )
-        )
+        command = [sys.executable, "-c", code.format(seed=seed)]
+        seconds, done = timed(partial(subprocess.run, command, capture_output=True, text=True, check=False))
         if done.returncode:
             print("Adult left out:", done.stderr.strip().splitlines()[-1])
             return None
@@ -276,19 +268,20 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     sizes = [10_000, 100_000, *([1_000_000] if arguments.full else [])]
+    grown = growth(100_000)
     found = {
         "command": "python -m evals.bench.solver" + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
         "adult": adult(),
         "whole_runs": whole_runs(sizes),
         "assignment": assignment_pass(sizes[-1]),
-        "growth": growth(100_000),
+        "growth": grown,
         "memory": memory(sizes[-1]),
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "solver.json").write_text(json.dumps(found, indent=1) + "\n")
     (RESULTS / "solver.md").write_text(report(found))
-    plot(found["growth"], RESULTS / "solver-growth.svg")
+    plot(grown, RESULTS / "solver-growth.svg")
 
 
 if __name__ == "__main__":

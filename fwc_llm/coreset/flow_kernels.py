@@ -1,8 +1,8 @@
 """Successive shortest paths between the points of a coreset: the kernel of `fwc_llm.coreset.wasserstein`.
 
-The flow lies in *pieces*: a piece is an amount of one row at one point. The cheapest way to pass something from
-point j to point k is the piece at j with the least c_ik − c_ij; it is kept for every pair. A point's pieces
-form a doubly linked list, those of a row a short chain of siblings.
+The flow lies in *pieces*: a piece is an amount of one row at one point. The cheapest way to pass something
+from point j to point k is the piece at j with the least c_ik − c_ij; it is kept for every pair. A point's
+pieces form a doubly linked list, those of a row a short chain of siblings.
 """
 
 import numpy as np
@@ -76,9 +76,9 @@ def balance(cost, capacity):  # type: ignore[no-untyped-def]
     load = np.zeros(m)
     for i in range(n):
         n_unused -= 1
-        j = np.argmin(cost[i])
-        _add(row, amount, point, before, after, sibling, first, eldest, unused[n_unused], i, j, 1.0)
-        load[j] += 1.0
+        nearest = np.argmin(cost[i])
+        _add(row, amount, point, before, after, sibling, first, eldest, unused[n_unused], i, nearest, 1.0)
+        load[nearest] += 1.0
     excess, deficit = np.empty(m), np.empty(m)
     for j in range(m):
         excess[j], deficit[j] = _rest(load[j], capacity[j]), _rest(capacity[j], load[j])

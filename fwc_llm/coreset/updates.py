@@ -38,7 +38,7 @@ class Shares:
 
     def part_units(self) -> np.ndarray:
         """`part_weight` in whole numbers, (s,) int64."""
-        return np.rint(self.part_weight * UNIT).astype(np.int64)
+        return np.asarray(np.rint(self.part_weight * UNIT), dtype=np.int64)
 
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """The rows and weights of each representative (or of those in `only`), together."""
