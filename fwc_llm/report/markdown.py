@@ -35,7 +35,8 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
         for arm, cells in rows.main_rows(found)
     ]
     yield from ("", *_table(["Arm", *rows.main_headings(found)], table))
-    yield "Mean ± sd over repeats (95 % interval). ≠ told apart from the first arm, ≈ not; ~ within chance."
+    spread = "Mean ± sd over repeats" if len(found["arms"][0]["accuracy"]["per_repeat"]) > 1 else "One repeat"
+    yield f"{spread} (95 % interval). ≠ told apart from the first arm, ≈ not; ~ within chance."
     yield from ("", *(f"- {_text(note)}" for note in rows.footnotes(found)))
     if found["comparisons"]:
         yield from (

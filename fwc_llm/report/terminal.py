@@ -91,6 +91,8 @@ def statistics_table(found: Mapping[str, Any]) -> RenderableType:
     )
     headings = ("accuracy %", "DP gap", "by chance", f"accuracy vs {first}", f"DP gap vs {first}")
     columns = list(zip(headings, map(list, zip(*lines, strict=True)), strict=True))
+    if not tests:  # one arm: nothing to be told apart from
+        columns = columns[:3]
     title = Text("95 % intervals, and what is more than noise", style="bold")
     return Group(
         title, _Columns([arm["arm"] for arm in found["arms"]], columns), Text(how, style="dim"), *notes

@@ -96,6 +96,13 @@ def test_a_real_model_on_a_simulated_table_is_no_simulation(make_run: MakeRun) -
     assert "Every arm" not in text, "there is one"
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_the_spread_is_promised_only_over_several_repeats(make_run: MakeRun, repeats: int) -> None:
+    folder = make_run(repeats=repeats)
+    assert ("Mean ± standard deviation" in render([folder], "html")) == (repeats > 1)
+    assert ("Mean ± sd" in render([folder], "md")) == (repeats > 1)
+
+
 def test_the_page_escapes_everything(make_run: MakeRun) -> None:
     rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "B": (0.3, 0.8)}}
     text = render([make_run(rates=rates, repeats=1, evil=EVIL, title=EVIL, model=EVIL, command=EVIL)], "html")

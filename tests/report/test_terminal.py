@@ -1,11 +1,15 @@
 """The terminal's tables say what results.json says."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fwc_llm.report.numbers import interval, mean_and_sd, number, p_value, percent, signed
-from fwc_llm.report.terminal import as_text, results_table
+from fwc_llm.report.terminal import as_text, results_table, statistics_lines
+
+MakeRun = Callable[..., Path]
 
 
 def arm(name: str, **changes: Any) -> dict[str, Any]:
@@ -77,6 +81,18 @@ def test_an_undefined_value_is_a_dash_with_its_reason() -> None:
     assert "– DP gap of fwc: no parsed answer in group Male" in text
     assert "None" not in text
     assert "nan" not in text
+
+
+def test_what_is_more_than_noise(make_run: MakeRun) -> None:
+    """The second arm's gap is far above chance, the first's within it; one arm has no rival."""
+    rates = {"even": {"A": (0.5, 0.5), "B": (0.5, 0.5)}, "biased": {"A": (0.1, 0.2), "B": (0.8, 0.9)}}
+    lines = as_text(statistics_lines(make_run(rates=rates, repeats=1, unparsed=0.0)), width=200).splitlines()
+    even, biased = (next(line for line in lines if line.startswith(f" {arm} ")) for arm in rates)
+    assert " within " in even
+    assert " above " in biased
+    assert "≠ +" in biased
+    alone = as_text(statistics_lines(make_run("one", rates={"even": rates["even"]}, repeats=1)), width=200)
+    assert " vs " not in alone
 
 
 def test_markup_in_names_stays_text() -> None:
