@@ -1,11 +1,11 @@
 """`fwc-llm eval`: query a model over the test rows and report accuracy and demographic parity."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def evaluate(
         bool,
         _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
     ] = False,
+    option: Annotated[
+        list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
+    ] = None,
     out: Annotated[
         Path | None,
         _experiment(
@@ -148,6 +151,7 @@ def evaluate(
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        strategy_options=read_pairs(option, "--option"),
     )
     answerer = open_model(
         model or "surrogate",
@@ -159,7 +163,7 @@ def evaluate(
         deadline=deadline,
         max_tokens=max_tokens,
         logprobs=logprobs,
-        params=_parameters(param or []),
+        params=read_pairs(param, "--param"),
         notice=console.err.print,
     )
     with console.working("reading the table") as step:
@@ -203,20 +207,6 @@ def _missing(result: "Result") -> str:
 
 def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
-
-
-def _parameters(pairs: list[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value that is JSON is sent as such, any other as a string."""
-    parameters = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise FwcError(f"--param {pair!r} is not KEY=VALUE")
-        try:
-            parameters[key] = json.loads(value)
-        except ValueError:
-            parameters[key] = value
-    return parameters
 
 
 def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) -> None:

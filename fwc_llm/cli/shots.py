@@ -1,11 +1,11 @@
 """`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def shots(
     from fwc_llm.cli.console import err, out, working
     from fwc_llm.tasks import load_task
 
-    options, limit = _options(option or []), _epsilon(epsilon)
+    options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = load_task(task, data_dir)
@@ -112,20 +112,6 @@ def shots(
         )
     if chosen.certificate:
         err.print(_certificate(chosen.certificate), markup=False)
-
-
-def _options(pairs: list[str]) -> dict[str, Any]:
-    """KEY=VALUE pairs; a value that is JSON is read as such, any other is text."""
-    options = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key:
-            raise FwcError(f"--option {pair!r} is not KEY=VALUE")
-        try:
-            options[key.replace("-", "_")] = json.loads(value)
-        except ValueError:
-            options[key.replace("-", "_")] = value
-    return options
 
 
 def _epsilon(text: str) -> float | None:

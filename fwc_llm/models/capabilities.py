@@ -11,6 +11,7 @@ REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 TOP_LOGPROBS = 20
 _FEWER_TOP_LOGPROBS = 5
 _REASONING = re.compile(r"(?:ft:)?(?:[\w.-]+/)*(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)", re.I)
+_SECRET = re.compile(r"api.?key|authorization|password|secret", re.IGNORECASE)
 _OURS = {"model", "messages", "stream", "n"}
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
@@ -30,6 +31,11 @@ def request_parameters(
 
     Errors: `FwcError` for a parameter that this client sets itself (model, messages, stream, n).
     """
+    if secret := sorted(name for name in params if _SECRET.search(name)):
+        raise FwcError(
+            f"parameter {secret[0]!r} looks like a key, which a run's files would show: put the key into an "
+            "environment variable and name that with --api-key-env"
+        )
     if taken := sorted(_OURS & set(params)):
         raise FwcError(
             f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave out --param {taken[0]}"

@@ -10,6 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.execute import Call
+from fwc_llm.runs.folder import file_name
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 
@@ -232,8 +233,8 @@ def _arms(
             is_per_row(source, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
         arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
-    names = [arm.name for arm in arms]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    names = [file_name(arm.name) for arm in arms]  # an arm's files carry its name
+    if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
             f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"
         )

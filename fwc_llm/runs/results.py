@@ -59,9 +59,9 @@ class Result:
         return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
 
     def __str__(self) -> str:
-        from fwc_llm.report.terminal import as_text, results_table
-
-        return as_text(results_table(self.data))
+        shown = self.to_frame()[["n", "coverage", *_METRICS]].round(3)
+        label = "  (SIMULATED)" if self.data["simulated"] else ""
+        return f"{self.data['task']} · {self.data['model']}{label}\n{shown.to_string(na_rep='–')}"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.shots.base import Example, Request, Shots
+from fwc_llm.shots.base import Example, Request, Shots, Strategy
 from fwc_llm.shots.order import order_shots
 from fwc_llm.shots.registry import find_strategy
 
@@ -44,9 +44,21 @@ def select_shots(
     """
     choose = find_strategy(strategy)
     request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
-    shots = choose(request)
+    shots = _chosen(choose, strategy, request)
     _check_result(shots, strategy, request, pool_checked=_is_own(choose))
     return order_shots(replace(shots, strategy=strategy), order, seed)
+
+
+def _chosen(choose: Strategy, strategy: str, request: Request) -> Any:
+    """What the strategy returns; whatever a user's own one raises becomes one clear error."""
+    try:
+        return choose(request)
+    except FwcError:
+        raise
+    except Exception as error:
+        if _is_own(choose):
+            raise
+        raise FwcError(f"strategy {strategy!r} failed: {type(error).__name__}: {error}") from error
 
 
 def _is_own(choose: Any) -> bool:

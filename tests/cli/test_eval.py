@@ -243,3 +243,30 @@ def test_control_c_saves_what_was_done(
     assert "Traceback" not in err
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert 0 < results["arms"][0]["coverage"] < 1
+
+
+def test_options_of_strategies_reach_them(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
+    arguments = ("eval", "--task", "adult", "--model", "surrogate", "--shots", "fwc", "--n-test", 8, "--m", 8)
+    outcome = fwc(*arguments, "--option", "slots=equal", "--out", tmp_path / "run")
+    assert outcome.code == 0, outcome.err
+    slots = json.loads((tmp_path / "run" / "shots" / "fwc-0.json").read_text())["certificate"]["slots"]
+    assert [slot["count"] for slot in slots] == [2, 2, 2, 2]
+    refused = fwc(*arguments, "--option", "colour=red", "--out", tmp_path / "other")
+    assert refused.code == 2
+    assert "colour" in refused.line
+
+
+def test_a_key_among_the_parameters_is_refused_unseen(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
+    outcome = fwc("eval", "--model", "m", "--param", "api_key=sk-planted", "--out", tmp_path / "run")
+    assert outcome.code == 2
+    assert "sk-planted" not in outcome.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_strategy_that_fails_is_named(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
+    outcome = fwc(
+        "eval", "--task", "adult", "--model", "surrogate", "--shots", "os:fspath", "--out", tmp_path / "r"
+    )
+    assert outcome.code == 2
+    assert "os:fspath" in outcome.line
+    assert "Traceback" not in outcome.err
