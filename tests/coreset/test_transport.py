@@ -338,3 +338,11 @@ def test_bad_rows_of_a_large_table_are_named(compiled: bool) -> None:
 def test_bad_prices_are_named(warm: Any) -> None:
     with pytest.raises(FwcError, match="warm"):
         fair_transport(good, 2, 2, [0.5, 0.5], 0.1, warm=warm)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ties_between_huge_costs_count_without_a_limit(compiled: bool) -> None:
+    cost = np.repeat(np.array([[3e17, 3e17, 5e17, 9e17]]), 8, axis=0)
+    found = CostTable(cost, compiled).nearest()
+    assert found.cost == pytest.approx(8 * 3e17)
+    assert found.load.tolist() == [8, 0, 0, 0]

@@ -50,7 +50,7 @@ class CostTable:
     def nearest(self) -> Optimum:
         """Return the plan without a parity limit: every row goes to its cheapest cell, the first if many."""
         prices = np.zeros(self.cost.shape[1])
-        scan = self.scan(prices, -1.0)  # no row is in doubt
+        scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
         none = np.zeros(0, dtype=np.intp)
         vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
         return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
