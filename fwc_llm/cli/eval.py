@@ -169,7 +169,15 @@ def evaluate(
     with console.working("reading the table") as step:
         table = load_task(task or ("census" if demonstration else "adult"), data_dir)
         if max_prompt_tokens is not None:
-            settings = fit_prompts(table, _words(shots), settings, answerer.name, max_prompt_tokens, step)
+            settings = fit_prompts(
+                table,
+                _words(shots),
+                settings,
+                answerer.name,
+                max_prompt_tokens,
+                allow_changed_data,
+                step,
+            )
             console.err.print(
                 f"{settings.m} of {m} examples: the most that fit into {max_prompt_tokens:,} prompt tokens"
             )
@@ -229,7 +237,8 @@ def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) 
         out.print(f"cost unknown: no price of {model.name} is at hand; name a price file with --prices")
     else:
         out.print(
-            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without, "
+            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"
+            f"{', as batches' if batch else ''}, "
             f"by prices of {price.date} ({price.source})"
         )
 

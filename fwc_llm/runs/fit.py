@@ -20,6 +20,7 @@ def fit_prompts(
     settings: Settings,
     model: str,
     limit: int,
+    allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Settings:
     """`settings` with the largest m, up to theirs, for which every prompt has at most `limit` tokens.
@@ -33,7 +34,7 @@ def fit_prompts(
     def longest(m: int) -> int:
         if progress:
             progress(f"trying {m} examples within {limit:,} tokens")
-        plan = make_plan(task, sources, replace(settings, m=m))
+        plan = make_plan(task, sources, replace(settings, m=m), allow_changed_data)
         return max(counter.count(call.messages) for call in plan.calls())
 
     if longest(settings.m) <= limit:
