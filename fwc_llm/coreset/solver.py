@@ -13,6 +13,8 @@ from fwc_llm.coreset.problem import Problem
 from fwc_llm.coreset.transport import Transport
 from fwc_llm.coreset.updates import Shares
 
+_IDLE = 5  # iterations without a gain that end a descent
+
 
 class Steps(Protocol):
     """The steps of one iteration, with numpy alone or compiled; the results are equal."""
@@ -51,15 +53,16 @@ class Descent:
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
     """Moves the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
 
-    It ends when they stay put, or when an iteration gains less than `tolerance` of the objective.
+    It ends when they stay put, when an iteration gains less than `tolerance` of the objective, or when some
+    iterations in a row gain nothing: rounding alone can keep means moving for ever.
     """
     on_rows = steps.problem.support != "free"
     rows = start if on_rows else None
     points = points_at(steps.problem.table, start)
     objective, shares = steps.solve(points)
     history = [objective]
-    converged = False
-    while len(history) <= max_iter and not converged:
+    converged, lowest, idle = False, objective, 0
+    while len(history) <= max_iter and not converged and idle < _IDLE:
         if rows is not None:
             moved_rows = steps.move_rows(shares, rows)
             converged = bool((moved_rows == rows).all())
@@ -71,6 +74,8 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             points = moved
             objective, shares = steps.solve(points)
             history.append(objective)
+            idle = 0 if objective < lowest else idle + 1
+            lowest = min(lowest, objective)
             if history[-2] - objective <= tolerance * abs(objective) and tolerance > 0:
                 break
     return Descent(points, rows, tuple(history), converged)

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import FwcError
 
@@ -145,3 +146,10 @@ def test_adult_with_the_default_call(data_dir):
     assert f.violation_ <= 0.01 + 1e-9
     assert f.objective_ == pytest.approx(f.lower_bound_, abs=1e-9)
     assert len(set(f.row_index_)) == 16
+
+
+def test_a_descent_that_stands_still_ends():
+    table = synthetic(3000, 10)
+    fitted = FairCoreset(100, cost="sqeuclidean", random_state=0).fit(*table)
+    assert fitted.n_iter_ < 100  # rounding kept the means moving until max_iter
+    assert (np.diff(fitted.history_) <= 1e-12 * fitted.objective_).all()
