@@ -218,7 +218,9 @@ def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
         f"tokens ({model})", "seconds",
     )  # fmt: skip
     for heading in headings:
-        table.add_column(heading, justify="left" if heading == "strategy" else "right")
+        # On a narrow terminal the columns with a space in their heading wrap, names and distances do not.
+        side: Any = "left" if heading == "strategy" else "right"
+        table.add_column(heading, justify=side, no_wrap=" " not in heading)
     ordered = sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0))
     for line in ordered:
         positives = line.positives or {}
