@@ -90,8 +90,10 @@ def run(
         run_cells(experiment, options, ledger, 1 if options.quick else jobs, seconds, console)
     finally:
         done, planned = sum(map(ledger.has, cells := experiment.plan(options))), len(cells)
-        record = _record(folder / f"{experiment.name}.json", options, done, planned, time.monotonic() - start)
-    frame = ledger.frame()
+        frame = ledger.frame()
+        simulated = "simulated" in frame and bool((frame["simulated"] == "yes").any())
+        path, elapsed = folder / f"{experiment.name}.json", time.monotonic() - start
+        record = _record(path, options, done, planned, elapsed, simulated)
     body = experiment.report(frame, folder) if len(frame) else "Nothing measured yet.\n"
     text = f"# {experiment.title}\n\n{_provenance(experiment, options, record)}\n{body}"
     (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
@@ -109,11 +111,14 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
     return "\n\n".join(lines) + "\n"
 
 
-def _record(path: Path, options: Options, done: int, planned: int, seconds: float) -> dict[str, Any]:
+def _record(
+    path: Path, options: Options, done: int, planned: int, seconds: float, simulated: bool
+) -> dict[str, Any]:
     """Command, machine and versions, with the time of all sittings; neither host names nor paths."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     record = {
         "command": " ".join(["python -m evals.paper", *_lasting(sys.argv[1:])]),
+        "simulated": simulated,
         "cells_done": done,
         "cells_planned": planned,
         "seconds": round(seconds + before.get("seconds", 0), 1),
