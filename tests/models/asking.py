@@ -1,0 +1,31 @@
+"""Asking a `ChatModel` in tests: short waits, one planted key, one question."""
+
+import asyncio
+import json
+from typing import Any
+
+import respx
+
+from fwc_llm.models import Reply
+from fwc_llm.models.chat import ChatModel
+
+KEY = "sk-planted-0123456789abcdefghij"
+MESSAGES = [{"role": "system", "content": "Answer yes or no."}, {"role": "user", "content": "Is it?"}]
+
+
+def ask(model: Any, times: int = 1) -> Reply:
+    async def go() -> Reply:
+        for _ in range(times):
+            reply = await model.ask(MESSAGES)
+        await model.aclose()
+        return reply
+
+    return asyncio.run(go())
+
+
+def sent(route: respx.Route, index: int = 0) -> dict[str, Any]:
+    return json.loads(route.calls[index].request.content)
+
+
+def quick(name: str = "gpt-4", **options: Any) -> ChatModel:
+    return ChatModel(name, **{"backoff": 0.001, "timeout": 5.0, "deadline": 5.0} | options)
