@@ -30,6 +30,11 @@ def service() -> Iterator[tuple[list[HttpReply], str]]:
         yield replies, f"{url}/v1"
 
 
+def small_run(model: str, url: str, out: Path) -> tuple[object, ...]:
+    """The arguments of a run of eight requests to a service."""
+    return ("eval", "--model", model, "--base-url", url, "--shots", "zero", "--n-test", 8, "--out", out)
+
+
 def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
     outcome = fwc("eval", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.err
@@ -72,19 +77,7 @@ def test_another_server_and_rescoring(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
     run = tmp_path / "run"
-    arguments = (
-        "eval",
-        "--model",
-        "my-model",
-        "--base-url",
-        service[1],
-        "--shots",
-        "zero",
-        "--n-test",
-        8,
-        "--out",
-        run,
-    )
+    arguments = small_run("my-model", service[1], run)
     outcome = fwc(*arguments)
     assert outcome.code == 0, outcome.err
     assert "8 requests to my-model" in outcome.err
@@ -99,19 +92,7 @@ def test_rows_without_reply_exit_with_4_and_are_named(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
     service[0].append(refusal(400, "maximum context length is 10 tokens", "context_length_exceeded"))
-    outcome = fwc(
-        "eval",
-        "--model",
-        "m",
-        "--base-url",
-        service[1],
-        "--shots",
-        "zero",
-        "--n-test",
-        8,
-        "--out",
-        tmp_path / "run",
-    )
+    outcome = fwc(*small_run("m", service[1], tmp_path / "run"))
     assert outcome.code == 4
     assert "1 of 8 requests have no reply" in outcome.line
     assert json.loads((tmp_path / "run" / "results.json").read_text())["arms"][0][
@@ -123,19 +104,7 @@ def test_a_retired_model_is_one_line_and_exit_3(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
     service[0].extend([refusal(404, "The model `gpt-4` does not exist", "model_not_found")] * 8)
-    outcome = fwc(
-        "eval",
-        "--model",
-        "gpt-4",
-        "--base-url",
-        service[1],
-        "--shots",
-        "zero",
-        "--n-test",
-        8,
-        "--out",
-        tmp_path / "r",
-    )
+    outcome = fwc(*small_run("gpt-4", service[1], tmp_path / "r"))
     assert outcome.code == 3
     assert "gpt-4" in outcome.line
     assert "does not know the model" in outcome.line
