@@ -16,6 +16,7 @@ import numpy as np
 from fwc_llm.coreset import kernels, moves
 from fwc_llm.coreset.assignment import share_out
 from fwc_llm.coreset.kernels import STALE, Costs, Representatives, Rows
+from fwc_llm.coreset.medians import Medians
 from fwc_llm.coreset.parallel import Threads
 from fwc_llm.coreset.problem import Problem
 from fwc_llm.coreset.tile import WIDTH
@@ -96,7 +97,7 @@ class CompiledSteps:
         self._small = table.n * problem.m * table.p < _SMALL
         self._drift = np.inf
         self._objective = 0.0
-        self._order: list[np.ndarray] = []
+        self._whole_medians: Medians | None = None
         self._medoids: CompiledMedoids | None = None
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
@@ -135,6 +136,7 @@ class CompiledSteps:
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
+        self._whole_medians = None  # room for the costs in float64
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
         cost = np.empty(self._rows.cost.shape)
@@ -209,23 +211,12 @@ class CompiledSteps:
 
     def _medians(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         table = self.problem.table
-        if not self._order:
-            self._order = self._threads.over(
-                lambda k: np.argsort(np.ascontiguousarray(table.values[:, k])).astype(np.int32),
-                range(table.n_numeric),
-            )
         m = shares.m
-        label = shares.label.astype(np.uint8 if m < 2**8 else np.uint16 if m < 2**16 else np.int32)
+        if self._whole_medians is None:
+            self._whole_medians = Medians(table, m, self._threads)
+        label = shares.label.copy()
         label[shares.part_row] = m
-        count = np.bincount(label, minlength=m + 1)[:m]
-        moved = points.copy()
-
-        def column(k: int) -> None:
-            place = points[:, k].copy()
-            moves.column_median(self._order[k], table.values[:, k], label, count, place)
-            moved[:, k] = place
-
-        self._threads.over(column, range(table.n_numeric))
+        moved = self._whole_medians.move(label, points)
         torn = np.unique(np.concatenate([shares.label[shares.part_row], shares.part_label]))
         moved[torn] = points[torn]
         groups = shares.grouped(torn)

@@ -1,40 +1,106 @@
-"""Compiled moves of the representatives: medians from presorted columns, means, medoids from tables."""
+"""Compiled moves of the representatives: medians by bins, means, medoids from tables."""
 
 import numpy as np
 from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def column_median(order, column, label, count, place):  # type: ignore[no-untyped-def]
-    """The medians of one column, for all representatives, in one walk along its sorted order.
+def put_in_bins(values, edges, bins, low, high):  # type: ignore[no-untyped-def]
+    """Writes how many of its column's ascending `edges` (q, bins − 1) each value reaches to `bins` (q, n).
 
-    `order` (n,) sorts `column` (n,); `label` (n,) is the representative of each row, and one more that
-    stands for none. `count` (m,) says how many rows each carries. `place` (m,) is moved, in place, into the
-    interval between the lower and the upper median.
+    `values` (n, p) holds the q columns first. Returns the least and the greatest value in each bin of rows
+    low … high − 1, (q, bins) each.
     """
-    m = len(count)
-    left = np.zeros(m + 1, np.int32)  # rows up to and including the lower median
-    low, high = place.copy(), place.copy()
-    waiting = 0
+    q, e = edges.shape
+    half = 1
+    while 2 * half <= e:
+        half *= 2
+    least, most = np.full((q, e + 1), np.inf), np.full((q, e + 1), -np.inf)
+    for i in range(low, high):
+        for k in range(q):
+            value = values[i, k]
+            b = 0
+            step = half
+            while step:  # without a branch that could be mispredicted
+                above = min(b + step, e)
+                b = above if edges[k, above - 1] <= value else b
+                step //= 2
+            bins[k, i] = b
+            least[k, b], most[k, b] = min(least[k, b], value), max(most[k, b], value)
+    return least, most
+
+
+@njit(nogil=True, cache=True)
+def count_bins(bins, label, count):  # type: ignore[no-untyped-def]
+    """Counts the rows with each label by bin: `count` (m + 1, bins) from `bins` and `label` (n,)."""
+    count[:] = 0
+    for i in range(len(bins)):
+        count[label[i], bins[i]] += 1
+
+
+@njit(nogil=True, cache=True)
+def recount_bins(bins, old, new, rows, count):  # type: ignore[no-untyped-def]
+    """Brings `count` up to date where only the labels of `rows` have changed."""
+    for i in rows:
+        count[old[i], bins[i]] -= 1
+        count[new[i], bins[i]] += 1
+
+
+@njit(nogil=True, cache=True)
+def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-untyped-def]
+    """Moves `place` (m,) the least that reaches the medians of the `values` (n,) with each label.
+
+    `bins` (n,) and `only` as `put_in_bins` writes them, `count` (m + 1, bins) the rows by label and bin. A
+    label beyond `place` stands for none.
+    """
+    m = len(place)
+    low_bin, high_bin = np.full(m + 1, -1, np.int16), np.full(m + 1, -1, np.int16)
+    rank = np.zeros(m, np.int64)  # of the lower median, among the values that are looked at
+    total = np.zeros(m, np.int64)
+    end = np.zeros(m + 1, np.int64)  # of a representative's values in `found`, as far as they are filled
     for j in range(m):
-        left[j] = (count[j] + 1) // 2
-        waiting += count[j] > 0
-    left[m] = len(order) + 2
-    for r in range(len(order)):
-        i = order[r]
+        end[j + 1] = end[j]
+        total[j] = count[j].sum()
+        if total[j] == 0:
+            continue
+        lower, upper = (total[j] - 1) // 2, total[j] // 2
+        low, below = 0, 0
+        while below + count[j, low] <= lower:
+            below += count[j, low]
+            low += 1
+        high, upto = low, below + count[j, low]
+        while upto <= upper:
+            high += 1
+            upto += count[j, high]
+        if only[low] == only[low] and only[high] == only[high]:
+            place[j] = min(max(place[j], only[low]), only[high])
+            continue
+        low_bin[j], high_bin[j], rank[j] = low, high, lower - below
+        end[j + 1] += count[j, low] + (count[j, high] if high > low else 0)
+    # First the rows, then their values: the reads of distant values then overlap.
+    rows = np.empty(end[m] + 1, np.int32)
+    size = 0
+    for i in range(len(values)):
         j = label[i]
-        rest = left[j] - 1
-        left[j] = rest
-        if rest == 0:
-            low[j] = high[j] = column[i]
-            waiting -= count[j] % 2
-        elif rest == -1 and count[j] % 2 == 0:
-            high[j] = column[i]
-            waiting -= 1
-        if waiting == 0:
-            break
+        b = bins[i]
+        rows[size] = i
+        size += (b == low_bin[j]) | (b == high_bin[j])
+    found = np.empty(size, values.dtype)
+    for at in range(size):
+        found[at] = values[rows[at]]
+    near = np.empty(size, values.dtype)  # by representative
+    for at in range(size):
+        j = label[rows[at]]
+        near[end[j]] = found[at]
+        end[j] += 1
+    first = 0
     for j in range(m):
-        place[j] = min(max(place[j], low[j]), high[j])
+        if low_bin[j] >= 0:
+            own = np.partition(near[first : end[j]], rank[j])
+            least = own[rank[j]]
+            most = least if total[j] % 2 else own[rank[j] + 1 :].min()
+            place[j] = min(max(place[j], least), most)
+        first = end[j]
 
 
 @njit(nogil=True, cache=True)

@@ -108,19 +108,24 @@ class Solver:
         order = sampling_order(problem, sizes[0], rng)
         start: np.ndarray | None = None
         for size in sizes[:-1]:
-            rows = np.sort(order[:size])
-            part = Solver(problem.subset(rows), replace(self.effort, progressive=False), 1)
-            if start is None:
-                start = start_rows(part.problem, init, rng)
-            elif start.ndim == 1:
-                start = np.searchsorted(rows, start)
-            found = descend(part.steps, start, self.effort.max_iter, _COARSE)
-            if part._swaps:
-                found = part._swap(found, rng)
-            start = found.points if found.rows is None else rows[found.rows]
+            start = self._grow_to(np.sort(order[:size]), start, init, rng)
         if start is None:
             start = start_rows(problem, init, rng)
         return descend(self.steps, start, self.effort.max_iter, _FINE)
+
+    def _grow_to(
+        self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p)."""
+        part = Solver(self.problem.subset(rows), replace(self.effort, progressive=False), 1)
+        if start is None:
+            start = start_rows(part.problem, init, rng)
+        elif start.ndim == 1:
+            start = np.searchsorted(rows, start)
+        found = descend(part.steps, start, self.effort.max_iter, _COARSE)
+        if part._swaps:
+            found = part._swap(found, rng)
+        return found.points if found.rows is None else rows[found.rows]
 
 
 def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndarray:

@@ -23,6 +23,7 @@ _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once
 _MANY = 2_000  # rows from which equal ones are looked for
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
+_NEARER = 10  # how much nearer than a sample's the prices of a previous, similar table likely are
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Optimum:
 def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are where to start; `warm` says that they are as good as a sample's.
+    `prices` (G,) are where to start; `warm` says that they likely are better than a sample's.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
@@ -129,37 +130,52 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
     # A sample of s rows leaves about 1/√s of the rows in doubt: this size makes both equally many.
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
-    sample = table.sample(count // 8 if warm else count)
-    if not warm:
-        if 2 * sample.size >= table.size and isinstance(table, Columns):
-            return _solve_small(table, prices, fair, noise)
-        prices = solve(sample, prices, fair, noise).vertex.prices
+    if warm:
+        found, _ = _narrow(table, table.sample(count // 8), prices, share / _NEARER, fair, noise)
+        if found:
+            return found
+    sample = table.sample(count)
+    if 2 * sample.size >= table.size and isinstance(table, Columns):
+        return _solve_small(table, prices, fair, noise)
+    prices = solve(sample, prices, fair, noise).vertex.prices
     while True:
-        gaps = sample.gaps(prices)
-        place = int(share * len(gaps))
-        margin = float(np.partition(gaps, place)[place]) if place < len(gaps) else np.inf
-        scan = table.scan(prices, margin)
-        inner = _with_anchors(scan, prices, margin)
-        again = solve if 2 * inner.size <= table.size else _solve_small
-        try:
-            found = again(_without_far_pairs(inner, scan, prices, margin), prices, fair, noise)
-        except InfeasibleError:  # too little mass may go where it is needed
-            found = again(inner, prices, fair, noise)
-        vertex = found.vertex
-        first = len(scan.doubt)  # of the anchors
-        anchors = np.flatnonzero(scan.kept > 0)
-        if (vertex.key[first:] == anchors).all() and (vertex.split_row < first).all():
-            break
-        prices = vertex.prices
+        found, prices = _narrow(table, sample, prices, share, fair, noise)
+        if found:
+            return found
         share *= 4
+
+
+def _narrow(
+    table: Table, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
+) -> tuple[Optimum | None, Floats]:
+    """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
+
+    Return the optimum of the whole table, or None where that cannot be said, and better prices.
+    """
+    gaps = sample.gaps(prices)
+    place = int(share * len(gaps))
+    margin = float(np.partition(gaps, place)[place]) if place < len(gaps) else np.inf
+    scan = table.scan(prices, margin)
+    inner = _with_anchors(scan, prices, margin)
+    again = solve if 2 * inner.size <= table.size else _solve_small
+    try:
+        found = again(_without_far_pairs(inner, scan, prices, margin), prices, fair, noise)
+    except InfeasibleError:  # too little mass may go where it is needed
+        found = again(inner, prices, fair, noise)
+    vertex = found.vertex
+    first = len(scan.doubt)  # of the anchors
+    anchors = np.flatnonzero(scan.kept > 0)
+    if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
+        return None, vertex.prices
     scan.key[scan.doubt] = vertex.key[:first]
     anchored = float(scan.kept[anchors] @ prices[anchors])  # an anchor's cost is its cell's price
-    return Optimum(
+    optimum = Optimum(
         replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row]),
         found.cost + scan.kept_cost - anchored,
         found.bound + scan.kept_cost - anchored,
         found.load,
     )
+    return optimum, vertex.prices
 
 
 def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
