@@ -14,10 +14,10 @@ from fwc_llm.coreset.start import random_rows, spread_rows
 _WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
-_SAMPLE = 2048  # rows on which many starts are tried
-_STARTS = 10
+_SAMPLE = 2048  # rows from which many starts are tried on a sample, and the smallest sample to grow from
 _SCREEN = 4096  # rows on which a swap's gain is estimated
-_ROUNDS = 8  # of swaps and descents, at most
+_ROUNDS = 8  # of swaps and descents, at most,
+_FEWER = 2  # and after a search, where later ones gain little
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
@@ -66,24 +66,22 @@ class Solver:
         if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > 2 * _SAMPLE:
             from fwc_llm.coreset.search import search
 
-            found = search(
-                self.problem, self.steps, rng, _STARTS, _SAMPLE, self._threads, self.effort.max_iter
-            )
-            return self._swap(found, rng)
+            found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
+            return self._swap(found, rng, _FEWER)
         return self.from_start(start_rows(self.problem, init, rng), rng)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
         """The descent from given rows (m,) or points (m, p)."""
         return self._swap(descend(self.steps, start, self.effort.max_iter), rng)
 
-    def _swap(self, found: Descent, rng: np.random.Generator) -> Descent:
+    def _swap(self, found: Descent, rng: np.random.Generator, rounds: int = _ROUNDS) -> Descent:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
         from fwc_llm.coreset.swaps import swap_rows
 
         n = self.problem.table.n
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
             gains, estimate = Gains(self.problem), Gains(self.problem, screen)
             if self._threads:

@@ -23,7 +23,7 @@ from fwc_llm.coreset.solver import Steps, points_at
 
 _LEAST = 1e-6  # gain of the objective, relative, below which a swap is not worth its bookkeeping
 _BATCH = 512  # candidates that are compared before the best of them are taken
-_SCREENED = 4096  # candidates that are worth a look at all rows
+_SCREENED = 1024  # candidates that are worth a look at all rows
 _AGAIN = 32  # candidates that are compared again after a swap
 _REFUSED = 6  # candidates of a batch that may fail in a row
 
