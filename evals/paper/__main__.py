@@ -6,6 +6,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_ex
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
 from fwc_llm.errors import FwcError
+from fwc_llm.tasks import load_task
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "paper"
 QUICK_RUNS = 2
@@ -62,15 +64,24 @@ def main(
             model_options={k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v},
             runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
         )
+        if fresh:
+            forget(experiments, options, folder)
         for experiment in experiments:
-            if fresh:
-                for suffix in ("csv", "json"):
-                    (folder / f"{experiment.name}.{suffix}").unlink(missing_ok=True)
             text = run(experiment, options, folder, jobs or os.cpu_count() or 1, minutes, report_only, err)
             if folder == Path(temporary):
                 print(text)
             else:
                 err.print(f"{experiment.name}: {folder / experiment.name}.md")
+
+
+def forget(experiments: Sequence[Experiment], options: Options, folder: Path) -> None:
+    """Delete earlier results, once the tables to measure anew are found; `FwcError` if one is not."""
+    cells = [cell for experiment in experiments for cell in experiment.plan(options)]
+    for dataset in {cell["dataset"] for cell in cells if "dataset" in cell}:
+        _ = load_task(dataset, options.data_dir).table
+    for experiment in experiments:
+        for suffix in ("csv", "json"):
+            (folder / f"{experiment.name}.{suffix}").unlink(missing_ok=True)
 
 
 def run(

@@ -59,3 +59,16 @@ def test_bad_input_is_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.strip().count("\n") == 0
     assert "unknown experiment" in done.stderr
+
+
+def test_fresh_forgets_nothing_before_it_has_read_the_data(tmp_path: Path) -> None:
+    data, kept = tmp_path / "german" / "german.data", tmp_path / "closeness.csv"
+    data.parent.mkdir()
+    data.write_text("no table\n")
+    kept.write_text("earlier results\n")
+    command = [sys.executable, "-m", "evals.paper", "closeness", "--fresh", "--out", str(tmp_path)]
+    command += ["--datasets", "german", "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "german.data" in done.stderr
+    assert kept.read_text() == "earlier results\n"

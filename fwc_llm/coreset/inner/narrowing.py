@@ -131,9 +131,11 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
-        found, _ = _narrow(table, table.sample(count // 8), prices, share / _NEARER, fair, noise)
-        if found:
-            return found
+        few = table.sample(count // 8)
+        for part in (share / _NEARER, share):
+            found, prices = _narrow(table, few, prices, part, fair, noise)
+            if found:
+                return found
     sample = table.sample(count)
     if 2 * sample.size >= table.size and isinstance(table, Columns):
         return _solve_small(table, prices, fair, noise)
