@@ -43,6 +43,11 @@ class ColumnCode:
     mean: float = 0.0
     scale: float = 1.0
 
+    def ranks(self, values: np.ndarray) -> np.ndarray:
+        """The places in `self.values` (ordinal, categorical) that encoded `values` (m,) are nearest to."""
+        raw = np.rint(values * self.scale + self.mean)
+        return np.clip(raw, 0, len(self.values) - 1).astype(int)
+
 
 @dataclass(frozen=True)
 class Encoder:
@@ -113,6 +118,14 @@ class Encoder:
             encoded.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
         return np.column_stack(encoded)
 
+    def at_ranks(self, points: np.ndarray) -> np.ndarray:
+        """Points (m, p) of the table, those between two ranks of an ordinal column at the nearer one."""
+        moved = points.copy()
+        for k, column in enumerate(self.columns):
+            if column.kind == "ordinal":
+                moved[:, k] = (column.ranks(points[:, k]) - column.mean) / column.scale
+        return moved
+
     def decode(self, points: np.ndarray) -> "pd.DataFrame":
         """Points (m, p) of the table in the units of the DataFrame, its columns in their order.
 
@@ -122,12 +135,10 @@ class Encoder:
 
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
-            raw = values * column.scale + column.mean
             if column.kind == "numeric":
-                decoded[column.name] = raw
+                decoded[column.name] = values * column.scale + column.mean
                 continue
-            code = np.clip(np.rint(raw), 0, len(column.values) - 1).astype(int)
-            chosen = column.values[code]
+            chosen = column.values[column.ranks(values)]
             if column.kind == "ordinal":
                 chosen = pd.Categorical(chosen, categories=column.values, ordered=True)
             decoded[column.name] = chosen

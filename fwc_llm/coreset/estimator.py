@@ -232,13 +232,17 @@ class FairCoreset(Parameters):
         self.y_ = cells.outcomes[outcome]
         self.row_index_ = best.rows
         self.representatives_: Any
+        points = best.points
+        # What is certified is what is returned: rounded to the table's precision, or to ranks.
         if encoder is None:
-            self.representatives_ = best.points.astype(problem.table.values.dtype, copy=False)
+            self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
+            points = self.representatives_.astype(np.float64, copy=False)
         elif best.rows is not None:
             self.representatives_ = X.iloc[best.rows]
         else:
-            self.representatives_ = encoder.decode(best.points)
-        inner, shares = steps.certify(best.points)
+            points = encoder.at_ranks(points)
+            self.representatives_ = encoder.decode(points)
+        inner, shares = steps.certify(points)
         weights = shares.weights()
         self.weights_ = weights * (problem.m / weights.sum())
         self.objective_ = inner.objective

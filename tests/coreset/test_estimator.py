@@ -148,6 +148,19 @@ def test_adult_with_the_default_call(data_dir):
     assert len(set(f.row_index_)) == 16
 
 
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_the_objective_is_that_of_what_is_returned_also_between_ranks(cost):
+    rng = np.random.default_rng(0)
+    rank = rng.integers(0, 4, 400)
+    school = pd.Categorical.from_codes(rank, list("abcd"), ordered=True)
+    frame = pd.DataFrame({"school": school, "x": rank + rng.normal(size=400)})
+    y, d = rng.integers(0, 2, 400), rng.integers(0, 2, 400)
+    first = FairCoreset(8, cost=cost, random_state=0).fit(frame, y, d)
+    again = FairCoreset(8, cost=cost, init=first.representatives_, max_iter=0).fit(frame, y, d)
+    assert first.objective_ == pytest.approx(again.objective_, rel=1e-12)
+    assert first.objective_ == pytest.approx(again.history_[0], rel=1e-12)
+
+
 def test_a_descent_that_stands_still_ends():
     table = synthetic(3000, 10)
     fitted = FairCoreset(100, cost="sqeuclidean", random_state=0).fit(*table)
