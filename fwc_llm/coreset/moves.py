@@ -57,7 +57,7 @@ def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-unt
     low_bin, high_bin = np.full(m + 1, -1, np.int16), np.full(m + 1, -1, np.int16)
     rank = np.zeros(m, np.int64)  # of the lower median, among the values that are looked at
     total = np.zeros(m, np.int64)
-    end = np.zeros(m + 1, np.int64)  # of a representative's values in `found`, as far as they are filled
+    end = np.zeros(m + 1, np.int64)  # of each one's values in `near`, as far as they are filled
     for j in range(m):
         end[j + 1] = end[j]
         total[j] = count[j].sum()

@@ -45,3 +45,9 @@ def test_categorical_columns_are_left_alone():
     x = np.array([[1.0, 0], [2.0, 1], [9.0, 1]])
     moved = Medians(Table(x, 1), 1, Threads(1)).move(np.zeros(3, int), np.array([[0.0, 5.0]]))
     assert moved.tolist() == [[2.0, 5.0]]
+
+
+def test_a_table_without_numbers_has_nothing_to_move():
+    x = np.array([[0.0], [1.0], [1.0]])
+    moved = Medians(Table(x, 0), 1, Threads(1)).move(np.zeros(3, int), np.array([[5.0]]))
+    assert moved.tolist() == [[5.0]]
