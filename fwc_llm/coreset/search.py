@@ -18,7 +18,7 @@ from fwc_llm.coreset.tile import WIDTH
 
 SAMPLE = 2048  # rows on which optima are tried
 STARTS = 6
-_KICKS = 6  # times that representatives are thrown elsewhere, from one start
+_KICKS = 4  # times that representatives are thrown elsewhere, from one start
 _THROWN = 3  # representatives
 _FINALISTS = 4  # that are settled on
 _LARGER = 6144  # so many rows

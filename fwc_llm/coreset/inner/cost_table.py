@@ -12,7 +12,7 @@ from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing
 _COMPILED = 2_000_000  # entries from which compiled code pays
-BLOCK = 16_384  # rows that are looked at together; sums go block by block, whoever computes them
+BLOCK = 65_536  # rows that are looked at together; sums go block by block, whoever computes them
 
 
 @dataclass(frozen=True)

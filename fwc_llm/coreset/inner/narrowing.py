@@ -23,7 +23,7 @@ _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once
 _MANY = 2_000  # rows from which equal ones are looked for
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_NEARER = 10  # how much nearer than a sample's the prices of a previous, similar table likely are
+_NEARER = (30, 5, 1)  # how much nearer than a sample's a similar table's prices may be, tried in turn
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
         few = table.sample(count // 8)
-        for part in (share / _NEARER, share):
-            found, prices = _narrow(table, few, prices, part, fair, noise)
+        for nearer in _NEARER:
+            found, prices = _narrow(table, few, prices, share / nearer, fair, noise)
             if found:
                 return found
     sample = table.sample(count)
