@@ -236,7 +236,12 @@ def report(found: dict[str, Any]) -> str:
     ]
     one = found["assignment"]
     lines += ["", "## One assignment pass", "", f"n = {one['n']:,}: {1e3 * one['seconds']:.0f} ms; "]
-    lines[-1] += f"plain numba loop {1e3 * one['plain_numba_seconds']:.0f} ms; ratio {one['ratio']:.2f}"
+    lines[-1] += (
+        f"plain numba loop {1e3 * one['plain_numba_seconds']:.0f} ms; ratio {one['ratio']:.2f}; faiss "
+    )
+    faiss = one.get("faiss_seconds")
+    lines[-1] += f"{1e3 * faiss:.0f} ms; ratio {one['seconds'] / faiss:.2f}" if faiss else "not installed"
+    lines[-1] += ". The peers find the nearest of all, ours the two nearest of every cell."
     lines += [
         "",
         "## Growth",
