@@ -210,17 +210,16 @@ def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(
-        box=None, pad_edge=False, header_style="bold", title=f"{task.title}, {len(task.pool()):,} rows"
-    )
+    title = f"{task.title}, {len(task.pool()):,} rows (tokens: {model})"
+    # So that two protected levels fit on 80 columns.
+    table = Table(box=None, pad_edge=False, collapse_padding=True, header_style="bold", title=title)
     headings = (
-        "strategy", "m", "distance", "clustering", "violation", *(f"yes, {group}" for group in task.groups),
-        f"tokens ({model})", "seconds",
+        "strategy", "m", "distance", "clusters", "violation", *(f"yes,\n{group}" for group in task.groups),
+        "tokens", "s",
     )  # fmt: skip
     for heading in headings:
-        # On a narrow terminal the columns with a space in their heading wrap, names and distances do not.
         side: Any = "left" if heading == "strategy" else "right"
-        table.add_column(heading, justify=side, no_wrap=" " not in heading)
+        table.add_column(heading, justify=side, no_wrap=True)
     ordered = sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0))
     for line in ordered:
         positives = line.positives or {}
@@ -231,7 +230,7 @@ def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
             _number(line.clustering_cost, 3),
             _number(line.violation, 3),
             *(
-                f"{positives[group][0]:g} of {positives[group][1]:g}" if group in positives else "–"
+                f"{positives[group][0]:g}/{positives[group][1]:g}" if group in positives else "–"
                 for group in task.groups
             ),
             _number(line.tokens, 0),
