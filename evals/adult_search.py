@@ -2,9 +2,9 @@
 
     python -m evals.adult_search --rounds 40 --starts 16 --seed 1000
 
-Every round makes `starts` starts on a sample of 4,096 rows, each a local search over seven local optima
-(`fwc_llm.coreset.search`), and takes the best through the descent and swaps over all rows with all
-candidates, until nothing gains. The best objective found is what
+Every round makes `starts` starts on a sample of 4,096 rows, each a local search over five local optima, and
+settles the best of them on a larger sample (`fwc_llm.coreset.search`). The best of these goes through the
+descent and swaps over all rows with all candidates, until nothing gains. The best objective found is what
 the default call is measured against; it is recorded, with the rows, in `evals/results/adult-search.json`.
 """
 

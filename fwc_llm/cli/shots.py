@@ -219,7 +219,8 @@ def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
     )  # fmt: skip
     for heading in headings:
         side: Any = "left" if heading == "strategy" else "right"
-        table.add_column(heading, justify=side, no_wrap=True)
+        # Numbers stay whole; long names of levels wrap.
+        table.add_column(heading, justify=side, no_wrap="\n" not in heading)
     ordered = sorted(lines, key=lambda line: (line.distance is None, line.distance or 0.0))
     for line in ordered:
         positives = line.positives or {}

@@ -16,7 +16,7 @@ import numpy as np
 from fwc_llm.coreset import kernels, moves
 from fwc_llm.coreset.assignment import share_out
 from fwc_llm.coreset.kernels import STALE, Costs, Representatives, Rows
-from fwc_llm.coreset.medians import Medians
+from fwc_llm.coreset.medians import Medians, label_type
 from fwc_llm.coreset.parallel import Threads
 from fwc_llm.coreset.problem import Problem
 from fwc_llm.coreset.tile import WIDTH
@@ -97,7 +97,7 @@ class CompiledSteps:
         self._small = table.n * problem.m * table.p < _SMALL
         self._drift = np.inf
         self._objective = 0.0
-        self._whole_medians: Medians | None = None
+        self._unsplit_medians: Medians | None = None
         self._medoids: CompiledMedoids | None = None
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
@@ -136,7 +136,7 @@ class CompiledSteps:
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
-        self._whole_medians = None  # room for the costs in float64
+        self._unsplit_medians = None  # room for the costs in float64
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
         cost = np.empty(self._rows.cost.shape)
@@ -212,11 +212,11 @@ class CompiledSteps:
     def _medians(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         table = self.problem.table
         m = shares.m
-        if self._whole_medians is None:
-            self._whole_medians = Medians(table, m, self._threads)
-        label = shares.label.copy()
-        label[shares.part_row] = m
-        moved = self._whole_medians.move(label, points)
+        if self._unsplit_medians is None:
+            self._unsplit_medians = Medians(table, m, self._threads)
+        label = shares.label.astype(label_type(m))
+        label[shares.part_row] = m  # split rows count for none here
+        moved = self._unsplit_medians.move(label, points)
         torn = np.unique(np.concatenate([shares.label[shares.part_row], shares.part_label]))
         moved[torn] = points[torn]
         groups = shares.grouped(torn)

@@ -118,19 +118,23 @@ class Encoder:
             encoded.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
         return np.column_stack(encoded)
 
-    def at_ranks(self, points: np.ndarray) -> np.ndarray:
-        """Points (m, p) of the table, those between two ranks of an ordinal column at the nearer one."""
+    @property
+    def has_ranks(self) -> bool:
+        """Whether there are ordinal columns."""
+        return any(column.kind == "ordinal" for column in self.columns)
+
+    def to_ranks(self, points: np.ndarray) -> np.ndarray:
+        """Points (m, p) of the table, those between ranks of an ordinal column moved to the nearest."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
             if column.kind == "ordinal":
-                moved[:, k] = (column.ranks(points[:, k]) - column.mean) / column.scale
+                rank = (column.ranks(points[:, k]) - column.mean) / column.scale
+                off = np.abs(points[:, k] - rank) > 1e-9  # and not by rounding alone
+                moved[off, k] = rank[off]
         return moved
 
     def decode(self, points: np.ndarray) -> "pd.DataFrame":
-        """Points (m, p) of the table in the units of the DataFrame, its columns in their order.
-
-        A point between two ranks of an ordinal column takes the nearer one.
-        """
+        """Points (m, p) of the table in the units of the DataFrame, its columns in their order."""
         import pandas as pd
 
         decoded: dict[Any, Any] = {}

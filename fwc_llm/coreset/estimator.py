@@ -1,6 +1,7 @@
 """`FairCoreset`: the solver with the face of a scikit-learn estimator."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -133,7 +134,10 @@ class FairCoreset(Parameters):
         self._check_parameters()
         encoder, table = _encode(X)
         cells = find_cells(y, sensitive, table.n)
-        return encoder, self._problem(table, cells, _mask(candidates, table.n))
+        problem = self._problem(table, cells, _mask(candidates, table.n))
+        if encoder and encoder.has_ranks:
+            problem = replace(problem, to_ranks=encoder.to_ranks)
+        return encoder, problem
 
     def _check_parameters(self) -> None:
         for name, choices in _CHOICES.items():
@@ -233,14 +237,12 @@ class FairCoreset(Parameters):
         self.row_index_ = best.rows
         self.representatives_: Any
         points = best.points
-        # What is certified is what is returned: rounded to the table's precision, or to ranks.
-        if encoder is None:
+        if encoder is None:  # what is certified is what is returned, in the precision of X
             self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
             points = self.representatives_.astype(np.float64, copy=False)
         elif best.rows is not None:
             self.representatives_ = X.iloc[best.rows]
         else:
-            points = encoder.at_ranks(points)
             self.representatives_ = encoder.decode(points)
         inner, shares = steps.certify(points)
         weights = shares.weights()

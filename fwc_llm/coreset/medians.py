@@ -39,11 +39,9 @@ class Medians:
     def move(self, label: np.ndarray, points: np.ndarray) -> np.ndarray:
         """A copy of `points` (m, p), each moved the least that reaches medians of the rows that carry it.
 
-        `label` (n,): the representative of each row, or m for none. Every value between the lower and the
-        upper median is as good as another.
+        `label` (n,), of `label_type(m)`: the representative of each row, or m for none; it is kept. Every
+        value between the lower and the upper median is as good as another.
         """
-        m = len(points)
-        label = label.astype(np.uint8 if m < 2**8 else np.uint16 if m < 2**16 else np.uint32)
         old = self._label
         changed = None if old is None else np.flatnonzero(label != old)
         if changed is not None and 2 * len(changed) > len(label):
@@ -65,13 +63,18 @@ class Medians:
         return moved
 
 
+def label_type(m: int) -> type[np.unsignedinteger]:
+    """The smallest type for labels from 0 to m."""
+    return np.uint8 if m < 2**8 else np.uint16 if m < 2**16 else np.uint32
+
+
 def _cut(values: np.ndarray, bins: int) -> np.ndarray:
     """The edges between `bins` bins, ascending, (bins − 1,): quantiles of a sample.
 
     A value that two quantiles share gets a bin of its own, up to the next number. Edges left over are inf.
     """
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
-    quantiles = some[np.linspace(0, len(some) - 1, bins - 1).astype(np.int64)]
+    quantiles = some[np.linspace(0, len(some) - 1, bins + 1)[1:-1].astype(np.int64)]
     frequent = quantiles[1:][quantiles[1:] == quantiles[:-1]]
     edges = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
     return np.concatenate([edges, np.full(bins - 1 - len(edges), np.inf, values.dtype)])

@@ -1,5 +1,6 @@
 """All that stays fixed while the representatives move."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +16,8 @@ class Problem:
 
     `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
     it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
-    rows that count as the same.
+    rows that count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are
+    at ranks; None where there are no such columns.
     """
 
     table: Table
@@ -28,6 +30,7 @@ class Problem:
     move: np.ndarray
     pools: list[np.ndarray]
     ids: np.ndarray
+    to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
     def m(self) -> int:

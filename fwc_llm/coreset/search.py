@@ -16,8 +16,8 @@ from fwc_llm.coreset.start import spread_rows
 from fwc_llm.coreset.swap_kernels import swap_eagerly
 from fwc_llm.coreset.tile import WIDTH
 
-SAMPLE = 2048  # rows on which optima are tried
-STARTS = 6
+_SAMPLE = 2048  # rows on which optima are tried
+_STARTS = 6
 _KICKS = 4  # times that representatives are thrown elsewhere, from one start
 _THROWN = 3  # representatives
 _FINALISTS = 4  # that are settled on
@@ -34,8 +34,8 @@ def search(
     rng: np.random.Generator,
     threads: Threads,
     max_iter: int,
-    starts: int = STARTS,
-    sample: int = SAMPLE,
+    starts: int = _STARTS,
+    sample: int = _SAMPLE,
 ) -> Descent:
     """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows."""
     rows = sample_rows(problem, min(sample, problem.table.n), rng)

@@ -69,6 +69,8 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             rows, moved = moved_rows, points_at(steps.problem.table, moved_rows)
         else:
             moved = steps.move_points(shares, points)
+            if steps.problem.to_ranks:  # in one column, what is nearest to the best point is the best rank
+                moved = steps.problem.to_ranks(moved)
             converged = bool((moved == points).all())
         if not converged:
             points = moved

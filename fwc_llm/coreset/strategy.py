@@ -14,7 +14,8 @@ from fwc_llm.coreset.start import random_rows, spread_rows
 _WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
-_SAMPLE = 2048  # rows from which many starts are tried on a sample, and the smallest sample to grow from
+_SEARCHED = 4096  # rows above which many starts are tried on samples
+_SMALLEST = 2048  # sample to grow from
 _SCREEN = 4096  # rows on which a swap's gain is estimated
 _ROUNDS = 8  # of swaps and descents, at most,
 _FEWER = 2  # and after a search, where later ones gain little
@@ -44,7 +45,7 @@ class Solver:
             n * m <= _SWAPPED if effort.swaps == "auto" else bool(effort.swaps)
         )
         self._progressive = (
-            n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SAMPLE
+            n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
         )
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         work = n * p * (_PASSES * m * starts + (candidates if self._swaps else 0))
@@ -63,7 +64,7 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > 2 * _SAMPLE:
+        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > _SEARCHED:
             from fwc_llm.coreset.search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
@@ -101,7 +102,7 @@ class Solver:
         problem = self.problem
         n = problem.table.n
         sizes = [n]
-        while sizes[0] / _GROWTH >= max(_SAMPLE, 16 * problem.m):
+        while sizes[0] / _GROWTH >= max(_SMALLEST, 16 * problem.m):
             sizes.insert(0, sizes[0] // _GROWTH)
         order = sampling_order(problem, sizes[0], rng)
         start: np.ndarray | None = None

@@ -6,6 +6,9 @@
 3. Solve the rows in doubt together with the anchors. That is a relaxation; if no anchor moves, its
    optimum is the optimum of the whole table. Otherwise go on from its prices with a wider margin.
 
+Given prices, of a similar table, take the place of the sample's: first with small margins, as they may be
+much nearer, and if that fails a sample is solved after all.
+
 Each step solves a smaller table of the same kind, so the method calls itself until a table is small
 enough for the simplex method. A large table is read about once.
 """
@@ -23,7 +26,7 @@ _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, that the simplex method solves at once
 _MANY = 2_000  # rows from which equal ones are looked for
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_NEARER = (30, 5, 1)  # how much nearer than a sample's a similar table's prices may be, tried in turn
+_WARM = (1 / 30, 1 / 5, 1)  # parts of the share in doubt that are tried in turn from given prices
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class Optimum:
 def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are where to start; `warm` says that they likely are better than a sample's.
+    `prices` (G,) are where to start; `warm` says that they may well be better than a sample's.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
@@ -132,8 +135,8 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
         few = table.sample(count // 8)
-        for nearer in _NEARER:
-            found, prices = _narrow(table, few, prices, share / nearer, fair, noise)
+        for part in _WARM:
+            found, prices = _narrow(table, few, prices, part * share, fair, noise)
             if found:
                 return found
     sample = table.sample(count)
@@ -152,7 +155,7 @@ def _narrow(
 ) -> tuple[Optimum | None, Floats]:
     """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
 
-    Return the optimum of the whole table, or None where that cannot be said, and better prices.
+    Return the optimum of the whole table, or None where that cannot be said, and prices to go on from.
     """
     gaps = sample.gaps(prices)
     place = int(share * len(gaps))
