@@ -4,8 +4,10 @@
 
 Every round makes `starts` starts on a sample of 4,096 rows, each a local search over five local optima, and
 settles the best of them on a larger sample (`fwc_llm.coreset.search`). The best of these goes through the
-descent and swaps over all rows with all candidates, until nothing gains. The best objective found is what
-the default call is measured against; it is recorded, with the rows, in `evals/results/adult-search.json`.
+descent and swaps over all rows with all candidates, until nothing gains. The best objective found is what the
+default call is measured against; it is recorded, with the rows, in `evals/results/adult-search.json`.
+The record was made with 40 rounds of 64 starts each, when a start was one local optimum of the sample; a run
+that finds nothing better leaves it alone.
 """
 
 import argparse
@@ -41,6 +43,7 @@ def main() -> None:
     steps, gains = CompiledSteps(problem, threads), CompiledGains(problem, threads)
     results: list[float] = []
     best = None
+    known = json.loads(RESULT.read_text())["objective"] if RESULT.exists() else np.inf
     for k in range(arguments.rounds):
         rng = np.random.default_rng(arguments.seed + k)
         found = search.search(problem, steps, rng, threads, 300, arguments.starts, 4096)
@@ -61,7 +64,8 @@ def main() -> None:
             "rows": sorted(pool.index[np.asarray(best.rows)].tolist()),
             "objectives": results,
         }
-        RESULT.write_text(json.dumps(record, indent=1) + "\n")
+        if best.objective < known:
+            RESULT.write_text(json.dumps(record, indent=1) + "\n")
         print(f"round {k + 1}: {found.objective:.5f}, best {best.objective:.5f}", flush=True)
 
 
