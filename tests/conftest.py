@@ -1,6 +1,7 @@
 """Shared fixtures: the real data, and a wall against the network."""
 
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,9 @@ from typing import Any
 
 import hypothesis
 import pytest
+
+# A suite in the background ignores Ctrl-C, and the programs that its tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
