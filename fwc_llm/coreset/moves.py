@@ -72,7 +72,7 @@ def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-unt
         while upto <= upper:
             high += 1
             upto += count[j, high]
-        if only[low] == only[low] and only[high] == only[high]:
+        if not np.isnan(only[low]) and not np.isnan(only[high]):
             place[j] = min(max(place[j], only[low]), only[high])
             continue
         low_bin[j], high_bin[j], rank[j] = low, high, lower - below

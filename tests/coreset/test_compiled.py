@@ -11,6 +11,7 @@ from fwc_llm.coreset.compiled import CompiledSteps
 from fwc_llm.coreset.compiled_gains import CompiledGains
 from fwc_llm.coreset.gains import Gains
 from fwc_llm.coreset.parallel import Threads
+from fwc_llm.coreset.search import search
 from fwc_llm.coreset.solver import descend
 from fwc_llm.coreset.strategy import start_rows
 from fwc_llm.coreset.swaps import _State
@@ -146,3 +147,20 @@ def test_extreme_scales_stay_with_numpy():
     table = synthetic(30_000)
     huge = FairCoreset(200).problem(table.features * np.float32(1e20), table.outcome, table.sensitive)
     assert isinstance(strategy.Solver(huge, strategy.Effort(1, "auto", False, None), 1).steps, PlainSteps)
+
+
+def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads():
+    x, y, d = mixed(5000)
+    rare = np.flatnonzero((y == 1) & (d == 1))[2:]  # two rows are left in that cell
+    y = y.copy()
+    y[rare] = 0
+    asked = problem(support="rows", m=24, data=(x, y, d), slots=[[8, 6], [8, 2]])
+    found = [
+        search(asked, CompiledSteps(asked, threads), np.random.default_rng(0), threads, 50)
+        for threads in (Threads(1), Threads(2))
+    ]
+    assert (found[0].rows == found[1].rows).all()
+    assert (asked.cells.cell[found[0].rows] == asked.cell_of).all()
+    assert len(set(asked.ids[found[0].rows])) == 24
+    plain = descend(PlainSteps(asked), start_rows(asked, "k-means++", np.random.default_rng(0)), 50)
+    assert found[0].objective < plain.objective

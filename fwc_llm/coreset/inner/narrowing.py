@@ -10,7 +10,7 @@ Given prices, of a similar table, take the place of the sample's: first with sma
 much nearer, and if that fails a sample is solved after all.
 
 Each step solves a smaller table of the same kind, so the method calls itself until a table is small
-enough for the simplex method. A large table is read about once.
+enough for the simplex method. A large table is read once or twice; more often only from bad prices.
 """
 
 from dataclasses import dataclass, replace
