@@ -1,193 +1,231 @@
 """Successive shortest paths between the points of a coreset: the kernel of `fwc_llm.coreset.wasserstein`.
 
-The flow lies in *pieces*: a piece is an amount of one row at one point. The cheapest way to pass something
-from point j to point k is the piece at j with the least c_ik − c_ij; it is kept for every pair. A point's
-pieces form a doubly linked list, those of a row a short chain of siblings.
+The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that no
+rounding leaves crumbs to be carried about. The cheapest way to pass something from point j to point k is the
+piece at j with the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list,
+those of a row a short chain of siblings.
 """
 
 import numpy as np
 from numba import njit
 
 _NONE = -1
-_CRUMB = 1e-12  # of a row: what rounding leaves of an amount that is used up
+_ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
+_ROUNDING = 1e-13  # of the largest cost: what costs no more than that costs nothing
 
 
 @njit(cache=True)
-def _cheapest(cost, row, after, first, j, k):  # type: ignore[no-untyped-def]
-    """The piece at j that passes to k at the least cost, and that cost."""
-    best, value = _NONE, np.inf
-    piece = first[j]
-    while piece != _NONE:
-        step = cost[row[piece], k] - cost[row[piece], j]
-        if step < value:
-            best, value = piece, step
-        piece = after[piece]
-    return best, value
+def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
+    """Least cost of n rows of `unit` (int) units each at m points of these capacities (m,) int64, in rows.
 
-
-@njit(cache=True)
-def _shortest_path(step, price, excess, deficit, distance, previous, done):  # type: ignore[no-untyped-def]
-    """Dijkstra on reduced costs from all points with excess to the nearest one with a deficit; returns it.
-
-    Raises the prices, so that reduced costs stay non-negative and are 0 along the path.
-    """
-    m = len(price)
-    for j in range(m):
-        done[j] = False
-        previous[j] = _NONE
-        distance[j] = max(0.0, -price[j]) if excess[j] > 0.0 else np.inf
-    target = _NONE
-    while target == _NONE:
-        j, least = _NONE, np.inf
-        for k in range(m):
-            if not done[k] and distance[k] < least:
-                j, least = k, distance[k]
-        if j == _NONE:
-            return _NONE
-        done[j] = True
-        if deficit[j] > 0.0:
-            target = j
-            break
-        for k in range(m):
-            if not done[k]:
-                length = least + max(0.0, step[j, k] + price[j] - price[k])
-                if length < distance[k]:
-                    distance[k], previous[k] = length, j
-    reach = distance[target]
-    for j in range(m):
-        price[j] += distance[j] if done[j] else reach
-    return target
-
-
-@njit(cache=True)
-def balance(cost, capacity):  # type: ignore[no-untyped-def]
-    """Least cost of n unit rows at m points of these capacities (summing to n), and the points' prices (m,).
-
-    With prices π every piece of row i lies where c_ij − π_j is least. A row has at most one piece at a point.
+    The capacities sum to n · unit. `price` (m,) is where the prices π start, any numbers; in the end it holds
+    those that prove the plan best: every piece of row i lies where c_ij − π_j is least.
     """
     n, m = cost.shape
-    size = n + m * m  # a basic solution has n + m − 1 pieces; ties may leave a few more
-    row, amount = np.empty(size, np.int64), np.zeros(size)
-    before, after, sibling = np.full(size, _NONE), np.full(size, _NONE), np.full(size, _NONE)
-    point = np.full(size, _NONE)
-    first, eldest = np.full(m, _NONE), np.full(n, _NONE)
-    unused = np.arange(size - 1, -1, -1)  # a stack of free pieces
-    n_unused = size
-    load = np.zeros(m)
+    pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
+    unused = np.arange(len(pieces) - 1, -1, -1)  # a stack of free pieces
+    n_unused = len(pieces)
+    tie = _ROUNDING * np.abs(cost).max()
+    rest = capacity.copy()  # what a point still wants; below 0: what it has too much
     for i in range(n):
         n_unused -= 1
-        nearest = np.argmin(cost[i])
-        _add(row, amount, point, before, after, sibling, first, eldest, unused[n_unused], i, nearest, 1.0)
-        load[nearest] += 1.0
-    excess, deficit = np.empty(m), np.empty(m)
-    for j in range(m):
-        excess[j], deficit[j] = _rest(load[j], capacity[j]), _rest(capacity[j], load[j])
+        point = _nearest(cost[i], price)
+        _add(pieces, first, eldest, unused[n_unused], i, point, unit)
+        rest[point] -= unit
     carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     for j in range(m):
         for k in range(m):
             if j != k:
-                carrier[j, k], step[j, k] = _cheapest(cost, row, after, first, j, k)
-    price, distance = np.zeros(m), np.empty(m)
-    previous, done = np.empty(m, np.int64), np.empty(m, np.bool_)
+                carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k, tie)
+    previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
+    distance, waiting = np.empty(m), np.empty(m, np.int64)
     while True:
-        target = _shortest_path(step, price, excess, deficit, distance, previous, done)
-        if target == _NONE:
+        settled, reached = _shortest_paths(step, price, rest, distance, previous, waiting, order)
+        if not reached:
             break
-        moved, k, length = deficit[target], target, 0
-        while previous[k] != _NONE:
-            moved = min(moved, amount[carrier[previous[k], k]])
-            k = previous[k]
-            length += 1
-        moved = min(moved, excess[k])
-        excess[k] = _rest(excess[k], moved)
-        deficit[target] = _rest(deficit[target], moved)
-        if n_unused < length:
-            grown = 2 * size
-            row, point, sibling = _longer(row, grown), _longer(point, grown), _longer(sibling, grown)
-            before, after, unused = _longer(before, grown), _longer(after, grown), _longer(unused, grown)
-            more = np.zeros(grown)
-            more[:size] = amount
-            amount = more
-            for piece in range(size, grown):
-                unused[n_unused] = piece
-                n_unused += 1
-            size = grown
-        k = target
-        while previous[k] != _NONE:
-            j = previous[k]
-            piece = carrier[j, k]
-            i = row[piece]
-            amount[piece] = _rest(amount[piece], moved)
-            if amount[piece] == 0.0:
-                _remove(row, point, before, after, sibling, first, eldest, piece)
-                unused[n_unused] = piece
-                n_unused += 1
-                for other in range(m):
-                    if other != j and carrier[j, other] == piece:
-                        carrier[j, other], step[j, other] = _cheapest(cost, row, after, first, j, other)
-            piece = eldest[i]
-            while piece != _NONE and point[piece] != k:
-                piece = sibling[piece]
-            if piece != _NONE:
-                amount[piece] += moved
-            else:
-                n_unused -= 1
-                piece = unused[n_unused]
-                _add(row, amount, point, before, after, sibling, first, eldest, piece, i, k, moved)
-                for other in range(m):
-                    if other != k and cost[i, other] - cost[i, k] < step[k, other]:
-                        carrier[k, other], step[k, other] = piece, cost[i, other] - cost[i, k]
-            k = j
+        surely = True  # the first path holds, later ones where no earlier one has used them up
+        for target in order[:settled]:
+            while rest[target] > 0:
+                amount, length = _passable(pieces, carrier, step, price, previous, rest, target, surely, tie)
+                if amount == 0:
+                    break
+                surely = False
+                if n_unused < length:
+                    grown = np.empty((2 * len(pieces), 6), np.int64)
+                    grown[: len(pieces)] = pieces
+                    more = np.empty(len(grown), np.int64)
+                    more[:n_unused] = unused[:n_unused]
+                    more[n_unused : n_unused + len(pieces)] = np.arange(len(pieces), len(grown))
+                    n_unused += len(pieces)
+                    pieces, unused = grown, more
+                rest[target] -= amount
+                k = target
+                while previous[k] != _NONE:
+                    n_unused = _pass_on(
+                        cost,
+                        pieces,
+                        first,
+                        eldest,
+                        carrier,
+                        step,
+                        unused,
+                        n_unused,
+                        previous[k],
+                        k,
+                        amount,
+                        tie,
+                    )
+                    k = previous[k]
+                rest[k] += amount
     total = 0.0
     for j in range(m):
         piece = first[j]
         while piece != _NONE:
-            total += amount[piece] * cost[row[piece], j]
-            piece = after[piece]
-    return total, price
+            total += pieces[piece, _AMOUNT] * cost[pieces[piece, _ROW], j]
+            piece = pieces[piece, _AFTER]
+    return total / unit
 
 
 @njit(cache=True)
-def _rest(amount, moved):  # type: ignore[no-untyped-def]
-    """amount − moved, where less than a crumb is nothing."""
-    rest = amount - moved
-    return rest if rest > _CRUMB else 0.0
+def _nearest(cost, price):  # type: ignore[no-untyped-def]
+    """Where cost − price is least."""
+    best, least = 0, np.inf
+    for j in range(len(price)):
+        if cost[j] - price[j] < least:
+            best, least = j, cost[j] - price[j]
+    return best
 
 
 @njit(cache=True)
-def _longer(values, size):  # type: ignore[no-untyped-def]
-    """The same whole numbers in an array of `size`, the rest none."""
-    longer = np.full(size, _NONE)
-    longer[: len(values)] = values
-    return longer
+def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
+    """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
+
+    Returns how many points are settled (`order`, nearest first), and whether one that wants something is.
+    Raises the prices, so that reduced costs stay non-negative and are 0 along the paths.
+    """
+    m = len(price)
+    wanting = 0
+    at, least = _NONE, np.inf
+    for j in range(m):
+        previous[j], waiting[j] = _NONE, j
+        distance[j] = 0.0 if rest[j] < 0 else np.inf
+        wanting += rest[j] > 0
+        if rest[j] < 0 and at == _NONE:
+            at, least = j, 0.0
+    settled, reached, reach = 0, 0, 0.0
+    while at != _NONE:
+        j = waiting[at]
+        waiting[at] = waiting[m - 1 - settled]
+        order[settled] = j
+        settled += 1
+        reach = least
+        reached += rest[j] > 0
+        if reached == wanting:
+            break
+        at, nearest = _NONE, np.inf
+        base = reach + price[j]
+        for place in range(m - settled):
+            k = waiting[place]
+            length = max(reach, base + step[j, k] - price[k])
+            if length < distance[k]:
+                distance[k], previous[k] = length, j
+            if distance[k] < nearest:
+                at, nearest = place, distance[k]
+        least = nearest
+    for j in range(m):
+        price[j] += min(distance[j], reach)
+    return settled, reached > 0
 
 
 @njit(cache=True)
-def _add(row, amount, point, before, after, sibling, first, eldest, piece, i, j, moved):  # type: ignore[no-untyped-def]
-    """Make `piece` hold the amount `moved` of row i at point j, at the head of both lists."""
-    row[piece], point[piece], amount[piece] = i, j, moved
-    before[piece], after[piece] = _NONE, first[j]
+def _passable(pieces, carrier, step, price, previous, rest, target, surely, tie):  # type: ignore[no-untyped-def]
+    """How much can be passed to the target along its path, and the path's length; 0 if it is used up."""
+    amount, length, k = rest[target], 0, target
+    while previous[k] != _NONE:
+        j = previous[k]
+        while previous[j] != _NONE and (pieces[carrier[previous[j], j], _ROW] == pieces[carrier[j, k], _ROW]):
+            j = previous[j]
+        previous[k] = j
+        if not surely and not step[j, k] + price[j] - price[k] <= tie:
+            return 0, 0
+        amount = min(amount, pieces[carrier[j, k], _AMOUNT])
+        length += 1
+        k = j
+    return min(amount, max(0, -rest[k])), length
+
+
+@njit(cache=True)
+def _pass_on(  # type: ignore[no-untyped-def]
+    cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount, tie
+):
+    """Passes the amount of the cheapest piece from j to k; returns the number of free pieces."""
+    m = len(step)
+    piece = carrier[j, k]
+    i = pieces[piece, _ROW]
+    pieces[piece, _AMOUNT] -= amount
+    if pieces[piece, _AMOUNT] == 0:
+        _remove(pieces, first, eldest, piece)
+        unused[n_unused] = piece
+        n_unused += 1
+        for other in range(m):
+            if carrier[j, other] == piece:
+                carrier[j, other], step[j, other] = _cheapest(cost, pieces, first, j, other, tie)
+    piece = eldest[i]
+    while piece != _NONE and pieces[piece, _POINT] != k:
+        piece = pieces[piece, _SIBLING]
+    if piece != _NONE:
+        pieces[piece, _AMOUNT] += amount
+        return n_unused
+    n_unused -= 1
+    piece = unused[n_unused]
+    _add(pieces, first, eldest, piece, i, k, amount)
+    for other in range(m):
+        if other != k and cost[i, other] - cost[i, k] < step[k, other] - tie:
+            carrier[k, other], step[k, other] = piece, cost[i, other] - cost[i, k]
+    return n_unused
+
+
+@njit(cache=True)
+def _cheapest(cost, pieces, first, j, k, tie):  # type: ignore[no-untyped-def]
+    """The piece at j that passes to k at the least cost, the largest of equal ones, and that cost."""
+    best, value, most = _NONE, np.inf, 0
+    piece = first[j]
+    while piece != _NONE:
+        i, amount = pieces[piece, _ROW], pieces[piece, _AMOUNT]
+        more = cost[i, k] - cost[i, j]
+        if more < value - tie or (more <= value + tie and amount > most):
+            best, value, most = piece, more, amount
+        piece = pieces[piece, _AFTER]
+    return best, value
+
+
+@njit(cache=True)
+def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped-def]
+    """Make `piece` hold the amount of row i at point j, at the head of both lists."""
+    pieces[piece, _ROW], pieces[piece, _POINT], pieces[piece, _AMOUNT] = i, j, amount
+    pieces[piece, _BEFORE], pieces[piece, _AFTER] = _NONE, first[j]
     if first[j] != _NONE:
-        before[first[j]] = piece
+        pieces[first[j], _BEFORE] = piece
     first[j] = piece
-    sibling[piece] = eldest[i]
+    pieces[piece, _SIBLING] = eldest[i]
     eldest[i] = piece
 
 
 @njit(cache=True)
-def _remove(row, point, before, after, sibling, first, eldest, piece):  # type: ignore[no-untyped-def]
+def _remove(pieces, first, eldest, piece):  # type: ignore[no-untyped-def]
     """Take a piece out of the lists of its point and of its row."""
-    if before[piece] == _NONE:
-        first[point[piece]] = after[piece]
+    before, after = pieces[piece, _BEFORE], pieces[piece, _AFTER]
+    if before == _NONE:
+        first[pieces[piece, _POINT]] = after
     else:
-        after[before[piece]] = after[piece]
-    if after[piece] != _NONE:
-        before[after[piece]] = before[piece]
-    i = row[piece]
+        pieces[before, _AFTER] = after
+    if after != _NONE:
+        pieces[after, _BEFORE] = before
+    i = pieces[piece, _ROW]
     if eldest[i] == piece:
-        eldest[i] = sibling[piece]
+        eldest[i] = pieces[piece, _SIBLING]
         return
     older = eldest[i]
-    while sibling[older] != piece:
-        older = sibling[older]
-    sibling[older] = sibling[piece]
+    while pieces[older, _SIBLING] != piece:
+        older = pieces[older, _SIBLING]
+    pieces[older, _SIBLING] = pieces[piece, _SIBLING]

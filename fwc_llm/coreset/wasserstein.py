@@ -11,6 +11,9 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 
+_GROWTH = 4
+_BLOCK = 4096
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -24,9 +27,10 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
     """min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
 
     `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. Successive
-    shortest paths: every row starts at its nearest point, then the points that carry too much pass rows on,
-    always along the cheapest path (Ahuja, Magnanti, Orlin, *Network Flows*, chapter 9). Memory: the cost
-    matrix and a few times n + m².
+    shortest paths (Ahuja, Magnanti, Orlin, *Network Flows*, chapter 9): every row starts at its nearest
+    point, then the points that carry too much pass rows on, always along the cheapest path. Nearest is meant
+    at the prices that a sample of the rows has found, so that few rows are left to pass on. Memory: the cost
+    matrix, a quarter of it, and a few times n + m².
 
     Errors: `FwcError` for wrong shapes, a cost that is not finite, weights that are none.
     """
@@ -41,8 +45,33 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
         raise FwcError("weights must be finite, not negative and not all 0")
     if (weight == 0).any():
         matrix, weight = matrix[:, weight > 0], weight[weight > 0]
-    n = len(matrix)
-    capacity = weight * (n / weight.sum())
-    total, price = balance(np.ascontiguousarray(matrix), capacity)
-    bound = float((matrix - price).min(axis=1).sum() + capacity @ price)
-    return Distance(total / n, bound / n)
+    share = weight / weight.sum()
+    price = np.zeros(len(share))
+    order = np.random.default_rng(0).permutation(len(matrix))
+    for size in _sizes(len(matrix), len(share)):
+        rows = matrix[order[:size]] if size < len(matrix) else np.ascontiguousarray(matrix)
+        total = balance(rows, *_capacities(share, size), price)
+    bound = sum(
+        float((matrix[i : i + _BLOCK] - price).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
+    )
+    return Distance(total / len(matrix), bound / len(matrix) + float(share @ price))
+
+
+def _sizes(n: int, m: int) -> list[int]:
+    """Samples to start with, each a quarter of the next, down to as many rows as points."""
+    sizes = [n]
+    while sizes[0] // _GROWTH >= m:
+        sizes.insert(0, sizes[0] // _GROWTH)
+    return sizes
+
+
+def _capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
+    """What each point takes of n rows, (m,) int64 in units, and how many units a row has."""
+    unit = 1 << min(40, 62 - n.bit_length())
+    exact = share * (float(n) * unit)
+    capacity = np.floor(exact).astype(np.int64)
+    left = n * unit - int(capacity.sum())
+    most = np.argsort(capacity - exact, kind="stable")[: abs(left)]
+    capacity[most] += left // max(1, len(most))
+    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())
+    return capacity, unit

@@ -19,6 +19,7 @@ from fwc_llm.errors import FwcError
 MAX_CANDIDATES = 100_000
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
 _THREADS = os.cpu_count() or 1
+_MOST_TIMES = 4  # a code may be written, to cost as much
 _WORTH_SHARING = 2_000_000  # comparisons of two cells: about a millisecond
 
 
@@ -69,12 +70,12 @@ def swap_medoids(
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
-    numbers, codes = np.ascontiguousarray(rows.numbers.T, dtype=np.float32), _small(rows.codes.T)
     euclidean = metric == "l2"
+    numbers, codes, unit = _columns(rows, euclidean)
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
-    centres = numbers[:, medoids], codes[:, medoids]
-    nearest, second, d_nearest, d_second = two_nearest(numbers, codes, *centres, euclidean)
+    centres = np.take(numbers, medoids, axis=1), np.take(codes, medoids, axis=1)
+    nearest, second, d_nearest, d_second = two_nearest(numbers, codes, unit, *centres, euclidean)
     _bound_second(d_nearest, d_second, m)
     by_medoid = _sorted(numbers, codes, centres, nearest, d_nearest, d_second)
     losses = [float(d_nearest.sum(dtype=np.float64))]
@@ -88,14 +89,17 @@ def swap_medoids(
             batch = batch[~is_medoid[batch]]
             if len(batch) == 0:
                 continue
-            candidate, slot, change = _best_swap(batch, numbers, codes, by_medoid, euclidean, pool)
+            candidate, slot, change = _best_swap(batch, numbers, codes, unit, by_medoid, euclidean, pool)
             if change >= -1e-9 * losses[-1]:
                 size = min(2 * size, _LARGEST_BATCH)
                 continue
             is_medoid[medoids[slot]], is_medoid[candidate] = False, True
             medoids[slot] = candidate
             centres[0][:, slot], centres[1][:, slot] = numbers[:, candidate], codes[:, candidate]
-            update_nearest(numbers, codes, *centres, slot, nearest, second, d_nearest, d_second, euclidean)
+            update_nearest(
+                *(numbers, codes, unit, *centres, slot),
+                *(nearest, second, d_nearest, d_second, euclidean),
+            )
             _bound_second(d_nearest, d_second, m)
             by_medoid = _sorted(numbers, codes, centres, nearest, d_nearest, d_second)
             losses.append(float(d_nearest.sum(dtype=np.float64)))
@@ -107,6 +111,7 @@ def _best_swap(
     batch: np.ndarray,
     numbers: np.ndarray,
     codes: np.ndarray,
+    unit: np.float32,
     by_medoid: tuple[np.ndarray, ...],
     euclidean: bool,
     pool: ThreadPoolExecutor,
@@ -117,7 +122,9 @@ def _best_swap(
 
     def exchanges(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         points = numbers[:, part], codes[:, part]
-        found: tuple[np.ndarray, np.ndarray] = best_exchanges(*(*by_medoid, *points, euclidean))
+        found: tuple[np.ndarray, np.ndarray] = best_exchanges(
+            *(*by_medoid[:2], unit, *by_medoid[2:], *points, euclidean)
+        )
         return found
 
     found = [exchanges(batch)] if len(parts) == 1 else list(pool.map(exchanges, parts))
@@ -126,10 +133,27 @@ def _best_swap(
     return int(batch[best]), int(slots[best]), float(changes[best])
 
 
-def _small(codes: np.ndarray) -> np.ndarray:
-    """The codes in the smallest type that holds them and their number, which is what makes them fast."""
-    fits = codes.max(initial=0) < 256 and len(codes) < 256
-    return np.ascontiguousarray(codes, dtype=np.uint8 if fits else np.int32)
+def _columns(rows: Rows, euclidean: bool) -> tuple[np.ndarray, np.ndarray, np.float32]:
+    """The table by columns: numbers (k, n) float32, codes (c, n), and what a mismatch of two codes costs.
+
+    A column of two numbers is a code too, and codes in a small type are compared several times as fast. So
+    one-hot columns become codes. Their mismatch is the unit; where it is a fraction of 1, what a mismatch of
+    the others costs, these stand there as often as it takes.
+    """
+    numbers = np.ascontiguousarray(rows.numbers.T, dtype=np.float32)
+    low, high = numbers.min(axis=1, keepdims=True), numbers.max(axis=1, keepdims=True)
+    costs = (high - low)[:, 0].astype(np.float64) ** (2 if euclidean else 1)
+    two = ((numbers == low) | (numbers == high)).all(axis=1) & (costs > 0)
+    unit = min(costs[two], default=1.0)
+    times = round(1 / unit)
+    if 1 <= times <= _MOST_TIMES and np.isclose(times * unit, 1.0, rtol=1e-6):
+        two &= np.isclose(costs, unit, rtol=1e-6)
+    else:
+        two[:], times = False, 1
+    codes = np.concatenate([numbers[two] == high[two], *[rows.codes.T] * times])
+    # The type must hold the codes, and their number.
+    small = np.uint8 if codes.max(initial=0) < 256 and len(codes) < 256 else np.int32
+    return numbers[~two], np.ascontiguousarray(codes, small), np.float32(1 / times)
 
 
 def _sorted(

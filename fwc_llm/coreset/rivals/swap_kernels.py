@@ -1,8 +1,9 @@
 """The kernels of k-medoids: the best swap of a batch of candidates, the two nearest medoids of every row.
 
 Tables lie column by column, `numbers` (k, n) float32 and `codes` (c, n) of a small integer type, so that the
-inner loops run along rows. The kernels are serial; `best_exchanges` lets go of the GIL, for plain threads to
-share a batch. (numba's own threads wait by spinning, which on a busy machine costs more than the work.)
+inner loops run along rows; a mismatch of two codes costs `unit`. The kernels are serial; `best_exchanges`
+lets go of the GIL, for plain threads to share a batch. (numba's own threads wait by spinning, which on a busy
+machine costs more than the work.)
 """
 
 import numpy as np
@@ -15,8 +16,8 @@ _SLACK = np.float32(
 
 
 @njit(cache=True)
-def _distances(numbers, codes, values, kinds, start, stop, euclidean, mismatches, out):  # type: ignore[no-untyped-def]
-    """out[i - start] = Σ_k |x_ik − values_k| (or √Σ squares), with 1 for every code that is not kinds_c."""
+def _distances(numbers, codes, unit, values, kinds, start, stop, euclidean, mismatches, out):  # type: ignore[no-untyped-def]
+    """out[i - start] = Σ_k |x_ik − values_k| (or √Σ squares), with `unit` for every code but kinds_c."""
     size = stop - start
     for i in range(size):
         mismatches[i] = 0
@@ -25,7 +26,7 @@ def _distances(numbers, codes, values, kinds, start, stop, euclidean, mismatches
         for i in range(size):
             mismatches[i] += column[i] != code
     for i in range(size):
-        out[i] = np.float32(mismatches[i])
+        out[i] = unit * np.float32(mismatches[i])
     for k in range(numbers.shape[0]):
         numeric, value = numbers[k, start:stop], values[k]
         if euclidean:
@@ -54,7 +55,18 @@ def _gains(out, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-de
 
 @njit(cache=True)
 def _swap_change(  # type: ignore[no-untyped-def]
-    numbers, codes, values, kinds, starts, d_nearest, d_second, centres, centre_codes, removal, euclidean
+    numbers,
+    codes,
+    unit,
+    values,
+    kinds,
+    starts,
+    d_nearest,
+    d_second,
+    centres,
+    centre_codes,
+    removal,
+    euclidean,
 ):
     """The medoid whose exchange for a point changes the loss most, and by how much (FastPAM1).
 
@@ -68,13 +80,13 @@ def _swap_change(  # type: ignore[no-untyped-def]
     away = np.empty(len(gain), np.float32)
     for first in range(0, len(gain), _BLOCK):
         last = min(len(gain), first + _BLOCK)
-        _distances(centres, centre_codes, values, kinds, first, last, euclidean, mismatches, out)
+        _distances(centres, centre_codes, unit, values, kinds, first, last, euclidean, mismatches, out)
         away[first:last] = out[: last - first]
     for slot in range(len(gain)):
         end = _reached(starts[slot], starts[slot + 1], d_nearest, d_second, away[slot] * _SLACK)
         for start in range(starts[slot], end, _BLOCK):
             stop = min(end, start + _BLOCK)
-            _distances(numbers, codes, values, kinds, start, stop, euclidean, mismatches, out)
+            _distances(numbers, codes, unit, values, kinds, start, stop, euclidean, mismatches, out)
             closer, change = _gains(out, d_nearest, d_second, start, stop)
             added += closer
             gain[slot] += change
@@ -96,7 +108,7 @@ def _reached(start, end, d_nearest, d_second, limit):  # type: ignore[no-untyped
 
 @njit(cache=True, nogil=True)
 def best_exchanges(  # type: ignore[no-untyped-def]
-    numbers, codes, starts, d_nearest, d_second, centres, centre_codes, values, kinds, euclidean
+    numbers, codes, unit, starts, d_nearest, d_second, centres, centre_codes, values, kinds, euclidean
 ):
     """For every point of a batch the medoid to exchange for it, and the change of the loss: (batch,) each.
 
@@ -114,6 +126,7 @@ def best_exchanges(  # type: ignore[no-untyped-def]
         slots[b], changes[b] = _swap_change(
             numbers,
             codes,
+            unit,
             values[:, b],
             kinds[:, b],
             starts,
@@ -143,21 +156,21 @@ def _two_smallest(distances, m):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def two_nearest(numbers, codes, centres, centre_codes, euclidean):  # type: ignore[no-untyped-def]
+def two_nearest(numbers, codes, unit, centres, centre_codes, euclidean):  # type: ignore[no-untyped-def]
     """(n,) slots of the nearest and second nearest medoid, and (n,) distances to both."""
     n, m = codes.shape[1], centre_codes.shape[1]
     nearest, second = np.empty(n, np.int64), np.empty(n, np.int64)
     d_nearest, d_second = np.empty(n, np.float32), np.empty(n, np.float32)
     out, mismatches = np.empty(m, np.float32), np.empty(m, codes.dtype)
     for i in range(n):
-        _distances(centres, centre_codes, numbers[:, i], codes[:, i], 0, m, euclidean, mismatches, out)
+        _distances(centres, centre_codes, unit, numbers[:, i], codes[:, i], 0, m, euclidean, mismatches, out)
         nearest[i], second[i], d_nearest[i], d_second[i] = _two_smallest(out, m)
     return nearest, second, d_nearest, d_second
 
 
 @njit(cache=True)
 def update_nearest(  # type: ignore[no-untyped-def]
-    numbers, codes, centres, centre_codes, slot, nearest, second, d_nearest, d_second, euclidean
+    numbers, codes, unit, centres, centre_codes, slot, nearest, second, d_nearest, d_second, euclidean
 ):
     """Slot `slot` holds a new medoid: bring the two nearest medoids of every row up to date, in place."""
     n, m = codes.shape[1], centre_codes.shape[1]
@@ -166,12 +179,12 @@ def update_nearest(  # type: ignore[no-untyped-def]
     values, kinds = centres[:, slot], centre_codes[:, slot]
     for start in range(0, n, _BLOCK):
         stop = min(n, start + _BLOCK)
-        _distances(numbers, codes, values, kinds, start, stop, euclidean, of_block, to_new)
+        _distances(numbers, codes, unit, values, kinds, start, stop, euclidean, of_block, to_new)
         for i in range(start, stop):
             d = to_new[i - start]
             if nearest[i] == slot or second[i] == slot:
                 row, kind = numbers[:, i], codes[:, i]
-                _distances(centres, centre_codes, row, kind, 0, m, euclidean, of_all, to_all)
+                _distances(centres, centre_codes, unit, row, kind, 0, m, euclidean, of_all, to_all)
                 nearest[i], second[i], d_nearest[i], d_second[i] = _two_smallest(to_all, m)
             elif d < d_nearest[i]:
                 second[i], d_second[i] = nearest[i], d_nearest[i]
