@@ -28,9 +28,9 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
 
     `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. Successive
     shortest paths (Ahuja, Magnanti, Orlin, *Network Flows*, chapter 9): every row starts at its nearest
-    point, then the points that carry too much pass rows on, always along the cheapest path. Nearest is meant
-    at the prices that a sample of the rows has found, so that few rows are left to pass on. Memory: the cost
-    matrix, a quarter of it, and a few times n + m².
+    point, at prices that a sample of the rows has found, so that few rows are in the wrong place. Points that
+    carry too much then pass rows on along the cheapest paths. Memory: the cost matrix, a quarter of it, and a
+    few times n + m².
 
     Errors: `FwcError` for wrong shapes, a cost that is not finite, weights that are none.
     """
@@ -68,10 +68,6 @@ def _sizes(n: int, m: int) -> list[int]:
 def _capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
     """What each point takes of n rows, (m,) int64 in units, and how many units a row has."""
     unit = 1 << min(40, 62 - n.bit_length())
-    exact = share * (float(n) * unit)
-    capacity = np.floor(exact).astype(np.int64)
-    left = n * unit - int(capacity.sum())
-    most = np.argsort(capacity - exact, kind="stable")[: abs(left)]
-    capacity[most] += left // max(1, len(most))
-    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())
+    capacity = np.floor(share * (float(n) * unit)).astype(np.int64)
+    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())  # what rounding leaves
     return capacity, unit

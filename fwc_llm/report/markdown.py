@@ -50,6 +50,17 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     groups = [group["group"] for group in found["groups"]]
     yield from ("### Coverage", "")
     yield from _table(["Arm", "All", *groups, "Not parsed"], rows.coverage_rows(found))
+    for title, headings, body in (
+        ("If only the protected attribute changed", rows.FLIP_HEADINGS, rows.flip_rows(found)),
+        ("Each protected attribute by itself", rows.ATTRIBUTE_HEADINGS, rows.attribute_rows(found)),
+        ("Probabilities", rows.PROBABILITY_HEADINGS, rows.probability_rows(found)),
+    ):
+        if body:
+            yield from (f"### {title}", "", *_table(headings, body))
+    for arm, drawn in run["examples"].items():
+        if drawn and (certificate := drawn[0]["certificate"]):
+            yield from (f"### Certificate of the examples: {_text(arm)}, repeat {drawn[0]['repeat']}", "")
+            yield from _table(["", "Value"], rows.certificate_rows(certificate))
 
 
 def _finding(finding: Mapping[str, str]) -> str:

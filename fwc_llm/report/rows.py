@@ -12,6 +12,13 @@ HEADINGS = {
     "demographic_parity_ratio": "DP ratio",
     "equalized_odds_difference": "EO gap",
 }
+COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p, verdict", "DP gap", "p, verdict", "Rows")
+FLIP_HEADINGS = ("Arm", "Change", "Changed %", "Interval", "No → yes", "Yes → no", "Rows")
+ATTRIBUTE_HEADINGS = ("Arm", "Attribute", "DP gap", "EO gap", "Rates of yes", "Smallest group")
+PROBABILITY_HEADINGS = (
+    *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
+    *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers"),
+)
 _DIGITS = {"accuracy": (2, 100.0), "demographic_parity_ratio": (2, 1.0)}
 _DEFAULT = (3, 1.0)
 _GROUPS_IN_TABLE = 4
@@ -130,9 +137,6 @@ def chance_headings(found: Mapping[str, Any]) -> list[str]:
 
 def _signed_cells(gap: Mapping[str, Any]) -> list[str]:
     return [signed(gap["value"], 3), interval((gap["low"], gap["high"]), 3)]
-
-
-COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p, verdict", "DP gap", "p, verdict", "Rows")
 
 
 def verdict(test: Mapping[str, Any]) -> str:

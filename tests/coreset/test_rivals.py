@@ -130,6 +130,24 @@ def test_no_swap_makes_kmedoids_better_and_none_made_it_worse(metric: str, m: in
             assert swapped >= loss * (1 - 1e-6)
 
 
+@pytest.mark.parametrize(
+    ("metric", "height"), [("l1", 0.5), ("l2", math.sqrt(0.5)), ("l1", 1.0), ("l1", 0.3)]
+)
+def test_columns_of_two_numbers_are_measured_as_numbers(metric: str, height: float) -> None:
+    """Some are compared as codes, for speed: one-hot columns, and what else has the same two-valued step."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 5, 200)
+    flags, constant = rng.integers(0, 2, (200, 2)) * [7.0, height], np.full((200, 1), 3.0)
+    X = np.hstack([rng.normal(size=(200, 2)), height * np.eye(5)[kinds], flags, constant])
+    y, d = rng.integers(0, 2, 200), rng.integers(0, 3, 200)
+    rows = as_rows(X, y, d)
+    found = swap_medoids(rows, 9, rng, metric, 20, np.arange(200))
+    mismatch = 0.5 if metric == "l1" else math.sqrt(0.5)
+    points = np.hstack([X, mismatch * np.eye(3)[d], mismatch * np.eye(2)[y]])
+    distance = cdist(points, points[found.medoids], "cityblock" if metric == "l1" else "euclidean")
+    assert found.losses[-1] == pytest.approx(distance.min(axis=1).sum(), rel=1e-5)
+
+
 def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
     rows = as_rows(*table(600, 10))
     distance = cdist(joint(rows), joint(rows), "cityblock")

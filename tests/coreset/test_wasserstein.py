@@ -37,6 +37,30 @@ def test_many_rows_and_uneven_weights() -> None:
     assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
 
 
+@pytest.mark.parametrize("decimals", [0, 1, 8])
+def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
+    """Each point gets a fraction of a row, so that long paths pass crumbs of tied rows on."""
+    rng = np.random.default_rng(decimals)
+    X = np.round(rng.normal(size=(3001, 3)), decimals)
+    cost = cdist(X, X[:170], "cityblock")
+    found = wasserstein(cost, np.ones(170))
+    theirs = ot.emd2(np.full(3001, 1 / 3001), np.full(170, 1 / 170), cost, numItermax=10**9)
+    assert found.value == pytest.approx(theirs, rel=1e-10)
+    assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
+
+
+def test_weights_of_very_different_sizes() -> None:
+    """One point carries nearly all rows, one next to nothing."""
+    rng = np.random.default_rng(0)
+    cost = rng.random((500, 5))
+    for weights in ([1e15, 1, 1, 1, 1e-15], [1e-300, 1e-300, 1, 0, 0], [1, 1e-13, 1e-13, 1e-13, 1e-13]):
+        found = wasserstein(cost, weights)
+        share = np.array(weights) / np.sum(weights)
+        theirs = ot.emd2(np.full(500, 1 / 500), share, cost, numItermax=10**9)
+        assert found.value == pytest.approx(theirs, abs=1e-9)
+        assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
+
+
 def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
     X, y, d = synthetic(400, 5, 1)
     fitted = FairCoreset(20, epsilon=0.05, support="rows", random_state=0).fit(X, y, d)

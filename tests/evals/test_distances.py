@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
 from evals.paper.data import Space, draw_split
-from evals.paper.distances import clustering_cost, parity_violation, wasserstein
+from evals.paper.distances import clustering_cost, network_simplex, parity_violation, wasserstein
 from evals.paper.methods import METHODS, choose
 
 
@@ -36,14 +36,23 @@ def test_points_without_weight_do_not_count() -> None:
     assert wasserstein(rows, points, weights) == pytest.approx(wasserstein(rows, points[::2], weights[::2]))
 
 
-def test_clusters_weighted_by_their_size_need_no_solver() -> None:
-    """The shortcut gives what the linear program gives."""
+def test_clusters_weighted_by_their_size_are_at_the_mean_distance_to_the_nearest_point() -> None:
     rng = np.random.default_rng(1)
     rows, points = rng.normal(size=(40, 2)), rng.normal(size=(5, 2))
-    nearest = cdist(rows, points, "cityblock").argmin(axis=1)
-    weights = np.bincount(nearest, minlength=5).astype(float)
-    expected = by_linear_program(rows, points, weights)
-    assert wasserstein(rows, points, weights) == pytest.approx(expected, abs=1e-9)
+    cost = cdist(rows, points, "cityblock")
+    weights = np.bincount(cost.argmin(axis=1), minlength=5).astype(float)
+    assert wasserstein(rows, points, weights) == pytest.approx(cost.min(axis=1).mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [0, 8])
+def test_the_network_simplex_gives_the_same(decimals: int) -> None:
+    """POT's solver, as a second opinion; without decimals most distances are tied."""
+    pytest.importorskip("ot")
+    rng = np.random.default_rng(decimals)
+    rows, points = (np.round(rng.normal(size=(size, 3)), decimals) for size in (2000, 90))
+    weights = rng.exponential(size=90) * (rng.random(90) < 0.9)
+    found = wasserstein(rows, points, weights)
+    assert found == pytest.approx(network_simplex(rows, points, weights), rel=1e-10)
 
 
 def test_clustering_cost_is_the_mean_of_squared_distances() -> None:

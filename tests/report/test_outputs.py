@@ -70,6 +70,23 @@ def test_markdown_has_the_papers_table(make_run: MakeRun) -> None:
     assert widths <= {9, 6, 5}
 
 
+def test_markdown_has_what_the_page_has_of_flips_probabilities_and_the_certificate(make_run: MakeRun) -> None:
+    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
+    text = render([folder], "md")
+    (run,) = json.loads(render([folder], "json"))["runs"]
+    arm = run["statistics"]["arms"][0]
+    rates = text.split("### If only the protected attribute changed")[1].split("###")[0]
+    for flip in arm["flips"]:
+        assert f"| zero | {flip['group']} told as {flip['told_as']} | {100 * flip['rate']:.1f} |" in rates
+    ranking = text.split("### Probabilities")[1].split("###")[0]
+    assert f"| zero | {arm['probabilities']['auc']:.3f} |" in ranking
+    certificate = text.split("### Certificate of the examples: fwc, repeat 0")[1]
+    assert "| objective | 3.84 |" in certificate
+    bare = render([make_run("bare", repeats=1)], "md")
+    assert "### Probabilities" not in bare
+    assert "### If only" not in bare
+
+
 def test_markup_is_escaped_in_markdown(make_run: MakeRun) -> None:
     rates = {f"zero{EVIL}|x": {"a|b": (0.1, 0.5), "c": (0.3, 0.8)}}
     run = make_run(rates=rates, repeats=1, title=EVIL, model=f"{EVIL}\n# heading")
