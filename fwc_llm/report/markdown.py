@@ -59,7 +59,8 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"### {title}", "", *_table(headings, body))
     for arm, drawn in run["examples"].items():
         if drawn and (certificate := drawn[0]["certificate"]):
-            yield from (f"### Certificate of the examples: {_text(arm)}, repeat {drawn[0]['repeat']}", "")
+            which = f", repeat {drawn[0]['repeat'] + 1}" if len(drawn) > 1 else ""
+            yield from (f"### Certificate of the examples: {_text(arm)}{which}", "")
             yield from _table(["", "Value"], rows.certificate_rows(certificate))
 
 

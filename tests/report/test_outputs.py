@@ -80,9 +80,10 @@ def test_markdown_has_what_the_page_has_of_flips_probabilities_and_the_certifica
         assert f"| zero | {flip['group']} told as {flip['told_as']} | {100 * flip['rate']:.1f} |" in rates
     ranking = text.split("### Probabilities")[1].split("###")[0]
     assert f"| zero | {arm['probabilities']['auc']:.3f} |" in ranking
-    certificate = text.split("### Certificate of the examples: fwc, repeat 0")[1]
+    certificate = text.split("### Certificate of the examples: fwc, repeat 1\n")[1]
     assert "| objective | 3.84 |" in certificate
     bare = render([make_run("bare", repeats=1)], "md")
+    assert "### Certificate of the examples: fwc\n" in bare
     assert "### Probabilities" not in bare
     assert "### If only" not in bare
 
