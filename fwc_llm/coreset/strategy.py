@@ -19,6 +19,7 @@ _SMALLEST = 2048  # sample to grow from
 _SCREEN = 4096  # rows on which a swap's gain is estimated
 _ROUNDS = 8  # of swaps and descents, at most,
 _FEWER = 2  # and after a search, where later ones gain little
+_SAMPLES = 3  # on which swaps are sought, at most
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
@@ -41,9 +42,8 @@ class Solver:
         self.problem = problem
         self.effort = effort
         n, p, m = problem.table.n, problem.table.p, problem.m
-        self._swaps = problem.support != "free" and (
-            n * m <= _SWAPPED if effort.swaps == "auto" else bool(effort.swaps)
-        )
+        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED
+        self._sampled_swaps = effort.swaps is True and not self._swaps
         self._progressive = (
             n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
         )
@@ -73,7 +73,26 @@ class Solver:
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
         """The descent from given rows (m,) or points (m, p)."""
-        return self._swap(descend(self.steps, start, self.effort.max_iter), rng)
+        return self._improve(descend(self.steps, start, self.effort.max_iter), rng)
+
+    def _improve(self, found: Descent, rng: np.random.Generator) -> Descent:
+        """What swaps make of a descent, if they are wanted."""
+        return self._swap_on_samples(found, rng) if self._sampled_swaps else self._swap(found, rng)
+
+    def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
+        """Swaps on samples, and descends again on all rows, while that gains."""
+        from fwc_llm.coreset.parallel import Threads
+        from fwc_llm.coreset.sampled_swaps import swap_on_sample
+
+        threads = self._threads or Threads(self.effort.n_jobs)
+        for _ in range(_SAMPLES if self.effort.max_iter else 0):
+            prices = self.steps.prices
+            start = swap_on_sample(self.problem, found, prices, rng, threads)
+            again = descend(self.steps, start, self.effort.max_iter)
+            if again.objective >= found.objective * (1 - _COARSE):
+                break
+            found = replace(again, history=found.history + again.history)
+        return found
 
     def _swap(self, found: Descent, rng: np.random.Generator, rounds: int = _ROUNDS) -> Descent:
         """Swaps, and descends again, while that gains."""
@@ -122,8 +141,7 @@ class Solver:
         elif start.ndim == 1:
             start = np.searchsorted(rows, start)
         found = descend(part.steps, start, self.effort.max_iter, _COARSE)
-        if part._swaps:
-            found = part._swap(found, rng)
+        found = part._improve(found, rng)
         return found.points if found.rows is None else rows[found.rows]
 
 
