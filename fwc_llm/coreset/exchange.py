@@ -179,7 +179,7 @@ class _State:
         if m == 1:  # a single point has no second: a finite cost that no row can exceed
             self.d_second[:] = 2.0 * self.d_nearest.max() + 1.0
         first = self.d_nearest + self.price[self.points[2][self.nearest]]
-        second = self.d_second + self.price.max()
+        second = self.d_second + self.price[self.points[2]].max()
         if self.kind == SQUARED:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second

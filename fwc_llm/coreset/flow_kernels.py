@@ -1,9 +1,9 @@
 """Successive shortest paths between the points of a coreset: the kernel of `fwc_llm.coreset.wasserstein`.
 
-The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that no
-rounding leaves crumbs to be carried about. The cheapest way to pass something from point j to point k is the
-piece at j with the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list,
-those of a row a short chain of siblings.
+The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that
+rounding leaves no crumbs. The cheapest way to pass something from point j to point k is the piece at j with
+the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list, those of a row a
+short chain of siblings.
 """
 
 import numpy as np
@@ -11,21 +11,21 @@ from numba import njit
 
 _NONE = -1
 _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
-_ROUNDING = 1e-13  # of the largest cost: what costs no more than that costs nothing
+_ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
 
 
 @njit(cache=True)
 def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
-    """Least cost of n rows of `unit` (int) units each at m points of these capacities (m,) int64, in rows.
+    """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
-    The capacities sum to n · unit. `price` (m,) is where the prices π start, any numbers; in the end it holds
-    those that prove the plan best: every piece of row i lies where c_ij − π_j is least.
+    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `price` (m,) is where the prices π
+    start, any numbers; in the end it holds those that prove the plan best: but for rounding, every piece of
+    row i lies where c_ij − π_j is least.
     """
     n, m = cost.shape
     pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
     unused = np.arange(len(pieces) - 1, -1, -1)  # a stack of free pieces
     n_unused = len(pieces)
-    tie = _ROUNDING * np.abs(cost).max()
     rest = capacity.copy()  # what a point still wants; below 0: what it has too much
     for i in range(n):
         n_unused -= 1
@@ -36,7 +36,7 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     for j in range(m):
         for k in range(m):
             if j != k:
-                carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k, tie)
+                carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k)
     previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
     distance, waiting = np.empty(m), np.empty(m, np.int64)
     while True:
@@ -46,39 +46,26 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
         surely = True  # the first path holds, later ones where no earlier one has used them up
         for target in order[:settled]:
             while rest[target] > 0:
-                amount, length = _passable(pieces, carrier, step, price, previous, rest, target, surely, tie)
+                amount = _passable(pieces, carrier, step, price, previous, rest, target, surely)
                 if amount == 0:
                     break
                 surely = False
-                if n_unused < length:
-                    grown = np.empty((2 * len(pieces), 6), np.int64)
-                    grown[: len(pieces)] = pieces
-                    more = np.empty(len(grown), np.int64)
-                    more[:n_unused] = unused[:n_unused]
-                    more[n_unused : n_unused + len(pieces)] = np.arange(len(pieces), len(grown))
-                    n_unused += len(pieces)
-                    pieces, unused = grown, more
+                if n_unused < m:
+                    pieces, unused, n_unused = _grown(pieces, unused, n_unused)
                 rest[target] -= amount
                 k = target
                 while previous[k] != _NONE:
                     n_unused = _pass_on(
-                        cost,
-                        pieces,
-                        first,
-                        eldest,
-                        carrier,
-                        step,
-                        unused,
-                        n_unused,
-                        previous[k],
-                        k,
-                        amount,
-                        tie,
+                        cost, pieces, first, eldest, carrier, step, unused, n_unused, previous[k], k, amount
                     )
                     k = previous[k]
                 rest[k] += amount
+        if surely:
+            return np.nan  # costs too large to be added
     total = 0.0
     for j in range(m):
+        if rest[j] != 0:
+            return np.nan
         piece = first[j]
         while piece != _NONE:
             total += pieces[piece, _AMOUNT] * cost[pieces[piece, _ROW], j]
@@ -138,25 +125,34 @@ def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # t
 
 
 @njit(cache=True)
-def _passable(pieces, carrier, step, price, previous, rest, target, surely, tie):  # type: ignore[no-untyped-def]
-    """How much can be passed to the target along its path, and the path's length; 0 if it is used up."""
-    amount, length, k = rest[target], 0, target
+def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # type: ignore[no-untyped-def]
+    """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
+
+    Where a row would be passed on twice, one time after the other, the path is shortened: it goes straight,
+    for the same cost, since its amount on the way would only be a bottleneck.
+    """
+    amount, k = rest[target], target
     while previous[k] != _NONE:
         j = previous[k]
-        while previous[j] != _NONE and (pieces[carrier[previous[j], j], _ROW] == pieces[carrier[j, k], _ROW]):
+        piece = carrier[j, k]
+        while piece != _NONE and previous[j] != _NONE:
+            before = carrier[previous[j], j]
+            if before == _NONE or pieces[before, _ROW] != pieces[piece, _ROW]:
+                break
             j = previous[j]
+            piece = carrier[j, k]
         previous[k] = j
-        if not surely and not step[j, k] + price[j] - price[k] <= tie:
-            return 0, 0
-        amount = min(amount, pieces[carrier[j, k], _AMOUNT])
-        length += 1
+        nothing = _ROUNDING * (abs(step[j, k]) + abs(price[j]) + abs(price[k]))
+        if piece == _NONE or not (surely or step[j, k] + price[j] - price[k] <= nothing):
+            return 0
+        amount = min(amount, pieces[piece, _AMOUNT])
         k = j
-    return min(amount, max(0, -rest[k])), length
+    return min(amount, max(0, -rest[k]))
 
 
 @njit(cache=True)
 def _pass_on(  # type: ignore[no-untyped-def]
-    cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount, tie
+    cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount
 ):
     """Passes the amount of the cheapest piece from j to k; returns the number of free pieces."""
     m = len(step)
@@ -169,7 +165,7 @@ def _pass_on(  # type: ignore[no-untyped-def]
         n_unused += 1
         for other in range(m):
             if carrier[j, other] == piece:
-                carrier[j, other], step[j, other] = _cheapest(cost, pieces, first, j, other, tie)
+                carrier[j, other], step[j, other] = _cheapest(cost, pieces, first, j, other)
     piece = eldest[i]
     while piece != _NONE and pieces[piece, _POINT] != k:
         piece = pieces[piece, _SIBLING]
@@ -180,23 +176,46 @@ def _pass_on(  # type: ignore[no-untyped-def]
     piece = unused[n_unused]
     _add(pieces, first, eldest, piece, i, k, amount)
     for other in range(m):
-        if other != k and cost[i, other] - cost[i, k] < step[k, other] - tie:
+        if other != k and cost[i, other] - cost[i, k] < step[k, other] - _tie(cost, i, k, other):
             carrier[k, other], step[k, other] = piece, cost[i, other] - cost[i, k]
     return n_unused
 
 
 @njit(cache=True)
-def _cheapest(cost, pieces, first, j, k, tie):  # type: ignore[no-untyped-def]
-    """The piece at j that passes to k at the least cost, the largest of equal ones, and that cost."""
+def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
+    """The piece at j that passes to k at the least cost, of equal ones the largest, and that cost."""
+    least = np.inf
+    piece = first[j]
+    while piece != _NONE:
+        i = pieces[piece, _ROW]
+        least = min(least, cost[i, k] - cost[i, j])
+        piece = pieces[piece, _AFTER]
     best, value, most = _NONE, np.inf, 0
     piece = first[j]
     while piece != _NONE:
         i, amount = pieces[piece, _ROW], pieces[piece, _AMOUNT]
         more = cost[i, k] - cost[i, j]
-        if more < value - tie or (more <= value + tie and amount > most):
+        if amount > most and more <= least + _tie(cost, i, j, k):
             best, value, most = piece, more, amount
         piece = pieces[piece, _AFTER]
     return best, value
+
+
+@njit(cache=True)
+def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
+    """Below what two ways from j to k cost the same."""
+    return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
+
+
+@njit(cache=True)
+def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
+    """Twice as many pieces, with the new ones on the stack."""
+    size = len(pieces)
+    grown, more = np.empty((2 * size, 6), np.int64), np.empty(2 * size, np.int64)
+    grown[:size] = pieces
+    more[:n_unused] = unused[:n_unused]
+    more[n_unused : n_unused + size] = np.arange(size, 2 * size)
+    return grown, more, n_unused + size
 
 
 @njit(cache=True)

@@ -32,7 +32,7 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
     carry too much then pass rows on along the cheapest paths. Memory: the cost matrix, a quarter of it, and a
     few times n + m².
 
-    Errors: `FwcError` for wrong shapes, a cost that is not finite, weights that are none.
+    Errors: `FwcError` for wrong shapes, a cost that is not finite or too large, weights that are none.
     """
     from fwc_llm.coreset.flow_kernels import balance
 
@@ -43,14 +43,18 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
         raise FwcError("cost must be finite")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
         raise FwcError("weights must be finite, not negative and not all 0")
-    if (weight == 0).any():
-        matrix, weight = matrix[:, weight > 0], weight[weight > 0]
+    matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
+    weight = weight[weight > 0] / weight.max()
     share = weight / weight.sum()
     price = np.zeros(len(share))
     order = np.random.default_rng(0).permutation(len(matrix))
     for size in _sizes(len(matrix), len(share)):
-        rows = matrix[order[:size]] if size < len(matrix) else np.ascontiguousarray(matrix)
+        rows = matrix[order[:size]] if size < len(matrix) else matrix
         total = balance(rows, *_capacities(share, size), price)
+    if not np.isfinite(total):
+        raise FwcError(
+            f"no plan was found: the costs, up to {np.abs(matrix).max()}, are too large to be added"
+        )
     bound = sum(
         float((matrix[i : i + _BLOCK] - price).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
     )
@@ -67,7 +71,7 @@ def _sizes(n: int, m: int) -> list[int]:
 
 def _capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
     """What each point takes of n rows, (m,) int64 in units, and how many units a row has."""
-    unit = 1 << min(40, 62 - n.bit_length())
+    unit = 1 << (62 - n.bit_length())
     capacity = np.floor(share * (float(n) * unit)).astype(np.int64)
     capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())  # what rounding leaves
     return capacity, unit

@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.wasserstein import wasserstein
+from fwc_llm.coreset.flow_kernels import _grown, balance
+from fwc_llm.coreset.wasserstein import _capacities, wasserstein
 from fwc_llm.errors import FwcError
 
 
@@ -39,7 +40,7 @@ def test_many_rows_and_uneven_weights() -> None:
 
 @pytest.mark.parametrize("decimals", [0, 1, 8])
 def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
-    """Each point gets a fraction of a row, so that long paths pass crumbs of tied rows on."""
+    """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""
     rng = np.random.default_rng(decimals)
     X = np.round(rng.normal(size=(3001, 3)), decimals)
     cost = cdist(X, X[:170], "cityblock")
@@ -61,6 +62,46 @@ def test_weights_of_very_different_sizes() -> None:
         assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
 
 
+def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
+    rng = np.random.default_rng(0)
+    cost = rng.random((1000, 4))
+    cost[:, 3] = 1e9
+    found = wasserstein(cost, [0.8, 0.1, 0.1, 1e-13])
+    theirs = ot.emd2(np.full(1000, 1 / 1000), np.array([0.8, 0.1, 0.1]), cost[:, :3], numItermax=10**9)
+    assert found.value == pytest.approx(theirs + 1e-4, rel=1e-7)
+    assert found.value == pytest.approx(found.lower_bound, rel=1e-6)
+
+
+def test_the_capacities_are_the_shares_in_whole_units() -> None:
+    rng = np.random.default_rng(0)
+    for n in (1, 7, 20_000):
+        for weights in (np.ones(13), rng.random(40) ** 10, np.array([1, 5e-17, 4e-17])):
+            share = weights / weights.sum()
+            capacity, unit = _capacities(share, n)
+            assert capacity.sum() == n * unit
+            assert (capacity >= 0).all()
+            assert np.abs(capacity / unit - share * n).max() < 1e-9
+
+
+def test_any_prices_may_be_the_start() -> None:
+    rng = np.random.default_rng(0)
+    cost = np.round(rng.random((300, 12)), 1)
+    capacity, unit = _capacities(np.full(12, 1 / 12), 300)
+    values = []
+    for price in (np.zeros(12), 10 * rng.normal(size=12), np.arange(12.0)):
+        values.append(balance(cost, capacity, unit, price))
+        bound = (cost - price).min(axis=1).sum() + capacity @ price / unit
+        assert values[-1] == pytest.approx(bound, abs=1e-9)
+    assert values == pytest.approx([values[0]] * 3, abs=1e-9)
+
+
+def test_growing_keeps_the_pieces_and_adds_free_ones() -> None:
+    pieces, unused = np.arange(18).reshape(3, 6), np.array([2, 99, 99])
+    grown, free, count = _grown(pieces, unused, 1)
+    assert np.array_equal(grown[:3], pieces)
+    assert sorted(free[:count]) == [2, 3, 4, 5]
+
+
 def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:
     X, y, d = synthetic(400, 5, 1)
     fitted = FairCoreset(20, epsilon=0.05, support="rows", random_state=0).fit(X, y, d)
@@ -76,6 +117,7 @@ def test_what_is_no_problem_is_refused() -> None:
         (np.full((3, 2), np.inf), [1.0, 1.0], "cost must be finite"),
         (np.ones((3, 2)), [1.0, -1.0], "weights must be"),
         (np.ones((3, 2)), [0.0, 0.0], "weights must be"),
+        (np.array([[1e308, -1e308], [1e308, -1e308]]), [1.0, 1.0], "too large to be added"),
     ):
         with pytest.raises(FwcError, match=message):
             wasserstein(cost, weights)

@@ -1,4 +1,4 @@
-"""Distances: against linear programs, and FWC's objective against the network simplex."""
+"""Distances: against linear programs, and our solvers against the network simplex."""
 
 from pathlib import Path
 
