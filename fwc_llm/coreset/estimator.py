@@ -43,8 +43,10 @@ class FairCoreset(Parameters):
         n_init: number of starts, of which the best is kept.
         max_iter: most moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
-        swaps: whether, with a support of rows, the descent is followed by swaps; "auto": where n · m is at
-            most four million. They take the objective of an Adult-sized table some 5 % down.
+        swaps: whether the descent is followed by swaps, which leave its local optimum; "auto": with a support
+            of rows, where n · m is at most four million. They take the objective of an Adult-sized table some
+            5 % down. True: also with free representatives, and on samples of larger tables, where they take
+            several times as long as the descent.
         progressive: whether a named start grows on larger and larger samples, so that few iterations are paid
             at full size; "auto": from 100,000 rows. The last iterations always run on all rows, and end
             when one gains less than 2e-5 of the objective.

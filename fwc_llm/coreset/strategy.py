@@ -43,7 +43,7 @@ class Solver:
         self.effort = effort
         n, p, m = problem.table.n, problem.table.p, problem.m
         self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED
-        self._sampled_swaps = effort.swaps is True and not self._swaps
+        self._sampled_swaps = effort.swaps is True and not self._swaps and _compilable(problem)
         self._progressive = (
             n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
         )
