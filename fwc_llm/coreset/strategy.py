@@ -86,8 +86,7 @@ class Solver:
 
         threads = self._threads or Threads(self.effort.n_jobs)
         for _ in range(_SAMPLES if self.effort.max_iter else 0):
-            prices = self.steps.prices
-            start = swap_on_sample(self.problem, found, prices, rng, threads)
+            start = swap_on_sample(self.problem, found, self.steps.prices, rng, threads)
             again = descend(self.steps, start, self.effort.max_iter)
             if again.objective >= found.objective * (1 - _COARSE):
                 break
@@ -129,7 +128,8 @@ class Solver:
             start = self._grow_to(np.sort(order[:size]), start, init, rng)
         if start is None:
             start = start_rows(problem, init, rng)
-        return descend(self.steps, start, self.effort.max_iter, _FINE)
+        found = descend(self.steps, start, self.effort.max_iter, _FINE)
+        return self._swap_on_samples(found, rng) if self._sampled_swaps else found
 
     def _grow_to(
         self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator
