@@ -127,7 +127,7 @@ class _State:
         self.kind = KINDS[space.cost]
         self.unit, self.price = space.unit, space.price.astype(np.float32)
         self.table = (space.numbers, space.codes, space.move[:, space.cell].astype(np.float32))
-        self.points = (points.numbers.copy(), points.codes.copy(), points.cells)
+        self.points = (points.numbers.copy(order="C"), points.codes.copy(order="C"), points.cells)
         self.apart = space.move[:, points.cells].astype(np.float32)
         self.nearest, self.second, self.d_nearest, self.d_second = two_nearest(
             self.table, self.points, self.price, self.kind, self.unit

@@ -51,6 +51,16 @@ class Problem:
             ids=self.ids[rows],
         )
 
+    def candidates(self) -> tuple[np.ndarray, np.ndarray]:
+        """One row for every value that may stand for a cell with representatives, and that cell."""
+        rows, cells = [], []
+        for g in np.unique(self.cell_of):
+            pool = self.pools[g]
+            _, first = np.unique(self.ids[pool], return_index=True)
+            rows.append(pool[np.sort(first)])
+            cells.append(np.full(len(first), g))
+        return np.concatenate(rows), np.concatenate(cells)
+
     def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
         """The inner problem for the costs (n, G)."""
         return fair_transport(

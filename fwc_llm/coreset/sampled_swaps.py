@@ -29,12 +29,15 @@ def swap_on_sample(
     # One encoding for rows and representatives: a column is a code only where these have no third value.
     values = np.vstack([part.table.values, found.points])
     numbers, codes, unit = as_columns(values[:, :k], values[:, k:].astype(np.int64), part.cost != "l1")
-    space = Space(numbers[:, :n], codes[:, :n], unit, part.cells.cell, part.move, prices, part.cost)
+    (numbers, centres), (codes, kinds) = (np.split(columns, [n], axis=1) for columns in (numbers, codes))
+    # Contiguous, as compiled loops run along rows.
+    table = np.ascontiguousarray(numbers), np.ascontiguousarray(codes)
+    space = Space(*table, unit, part.cells.cell, part.move, prices, part.cost)
     width = int(problem.ids.max()) + 1
     keys = np.full(problem.m, -1) if found.rows is None else problem.ids[found.rows]
     keys = np.where(keys < 0, -1, problem.cell_of * width + keys)
-    points = Points(np.ascontiguousarray(numbers[:, n:]), codes[:, n:].copy(), problem.cell_of, keys)
-    candidates, cells = _candidates(part)
+    points = Points(centres, kinds, problem.cell_of, keys)
+    candidates, cells = part.candidates()
     order = rng.permutation(len(candidates))
     candidates, cells = candidates[order], cells[order]
     swapped = exchange(
@@ -49,14 +52,3 @@ def swap_on_sample(
     moved_points = found.points.copy()
     moved_points[moved] = part.table.values[swapped.rows[moved]]
     return moved_points
-
-
-def _candidates(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """One row for every value that may stand for a cell, and that cell."""
-    rows, cells = [], []
-    for g in np.unique(problem.cell_of):
-        pool = problem.pools[g]
-        _, first = np.unique(problem.ids[pool], return_index=True)
-        rows.append(pool[first])
-        cells.append(np.full(len(first), g))
-    return np.concatenate(rows), np.concatenate(cells)

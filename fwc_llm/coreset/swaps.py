@@ -36,7 +36,7 @@ def swap_rows(
     A look takes the candidates that `screen`, which may estimate, finds best, and compares them by `gains`.
     """
     problem = steps.problem
-    candidates, cells = _candidates(problem)
+    candidates, cells = problem.candidates()
     objective, _ = steps.solve(points_at(problem.table, rows))
     state = _State(problem, rows, steps.prices, objective)
     for _ in range(sweeps):
@@ -91,17 +91,6 @@ def _take_best(
         steps.prices = prices
         state.set_prices(prices, objective)
     return objective
-
-
-def _candidates(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """One row for every value that may stand for a cell, and that cell."""
-    rows, cells = [], []
-    for g, pool in enumerate(problem.pools):
-        if (problem.cell_of == g).any():
-            _, first = np.unique(problem.ids[pool], return_index=True)
-            rows.append(pool[np.sort(first)])
-            cells.append(np.full(len(first), g))
-    return np.concatenate(rows), np.concatenate(cells)
 
 
 @dataclass
