@@ -48,7 +48,8 @@ class Solver:
             n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
         )
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
-        work = n * p * (_PASSES * m * starts + (candidates if self._swaps else 0))
+        descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
+        work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._threads: Any = None
         self.steps: Steps
         if work >= _WORTH and _compilable(problem):
