@@ -45,8 +45,8 @@ class FairCoreset(Parameters):
         random_state: seed, or a numpy Generator.
         swaps: whether the descent is followed by swaps, which leave its local optimum; "auto": with a support
             of rows, where n · m is at most four million. They take the objective of an Adult-sized table some
-            5 % down. True: also with free representatives, and on samples of larger tables, where they take
-            several times as long as the descent.
+            5 % down. True: also with free representatives and for larger tables, then on samples of rows;
+            it may then take several times as long as the descent alone.
         progressive: whether a named start grows on larger and larger samples, so that few iterations are paid
             at full size; "auto": from 100,000 rows. The last iterations always run on all rows, and end
             when one gains less than 2e-5 of the objective.

@@ -65,8 +65,8 @@ def as_columns(
     """A table (n, k), (n, c) by columns: numbers (k', n) float32, codes (c', n), and what a mismatch costs.
 
     A column of two numbers is a code too, and codes in a small type are compared several times as fast. So
-    one-hot columns become codes. Their mismatch is the unit; where it is a fraction of 1, what a mismatch of
-    the others costs, these stand there as often as it takes.
+    one-hot columns become codes. Where a mismatch of these costs 1 / t, every other code is repeated t times,
+    so that its mismatch still costs 1.
     """
     columns = np.ascontiguousarray(numbers.T, dtype=np.float32)
     low, high = columns.min(axis=1, keepdims=True), columns.max(axis=1, keepdims=True)

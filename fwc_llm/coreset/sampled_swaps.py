@@ -1,4 +1,4 @@
-"""Swaps on a sample of the rows, for tables whose costs to all representatives do not fit into memory.
+"""Swaps on a sample of the rows: for free representatives, and for tables too large to keep all costs.
 
 As in `fwc_llm.coreset.swaps`, prices stay fixed while swaps are sought; the descent on all rows that follows
 sets new ones and says whether the swaps have gained. Free representatives are exchanged for rows, too, from
