@@ -62,6 +62,11 @@ def test_weights_of_very_different_sizes() -> None:
         assert found.value == pytest.approx(found.lower_bound, abs=1e-9)
 
 
+def test_weights_whose_sum_is_too_large_are_shares_all_the_same() -> None:
+    cost = np.random.default_rng(0).random((60, 3))
+    assert wasserstein(cost, [1e308, 1e308, 1e308]) == wasserstein(cost, [1.0, 1.0, 1.0])
+
+
 def test_a_huge_cost_somewhere_does_not_blur_the_others() -> None:
     rng = np.random.default_rng(0)
     cost = rng.random((1000, 4))
