@@ -41,7 +41,7 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
         raise FwcError(f"cost is {matrix.shape} and weights {weight.shape}: give (n, m) and (m,)")
     if not np.isfinite(matrix).all():
         raise FwcError("cost must be finite")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.sum() > 0):
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
         raise FwcError("weights must be finite, not negative and not all 0")
     matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
     weight = weight[weight > 0] / weight.max()
