@@ -21,17 +21,24 @@ def wasserstein(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> fl
     return found.value
 
 
-def network_simplex(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> float:
-    """The same by POT, as a second opinion. Its default iteration limit stops early and is raised."""
+def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
+    """Least cost (n, m) of moving masses (n,) to masses (m,), both summing to 1, by POT's network simplex.
+
+    Its default iteration limit stops early at Adult's size and is raised.
+    """
     import ot
 
-    carrying = weights > 0
-    cost = cdist(rows, points[carrying], "cityblock")
-    mass = weights[carrying] / weights.sum()
-    value, log = ot.emd2(np.full(len(rows), 1 / len(rows)), mass, cost, numItermax=10**9, log=True)
+    value, log = ot.emd2(first, second, cost, numItermax=10**9, log=True)
     if log["warning"]:
         raise FwcError(f"the transport solver did not finish: {log['warning']}")
     return float(value)
+
+
+def second_opinion(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> float:
+    """What `wasserstein` gives, by the network simplex."""
+    carrying = weights > 0
+    cost = cdist(rows, points[carrying], "cityblock")
+    return network_simplex(np.full(len(rows), 1 / len(rows)), weights[carrying] / weights.sum(), cost)
 
 
 def clustering_cost(rows: np.ndarray, points: np.ndarray) -> float:

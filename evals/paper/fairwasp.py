@@ -13,10 +13,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from evals.paper.data import Part, open_space
-from evals.paper.distances import parity_violation
+from evals.paper.distances import network_simplex, parity_violation
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.fairwasp_report import report
-from fwc_llm.errors import FwcError
 
 FAIRWASP = {"fairwasp-0": 0.0, "fairwasp-0.01": 0.01, "fairwasp-0.05": 0.05, "fairwasp-0.1": 0.1}
 PART = 4000  # train rows of Adult on which both are compared
@@ -92,23 +91,14 @@ def moved(vectors: np.ndarray, weights: np.ndarray) -> float:
     The cost is a metric, so what both have in common stays where it is: only the rows that lose mass and
     those that gain some take part.
     """
-    import ot
-
     change = weights / weights.sum() - 1 / len(weights)
     losing, gaining = np.flatnonzero(change < -1e-15), np.flatnonzero(change > 1e-15)
     if not len(losing) or not len(gaining):
         return 0.0
     total = change[gaining].sum()
-    value, log = ot.emd2(
-        -change[losing] / -change[losing].sum(),
-        change[gaining] / total,
-        cdist(vectors[losing], vectors[gaining], "cityblock"),
-        numItermax=10**9,
-        log=True,
-    )
-    if log["warning"]:
-        raise FwcError(f"the transport solver did not finish: {log['warning']}")
-    return float(total * value)
+    cost = cdist(vectors[losing], vectors[gaining], "cityblock")
+    moved = network_simplex(change[losing] / change[losing].sum(), change[gaining] / total, cost)
+    return float(total * moved)
 
 
 EXPERIMENT = Experiment(

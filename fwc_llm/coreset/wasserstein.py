@@ -11,8 +11,8 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 
-_GROWTH = 4
-_BLOCK = 4096
+_GROWTH = 4  # of the sample, from one to the next
+_BLOCK = 4096  # rows at once, where the bound is added up
 
 
 @dataclass(frozen=True)

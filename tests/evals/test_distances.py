@@ -8,7 +8,7 @@ from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 
 from evals.paper.data import Space, draw_split
-from evals.paper.distances import clustering_cost, network_simplex, parity_violation, wasserstein
+from evals.paper.distances import clustering_cost, parity_violation, second_opinion, wasserstein
 from evals.paper.methods import METHODS, choose
 
 
@@ -52,7 +52,7 @@ def test_the_network_simplex_gives_the_same(decimals: int) -> None:
     rows, points = (np.round(rng.normal(size=(size, 3)), decimals) for size in (2000, 90))
     weights = rng.exponential(size=90) * (rng.random(90) < 0.9)
     found = wasserstein(rows, points, weights)
-    assert found == pytest.approx(network_simplex(rows, points, weights), rel=1e-10)
+    assert found == pytest.approx(second_opinion(rows, points, weights), rel=1e-10)
 
 
 def test_clustering_cost_is_the_mean_of_squared_distances() -> None:
