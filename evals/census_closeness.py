@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fwc_llm.data.census import N_POOL, SEED, TABLES, census_task, simulate
-from fwc_llm.data.splits import row_values
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.data.census import N_POOL, SEED, TABLES, simulate
+from fwc_llm.runs.splits import row_values
+from fwc_llm.tasks import Task, census_task, load_task
 
 RESULTS = Path(__file__).parent / "results"
 COMMAND = "python evals/fit_census.py && python evals/census_closeness.py"

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from fwc_llm.models.surrogate import Coefficients, context, context_names
-from fwc_llm.models.surrogate_features import feature_names, vector
-from fwc_llm.models.surrogate_reading import CATEGORICAL, NUMERIC, Person, Reading, read
+from fwc_llm.models.surrogate.features import feature_names, vector
+from fwc_llm.models.surrogate.model import Coefficients, context, context_names
+from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, Person, Reading, read
 from fwc_llm.tasks import load_task
 
 Floats = NDArray[np.float64]
@@ -186,7 +186,7 @@ def main() -> None:
         parser.error("name the folder with adult/ and gpt4-answers/: --data-dir or FWC_LLM_DATA")
     coefficients, report = fit(Path(data_dir))
     root = Path(__file__).resolve().parent.parent
-    _write_json(root / "fwc_llm" / "models" / "surrogate.json", coefficients)
+    _write_json(root / "fwc_llm" / "models" / "surrogate" / "surrogate.json", coefficients)
     _write_json(root / "evals" / "results" / "surrogate.json", report)
     (root / "evals" / "results" / "surrogate.md").write_text(markdown(report), encoding="utf-8")
     print(markdown(report))

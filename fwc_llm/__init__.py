@@ -6,13 +6,14 @@ The public names are imported when first used, so that `import fwc_llm` stays li
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from fwc_llm.prompts import build_prompt
     from fwc_llm.runs.evaluate import evaluate
     from fwc_llm.shots import Shots, select_shots
     from fwc_llm.tasks import Task, load_task
 
-__version__ = "0.1.0"
 __all__ = ["Shots", "Task", "build_prompt", "evaluate", "load_task", "select_shots"]
 
 _HOME = {

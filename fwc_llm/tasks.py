@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from fwc_llm.data.table import Tables
 
+_LARGEST_CENSUS = 10_000_000
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -157,10 +159,46 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
     if text == "census":
-        from fwc_llm.data.census import census_task
-
         return census_task()
     return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
+
+
+def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
+    """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
+
+    Both are as many as Adult has unless given. Columns, words, protected attribute, outcome and question are
+    those of the task "adult". `FwcError` for sizes below 2 or above ten million.
+    """
+    given = {
+        name: value
+        for name, value in {"n_pool": n_pool, "n_test": n_test, "seed": seed}.items()
+        if value is not None
+    }
+    for name in ("n_pool", "n_test"):
+        if not 2 <= given.get(name, 2) <= _LARGEST_CENSUS:
+            raise FwcError(
+                f"the census can be simulated with 2 to {_LARGEST_CENSUS:,} rows, not {given[name]:,}"
+            )
+    adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
+
+    def load() -> "Tables":
+        from fwc_llm.data.census import census_tables
+
+        return census_tables(adult, **given)
+
+    return Task(
+        name="census",
+        title="Simulated census: income above $50k",
+        question=adult.question,
+        columns=adult.columns,
+        protected=tuple(attribute.name for attribute in adult.protected),
+        outcome=adult.outcome.source,
+        load=load,
+        simulated=True,
+        licence=adult.licence,
+        citation=f"Simulated from counts over: {adult.citation}",
+        note="Simulated rows: no real person, and no measurement.",
+    )
 
 
 def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:

@@ -26,8 +26,9 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.models.base import Message
-from fwc_llm.models.chat import ChatModel
-from fwc_llm.runs.execute import Call, Progress, execute
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.runs.calls import Call
+from fwc_llm.runs.execute import Progress, execute
 from fwc_llm.runs.journal import Journal
 
 CONCURRENCY = 64

@@ -25,9 +25,9 @@ import numpy as np
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.compiled import CompiledSteps
-from fwc_llm.coreset.parallel import Threads
-from fwc_llm.coreset.problem import Problem
+from fwc_llm.coreset.descent.compiled import CompiledSteps
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import Threads
 
 RESULTS = Path(__file__).parent.parent / "results"
 M, P, ITERATIONS = 250, 25, 300

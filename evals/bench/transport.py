@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from evals.synthetic import synthetic
-from fwc_llm.coreset.transport import fair_transport
+from fwc_llm.coreset.transport.fair import fair_transport
 
 EPSILON = 0.01
 _RESULTS = Path(__file__).resolve().parent.parent / "results" / "transport"

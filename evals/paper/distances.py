@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from fwc_llm.coreset.wasserstein import wasserstein as exact_distance
+from fwc_llm.coreset.distance.wasserstein import wasserstein as exact_distance
 from fwc_llm.errors import FwcError
 
 _ROUNDING = 1e-10

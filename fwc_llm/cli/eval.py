@@ -10,7 +10,7 @@ from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
     from fwc_llm.models.base import Model
-    from fwc_llm.models.prices import Price
+    from fwc_llm.models.openai.prices import Price
     from fwc_llm.runs.budget import Budget
     from fwc_llm.runs.plan import Plan
     from fwc_llm.runs.results import Result
@@ -132,10 +132,10 @@ def evaluate(
     """
     from fwc_llm.cli import console
     from fwc_llm.models import open_model
-    from fwc_llm.models.prices import price_of
+    from fwc_llm.models.openai.prices import price_of
     from fwc_llm.runs.budget import Budget
-    from fwc_llm.runs.fit import fit_prompts
     from fwc_llm.runs.plan import Settings, make_plan
+    from fwc_llm.runs.token_limit import fit_prompts
     from fwc_llm.tasks import load_task
 
     demonstration = task is None and model is None

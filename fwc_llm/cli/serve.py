@@ -27,8 +27,8 @@ def serve_surrogate(
 
     from fwc_llm.cli.console import err
     from fwc_llm.errors import FwcError
-    from fwc_llm.models.serve import SurrogateServer
-    from fwc_llm.models.surrogate import Surrogate
+    from fwc_llm.models.surrogate.model import Surrogate
+    from fwc_llm.models.surrogate.serve import SurrogateServer
 
     key = None
     if require_key is not None and not (key := os.environ.get(require_key)):

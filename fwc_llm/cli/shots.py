@@ -11,8 +11,8 @@ from fwc_llm.errors import FwcError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from fwc_llm.report.strategies import Comparison
     from fwc_llm.shots.base import Shots
-    from fwc_llm.shots.compare import Comparison
     from fwc_llm.tasks import Task
 
 
@@ -78,7 +78,7 @@ def shots(
     with working("reading the table") as step:
         table.pool()
         if compare:
-            from fwc_llm.shots.compare import compare as compare_strategies
+            from fwc_llm.report.strategies import compare as compare_strategies
 
             names = [name.strip() for name in strategy.split(",") if name.strip()] if strategy else None
             lines = compare_strategies(table, names, m, limit, seed, template, model, options, step)
@@ -94,7 +94,7 @@ def shots(
             if line.note:
                 err.print(f"{line.strategy}: {line.note}", markup=False)
         if plot is not None:
-            from fwc_llm.shots.plot import plot_comparison
+            from fwc_llm.report.strategies_plot import plot_comparison
 
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
             err.print(f"drawn in {plot}", markup=False)

@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.estimator import FairCoreset
-    from fwc_llm.coreset.fairwasp import FairWASP
-    from fwc_llm.coreset.transport import Transport, fair_transport
+    from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+    from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 __all__ = ["FairCoreset", "FairWASP", "Transport", "fair_transport"]
 
 _HOME = {
     "FairCoreset": "estimator",
-    "FairWASP": "fairwasp",
-    "Transport": "transport",
-    "fair_transport": "transport",
+    "FairWASP": "fairwasp.fairwasp",
+    "Transport": "transport.fair",
+    "fair_transport": "transport.fair",
 }
 
 

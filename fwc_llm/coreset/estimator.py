@@ -7,12 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.cells import Cells, count_slots, find_cells, overall_target
-from fwc_llm.coreset.encoding import Encoder, Table, encode_array, value_ids
-from fwc_llm.coreset.parameters import Parameters
-from fwc_llm.coreset.problem import Problem, between_cells
-from fwc_llm.coreset.solver import Descent, Steps
-from fwc_llm.coreset.strategy import Effort, Solver
+from fwc_llm.coreset.descent.loop import Descent, Steps
+from fwc_llm.coreset.problem.cells import Cells, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
+from fwc_llm.coreset.problem.parameters import Parameters
+from fwc_llm.coreset.problem.problem import Problem, between_cells
+from fwc_llm.coreset.problem.slots import count_slots
+from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.errors import FwcError
 
 _CHOICES = {"cost": ("l1", "sqeuclidean"), "support": ("free", "rows", "features")}
@@ -107,7 +108,7 @@ class FairCoreset(Parameters):
 
         Args:
             X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame are scaled by their kind (see `fwc_llm.coreset.encoding.Encoder`).
+                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
             y: (n,) outcomes, any labels.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
             candidates: (n,) bool, the rows that may become representatives (support "rows" and

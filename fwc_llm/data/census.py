@@ -11,10 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError
-from fwc_llm.resources import resource_dir
-from fwc_llm.taskfile import read_taskfile
-from fwc_llm.tasks import Task
+from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,49 +22,28 @@ if TYPE_CHECKING:
 TABLES = Path(__file__).with_name("census.json")
 N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
 SEED = 1994  # the census that Adult was taken from; nothing was tried out to choose it
-_LARGEST = 10_000_000
 _TRIES = 60  # redraws of a value that a table before had a count for
 
 
-def census_task(n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> Task:
-    """The task "census": `n_pool` rows to choose examples from and `n_test` rows to draw test rows from.
+def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> "Tables":
+    """`n_pool` rows to choose examples from and `n_test` rows to draw test rows from, as clean tables.
 
-    Columns, words, protected attribute, outcome and question are those of the task "adult".
+    `adult` is the task file of the task "adult", whose columns they have.
     """
-    for n in (n_pool, n_test):
-        if not 2 <= n <= _LARGEST:
-            raise FwcError(f"the census can be simulated with 2 to {_LARGEST:,} rows, not {n:,}")
-    adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
+    import numpy as np
+    import pandas as pd
 
-    def load() -> "Tables":
-        import numpy as np
-        import pandas as pd
+    from fwc_llm.data.table import Tables
 
-        from fwc_llm.data.table import Tables
-
-        frames = []
-        for part, (n, name) in enumerate(((n_pool, "data"), (n_test, "test"))):
-            frame = simulate(n, seed=(seed, part))[[column.name for column in adult.columns]]
-            outcome = adult.outcome.source
-            frame[outcome] = np.where(frame[outcome] == ">50K", "yes", "no")
-            frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
-            frames.append(frame.astype({outcome: "str"}))
-        said = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
-        return Tables(frames[0], frames[1], (said,))
-
-    return Task(
-        name="census",
-        title="Simulated census: income above $50k",
-        question=adult.question,
-        columns=adult.columns,
-        protected=tuple(attribute.name for attribute in adult.protected),
-        outcome=adult.outcome.source,
-        load=load,
-        simulated=True,
-        licence=adult.licence,
-        citation=f"Simulated from counts over: {adult.citation}",
-        note="Simulated rows: no real person, and no measurement.",
-    )
+    frames = []
+    for part, (n, name) in enumerate(((n_pool, "data"), (n_test, "test"))):
+        frame = simulate(n, seed=(seed, part))[[column.name for column in adult.columns]]
+        outcome = adult.outcome.source
+        frame[outcome] = np.where(frame[outcome] == ">50K", "yes", "no")
+        frame.index = pd.Index([f"census.{name}:{row}" for row in range(1, n + 1)], dtype="str")
+        frames.append(frame.astype({outcome: "str"}))
+    said = f"simulated, seed {seed}: {n_pool:,} rows to choose examples from, {n_test:,} to test on"
+    return Tables(frames[0], frames[1], (said,))
 
 
 def simulate(n: int, seed: int | tuple[int, ...] = SEED) -> "pd.DataFrame":

@@ -15,8 +15,8 @@ from fwc_llm.metrics.intervals import percentile, resample
 from fwc_llm.report.comparisons import adjust, compare_answers, paired
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.rows import certificate_text, verdict
 from fwc_llm.report.statistics import plain
+from fwc_llm.report.tables.rows import certificate_text, verdict
 
 METRICS = ("accuracy", "demographic_parity_difference")
 _DRAWS = 10_000

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fwc_llm.models.base import Usage
-from fwc_llm.models.prices import Price, price_of
+from fwc_llm.models.openai.prices import Price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def _find_task(name: str | Path, data_dir: str | Path | None) -> "tuple[Task | N
 
 
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
-    from fwc_llm.report.table import table_statistics
+    from fwc_llm.report.reference import table_statistics
 
     found = statistics(run)
     drawn: dict[str, Any] | None = None

@@ -33,14 +33,14 @@ def render(
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":
-        from fwc_llm.report.tidy import tidy_csv
+        from fwc_llm.report.tables.tidy import tidy_csv
 
         return tidy_csv(document)
     if format == "md":
-        from fwc_llm.report.markdown import markdown
+        from fwc_llm.report.tables.markdown import markdown
 
         return markdown(document)
-    from fwc_llm.report.page import page
+    from fwc_llm.report.html.page import page
 
     return page(document)
 

@@ -16,11 +16,12 @@ from typing import IO, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Model, Usage
-from fwc_llm.models.batch import ENDPOINT, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
-from fwc_llm.models.failures import AttemptError
-from fwc_llm.models.replies import read_reply
+from fwc_llm.models.openai.batch import ENDPOINT, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
+from fwc_llm.models.openai.failures import AttemptError
+from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import Call, Outcome, Progress, call_id, make_record, parameters_json
+from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
+from fwc_llm.runs.execute import Outcome, Progress
 from fwc_llm.runs.journal import Journal
 
 _FORMAT = "fwc-llm-batch/1"

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Messages, Model, Usage
-from fwc_llm.models.prices import Price
+from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.execute import Call
+    from fwc_llm.runs.calls import Call
 
 # A provider caches a prompt's beginning from so many tokens on, in steps (OpenAI, prompt caching).
 _CACHE_FROM, _CACHE_STEP = 1024, 128

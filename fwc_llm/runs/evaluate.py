@@ -54,7 +54,7 @@ def evaluate(
     and `InterruptedRunError` on Ctrl-C, both with what was answered scored and kept (attribute `result`).
     """
     from fwc_llm.models import open_model
-    from fwc_llm.models.prices import price_of
+    from fwc_llm.models.openai.prices import price_of
     from fwc_llm.runs.budget import Budget
     from fwc_llm.tasks import load_task
 
@@ -162,7 +162,7 @@ def _refuse_early(model: Model, plan: Plan, concurrency: int) -> None:
     A model may have `require_key()` and `check(messages)`, which raise `FwcError`. A run that was begun is
     not looked at again: what is answered already needs neither.
     """
-    from fwc_llm.models.prices import price_of
+    from fwc_llm.models.openai.prices import price_of
     from fwc_llm.runs.budget import check_context
 
     if concurrency < 1:

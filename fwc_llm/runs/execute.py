@@ -1,36 +1,20 @@
 """From calls to journal: a pool of workers that asks what is not answered yet, and nothing twice."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from fwc_llm.answers import p_yes, parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Model, Reply, Usage
+from fwc_llm.models.base import Model, Reply, Usage
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.journal import Journal, request_id
+from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
+from fwc_llm.runs.journal import Journal
 
 _REPORT_SECONDS = 0.1
 _GIVE_WAY_SECONDS = 0.1
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Call:
-    """One question of a run: which arm and repeat ask it, about which row, in which variant, in which words.
-
-    `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
-    """
-
-    arm: str
-    repeat: int
-    row: str
-    variant: str
-    messages: Messages = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -212,43 +196,3 @@ async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
         if pending:
             await asyncio.wait(pending, timeout=_GRACE_SECONDS)
         raise failure
-
-
-def parameters_json(model: Model) -> str:
-    """The model and everything besides the messages that can change its reply, as canonical JSON."""
-    return json.dumps([model.name, dict(model.parameters)], sort_keys=True, default=str)
-
-
-def call_id(parameters: str, call: Call) -> str:
-    """The identity of a call: model and parameters, repeat, messages, and the place that asks.
-
-    Arm, row and variant belong to it because two arms may ask in the same words, and each needs its answer.
-    """
-    return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
-
-
-def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
-    """The journal's record of one reply, parsed (and parsed again by whoever rescores)."""
-    answer = parse_answer(reply)
-    return {
-        "request": request,
-        "arm": call.arm,
-        "repeat": call.repeat,
-        "row": call.row,
-        "variant": call.variant,
-        "text": reply.text,
-        "finish_reason": reply.finish_reason,
-        "refusal": reply.refusal,
-        "error": reply.error,
-        "logprobs": reply.logprobs,
-        "answer": answer.value,
-        "reason": answer.reason,
-        "p_yes": p_yes(reply.logprobs) if reply.logprobs else None,
-        "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
-        "model": reply.model,
-        "fingerprint": reply.fingerprint,
-        "attempts": reply.attempts,
-        "latency": round(reply.latency, 4),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "raw": reply.raw,
-    }

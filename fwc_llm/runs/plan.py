@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages
 from fwc_llm.prompts import Prompt
-from fwc_llm.runs.execute import Call
+from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import file_name
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -17,7 +17,7 @@ from fwc_llm.shots.base import Shots
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.data.splits import Split
+    from fwc_llm.runs.splits import Split
     from fwc_llm.tasks import Task
 
 COUNTERFACTUAL = "counterfactual:"
@@ -242,7 +242,7 @@ def _arms(
 
 
 def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":
-    from fwc_llm.data.splits import draw_split
+    from fwc_llm.runs.splits import draw_split
 
     return draw_split(task, settings.n_test, settings.base_parity, seed, not_equal_to=not_equal_to or None)
 

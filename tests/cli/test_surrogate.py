@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.models.serve import serving
+from fwc_llm.models.surrogate.serve import serving
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]

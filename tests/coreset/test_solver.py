@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.assignment import feature_costs
-from fwc_llm.coreset.encoding import Table, value_ids
-from fwc_llm.coreset.updates import UNIT, Medoids, Shares, means, medians
+from fwc_llm.coreset.descent.plain import feature_costs
+from fwc_llm.coreset.descent.updates import UNIT, Medoids, Shares, means, medians
+from fwc_llm.coreset.problem.encoding import Table, value_ids
 
 
 def toy(n=300, p=4, seed=0):

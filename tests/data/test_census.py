@@ -9,10 +9,10 @@ import pytest
 
 from evals.census_closeness import distances, regression_accuracy
 from evals.fit_census import fit
-from fwc_llm.data.census import SEED, TABLES, census_task, simulate
-from fwc_llm.data.splits import draw_split, row_values
+from fwc_llm.data.census import SEED, TABLES, simulate
 from fwc_llm.errors import FwcError
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.runs.splits import draw_split, row_values
+from fwc_llm.tasks import Task, census_task, load_task
 
 
 @pytest.fixture(scope="module")

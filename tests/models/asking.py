@@ -7,7 +7,7 @@ from typing import Any
 import respx
 
 from fwc_llm.models import Reply
-from fwc_llm.models.chat import ChatModel
+from fwc_llm.models.openai.chat import ChatModel
 
 KEY = "sk-planted-0123456789abcdefghij"
 MESSAGES = [{"role": "system", "content": "Answer yes or no."}, {"role": "user", "content": "Is it?"}]

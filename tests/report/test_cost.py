@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.models.prices import price_of
+from fwc_llm.models.openai.prices import price_of
 from fwc_llm.report.cost import cost, cost_line
 
 

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.chat import ChatModel
-from fwc_llm.models.prices import price_of
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import run_batch
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import Call, Outcome, execute
+from fwc_llm.runs.calls import Call
+from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Journal
 from tests.faults.batch_service import BatchService, answer_of
 from tests.faults.loopback import HttpReply, refusal, serve
@@ -189,7 +190,7 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 
 
 def test_only_the_chat_client_has_batches(tmp_path: Path) -> None:
-    from fwc_llm.models.azure import AzureModel
+    from fwc_llm.models.openai.azure import AzureModel
 
     with Journal(tmp_path) as journal, pytest.raises(FwcError, match=r"no Batch API here"):
         asyncio.run(run_batch(AzureModel("x", endpoint="http://127.0.0.1:1"), calls(), journal, tmp_path))

@@ -8,10 +8,11 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages, Reply, Usage
-from fwc_llm.models.chat import ChatModel
-from fwc_llm.models.prices import Price, price_of
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, check_context, forecast
-from fwc_llm.runs.execute import Call, execute
+from fwc_llm.runs.calls import Call
+from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Journal
 
 PRICE = Price(

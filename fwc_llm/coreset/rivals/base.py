@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset.encoding import Encoder, encode_array
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """k-medoids by swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n².
 
-See `fwc_llm.coreset.exchange`, here with one cell and no price.
+See `fwc_llm.coreset.search.exchange`, here with one cell and no price.
 """
 
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.exchange import Points, Space, as_columns, exchange
-from fwc_llm.coreset.parallel import Threads
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
 
 MAX_CANDIDATES = 100_000

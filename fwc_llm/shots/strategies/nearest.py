@@ -14,7 +14,7 @@ from fwc_llm.shots.examples import features_frame, make_shots
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
-    from fwc_llm.coreset.encoding import Encoder
+    from fwc_llm.coreset.problem.encoding import Encoder
 
 
 @strategy(per_row=True, within="all")
@@ -92,7 +92,7 @@ class _Table:
 
     @classmethod
     def _encode(cls, request: Request) -> "_Table":
-        from fwc_llm.coreset.encoding import Encoder
+        from fwc_llm.coreset.problem.encoding import Encoder
         from fwc_llm.shots.examples import LABELS
 
         task, pool = request.task, request.pool

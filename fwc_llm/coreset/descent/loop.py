@@ -1,0 +1,88 @@
+"""The descent: assign, solve the inner problem, move the representatives, until they stay put.
+
+Algorithm 1 of the paper (majority minimisation) with the exact inner problem; method.md, sections 1 to 3.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from fwc_llm.coreset.descent.updates import Shares
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.transport.fair import Transport
+
+_IDLE = 5  # iterations without a gain that end a descent
+
+
+class Steps(Protocol):
+    """The steps of one iteration, with numpy alone or compiled; the results are equal."""
+
+    problem: Problem
+    prices: np.ndarray  # (G,) of the last inner problem
+
+    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+        """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
+
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """The same in float64, with all that certifies it."""
+
+    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """The minimisers of the representatives' shares over all points, (m, p)."""
+
+    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+        """The minimisers of the representatives' shares over the candidate rows, (m,)."""
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended: `points` (m, p), their `rows` (m,) if they are rows, the objectives."""
+
+    points: np.ndarray
+    rows: np.ndarray | None
+    history: tuple[float, ...]
+    converged: bool
+
+    @property
+    def objective(self) -> float:
+        """The last objective."""
+        return self.history[-1]
+
+
+def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
+    """Moves the representatives from `start`, rows (m,) or points (m, p), at most `max_iter` times.
+
+    It ends when they stay put, when an iteration gains less than `tolerance` of the objective, or when some
+    iterations in a row gain nothing: rounding alone can keep means moving for ever.
+    """
+    on_rows = steps.problem.support != "free"
+    rows = start if on_rows else None
+    points = points_at(steps.problem.table, start)
+    objective, shares = steps.solve(points)
+    history = [objective]
+    converged, lowest, idle = False, objective, 0
+    while len(history) <= max_iter and not converged and idle < _IDLE:
+        if rows is not None:
+            moved_rows = steps.move_rows(shares, rows)
+            converged = bool((moved_rows == rows).all())
+            rows, moved = moved_rows, points_at(steps.problem.table, moved_rows)
+        else:
+            moved = steps.move_points(shares, points)
+            if steps.problem.to_ranks:  # in one column, what is nearest to the best point is the best rank
+                moved = steps.problem.to_ranks(moved)
+            converged = bool((moved == points).all())
+        if not converged:
+            points = moved
+            objective, shares = steps.solve(points)
+            history.append(objective)
+            idle = 0 if objective < lowest else idle + 1
+            lowest = min(lowest, objective)
+            if history[-2] - objective <= tolerance * abs(objective) and tolerance > 0:
+                break
+    return Descent(points, rows, tuple(history), converged)
+
+
+def points_at(table: Table, start: np.ndarray) -> np.ndarray:
+    """Points (m, p) float64, given as such or as rows (m,)."""
+    return np.array(table.values[start] if start.ndim == 1 else start, dtype=np.float64)

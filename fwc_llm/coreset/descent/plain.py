@@ -1,0 +1,87 @@
+"""The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
+
+The nearest representative of every cell for every row, c_ig = min over j in g of c_ij, is all that the inner
+problem needs to know (method.md, section 2).
+"""
+
+import numpy as np
+
+from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.transport.fair import Transport
+
+_ROWS = 2048  # rows handled at once: a block of this many rows and a few dozen columns stays in the cache
+
+
+def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
+    """(n,) feature cost of the columns-first `values` (p, n) to one point (p,)."""
+    difference = values[:n_numeric] - point[:n_numeric, None]
+    if cost == "l1":
+        np.abs(difference, out=difference)
+    else:
+        np.multiply(difference, difference, out=difference)
+    total = difference.sum(0, dtype=np.float64)
+    if n_numeric < len(values):
+        total += (values[n_numeric:] != point[n_numeric:, None]).sum(0)
+    return np.asarray(total)
+
+
+def share_out(inner: Transport, label: np.ndarray, m: int) -> Shares:
+    """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
+    return Shares(
+        label[inner.cell, np.arange(len(inner.cell))],
+        inner.split_row,
+        label[inner.split_cell, inner.split_row],
+        inner.split_share,
+        m,
+    )
+
+
+class PlainSteps:
+    """See `fwc_llm.coreset.descent.loop.Steps`."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
+        self.prices = np.zeros(problem.cells.n_cells)
+        self._medoids: Medoids | None = None
+
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cost (n, G) of each cell's nearest point, inf where it has none, and which, (G, n)."""
+        problem = self.problem
+        n = self._columns.shape[1]
+        cost = np.full((problem.cells.n_cells, n), np.inf)
+        label = np.full((problem.cells.n_cells, n), -1, np.int32)
+        for start in range(0, n, _ROWS):
+            rows = slice(start, start + _ROWS)
+            block = np.ascontiguousarray(self._columns[:, rows])
+            for j, g in enumerate(problem.cell_of):
+                costs = feature_costs(block, problem.table.n_numeric, points[j], problem.cost)
+                closer = costs < cost[g, rows]
+                np.copyto(cost[g, rows], costs, where=closer)
+                label[g, rows][closer] = j
+        return cost.T + problem.move[problem.cells.cell], label
+
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """See `Steps`."""
+        cost, label = self.nearest(points)
+        inner = self.problem.transport(cost, self.prices)
+        self.prices = inner.dual
+        return inner, share_out(inner, label, self.problem.m)
+
+    def solve(self, points: np.ndarray) -> tuple[float, Shares]:
+        """See `Steps`."""
+        inner, shares = self.certify(points)
+        return inner.objective, shares
+
+    def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """See `Steps`."""
+        update = medians if self.problem.cost == "l1" else means
+        return update(self.problem.table, shares, points)
+
+    def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
+        """See `Steps`."""
+        problem = self.problem
+        if self._medoids is None:
+            self._medoids = Medoids(problem.table, problem.cost, problem.ids, problem.pools)
+        return self._medoids.move(shares, rows, problem.cell_of)

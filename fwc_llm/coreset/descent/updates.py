@@ -1,0 +1,200 @@
+"""Moving each representative to the minimiser of its share of the plan (method.md, section 3), with numpy."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwc_llm.coreset.problem.encoding import Table, column_codes
+
+UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Which representative carries each row, and where the parts of split rows go.
+
+    Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
+    which go to `part_label`.
+    """
+
+    label: np.ndarray
+    part_row: np.ndarray
+    part_label: np.ndarray
+    part_weight: np.ndarray
+    m: int
+
+    def weights(self) -> np.ndarray:
+        """How many rows each representative carries, (m,) float64."""
+        return self.whole_weights() / UNIT
+
+    def whole_weights(self) -> np.ndarray:
+        """The same in whole numbers, UNIT to a row, (m,) int64."""
+        total: np.ndarray = np.bincount(self.label, minlength=self.m) * UNIT
+        part = self.part_units()
+        np.subtract.at(total, self.label[self.part_row], part)
+        np.add.at(total, self.part_label, part)
+        return np.asarray(total, dtype=np.int64)
+
+    def part_units(self) -> np.ndarray:
+        """`part_weight` in whole numbers, (s,) int64."""
+        return np.asarray(np.rint(self.part_weight * UNIT), dtype=np.int64)
+
+    def grouped(self, only: np.ndarray | None = None) -> "Groups":
+        """The rows and weights of each representative (or of those in `only`), together."""
+        wanted = np.ones(self.m, bool)
+        if only is not None:
+            wanted[:] = False
+            wanted[only] = True
+        own = np.flatnonzero(wanted[self.label])
+        rest = np.full(len(own), UNIT, np.int64)
+        part = self.part_units()
+        given = wanted[self.label[self.part_row]]
+        np.subtract.at(rest, np.searchsorted(own, self.part_row[given]), part[given])
+        taken = wanted[self.part_label]
+        row = np.concatenate([own, self.part_row[taken]])
+        label = np.concatenate([self.label[own], self.part_label[taken]])
+        units = np.concatenate([rest, part[taken]])
+        keep = units > 0
+        row, label, units = row[keep], label[keep], units[keep]
+        order = np.argsort(label, kind="stable")
+        return Groups(row[order], units[order], np.searchsorted(label[order], np.arange(self.m + 1)))
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Representative j carries `rows[start[j]:start[j + 1]]`, `units` (UNIT to a row) of each."""
+
+    rows: np.ndarray
+    units: np.ndarray
+    start: np.ndarray
+
+    def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of representative j, and their weights (1 to a row)."""
+        part = slice(self.start[j], self.start[j + 1])
+        return self.rows[part], self.units[part] / UNIT
+
+
+def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+    """The points moved to weighted means of their numeric columns and weighted modes of the others."""
+    groups = shares.grouped()
+    moved = points.copy()
+    for j in range(len(points)):
+        rows, weight = groups.of(j)
+        if len(rows):
+            numeric = table.values[rows, : table.n_numeric].astype(np.float64)
+            moved[j, : table.n_numeric] = weight @ numeric / weight.sum()
+    return modes(table, shares, moved)
+
+
+def medians(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+    """The points moved to weighted medians of their numeric columns and weighted modes of the others.
+
+    Any value between the lower and the upper median is as good: a point moves the least that reaches one.
+    """
+    moved = points.copy()
+    move_to_medians(table, shares.grouped(), range(len(points)), moved)
+    return modes(table, shares, moved)
+
+
+def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points: np.ndarray) -> None:
+    """Moves the numeric columns of the representatives `which`, in place, to weighted medians."""
+    columns = np.arange(table.n_numeric)
+    for j in which:
+        part = slice(groups.start[j], groups.start[j + 1])
+        if part.start == part.stop:
+            continue
+        numeric = np.ascontiguousarray(table.values[groups.rows[part], : table.n_numeric].T)
+        order = np.argsort(numeric, axis=1)
+        ordered = np.take_along_axis(numeric, order, axis=1)
+        twice = 2 * np.cumsum(groups.units[part][order], axis=1)
+        total = groups.units[part].sum()
+        low, high = (twice < total).sum(1), (twice <= total).sum(1)
+        points[j, columns] = np.clip(points[j, columns], ordered[columns, low], ordered[columns, high])
+
+
+def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
+    """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
+    part = shares.part_units()
+    occupied = shares.whole_weights() > 0
+    places = np.arange(len(points))
+    for k in range(table.n_numeric, table.p):
+        code = table.values[:, k].astype(np.int64)
+        width = int(max(code.max(), points[:, k].max())) + 1
+        total = np.bincount(shares.label * width + code, minlength=shares.m * width) * UNIT
+        np.subtract.at(total, shares.label[shares.part_row] * width + code[shares.part_row], part)
+        np.add.at(total, shares.part_label * width + code[shares.part_row], part)
+        total = total.reshape(shares.m, width)
+        own = points[:, k].astype(np.int64)
+        better = occupied & (total.max(1) > total[places, own])
+        points[better, k] = total.argmax(1)[better]
+    return points
+
+
+class Medoids:
+    """Finds each representative's best real row, exactly and without row-to-row distances.
+
+    The cost of a candidate is a sum over columns of a function of one number, tabulated on the column's
+    distinct values by prefix sums: gather and add, O(n p) for all candidates of one representative.
+    """
+
+    def __init__(self, table: Table, cost: str, ids: np.ndarray, pools: list[np.ndarray]) -> None:
+        """`ids` (n,): equal for rows that count as the same; `pools[g]`: the candidates of cell g."""
+        self.table = table
+        self.cost = cost
+        self.ids = ids
+        self.pools = pools
+        self.values, self.codes = column_codes(table)
+        # Columns first: the gathers of one column then run through memory in order.
+        one = all(pool is pools[0] for pool in pools)
+        self.pool_codes = [
+            np.ascontiguousarray(self.codes[:, pool]) for pool in (pools[:1] if one else pools)
+        ]
+        self.pool_codes *= len(pools) if one else 1
+        self.pool_ids = [ids[pool] for pool in pools]
+
+    def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
+        """The representatives' rows (m,), moved one after another, distinct by `ids` wherever they were."""
+        groups = shares.grouped()
+        moved = row_index.copy()
+        taken = np.zeros((len(self.pools), int(self.ids.max()) + 1), bool)
+        taken[cell_of, self.ids[moved]] = True
+        for j, own, costs in self._costs(groups, row_index, cell_of):
+            g = cell_of[j]
+            costs[taken[g][self.pool_ids[g]]] = np.inf
+            best = int(costs.argmin())
+            if costs[best] < own - 1e-12 * abs(own):
+                taken[g, self.ids[moved[j]]] = False
+                moved[j] = self.pools[g][best]
+                taken[g, self.ids[moved[j]]] = True
+        return moved
+
+    def _costs(
+        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
+    ) -> Iterator[tuple[int, float, np.ndarray]]:
+        """For every representative that carries rows: the cost of its own row, and of each candidate."""
+        for j, g in enumerate(cell_of):
+            rows, weight = groups.of(j)
+            if len(rows):
+                own = self.costs(rows, weight, self.codes[:, row_index[j : j + 1]])
+                yield j, float(own[0]), self.costs(rows, weight, self.pool_codes[g])
+
+    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """(c,) cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c)."""
+        total = np.zeros(candidates.shape[1])
+        for k, values in enumerate(self.values):
+            mass = np.bincount(self.codes[k, rows], weights=weight, minlength=len(values))
+            total += column_table(mass, values, k < self.table.n_numeric, self.cost)[candidates[k]]
+        return total
+
+
+def column_table(mass: np.ndarray, values: np.ndarray, numeric: bool, cost: str) -> np.ndarray:
+    """Σ_i w_i c(x_i, v) for every distinct value v of one column; `mass` is the weight on each value."""
+    if not numeric:
+        return np.asarray(mass.sum() - mass)
+    # About the weighted mean, so that neither sum cancels.
+    centred = values.astype(np.float64) - mass @ values / mass.sum()
+    if cost == "sqeuclidean":
+        return np.asarray(mass.sum() * centred * centred + mass @ (centred * centred))
+    below, moment = np.cumsum(mass), np.cumsum(mass * centred)
+    return np.asarray(centred * (2 * below - below[-1]) - (2 * moment - moment[-1]))

@@ -1,0 +1,1 @@
+"""The exact Wasserstein distance between a table and a weighted coreset."""

@@ -1,0 +1,250 @@
+"""Successive shortest paths between the points of a coreset: the kernel of the Wasserstein distance.
+
+The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that
+rounding leaves no crumbs. The cheapest way to pass something from point j to point k is the piece at j with
+the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list, those of a row a
+short chain of siblings.
+"""
+
+import numpy as np
+from numba import njit
+
+_NONE = -1
+_ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
+_ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
+
+
+@njit(cache=True)
+def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
+    """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
+
+    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `price` (m,) is where the prices π
+    start, any numbers; in the end it holds those that prove the plan best: but for rounding, every piece of
+    row i lies where c_ij − π_j is least.
+    """
+    n, m = cost.shape
+    pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
+    unused = np.arange(len(pieces) - 1, -1, -1)  # a stack of free pieces
+    n_unused = len(pieces)
+    rest = capacity.copy()  # what a point still wants; below 0: what it has too much
+    for i in range(n):
+        n_unused -= 1
+        point = _nearest(cost[i], price)
+        _add(pieces, first, eldest, unused[n_unused], i, point, unit)
+        rest[point] -= unit
+    carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
+    for j in range(m):
+        for k in range(m):
+            if j != k:
+                carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k)
+    previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
+    distance, waiting = np.empty(m), np.empty(m, np.int64)
+    while True:
+        settled, reached = _shortest_paths(step, price, rest, distance, previous, waiting, order)
+        if not reached:
+            break
+        surely = True  # the first path holds, later ones where no earlier one has used them up
+        for target in order[:settled]:
+            while rest[target] > 0:
+                amount = _passable(pieces, carrier, step, price, previous, rest, target, surely)
+                if amount == 0:
+                    break
+                surely = False
+                if n_unused < m:
+                    pieces, unused, n_unused = _grown(pieces, unused, n_unused)
+                rest[target] -= amount
+                k = target
+                while previous[k] != _NONE:
+                    n_unused = _pass_on(
+                        cost, pieces, first, eldest, carrier, step, unused, n_unused, previous[k], k, amount
+                    )
+                    k = previous[k]
+                rest[k] += amount
+        if surely:
+            return np.nan  # costs too large to be added
+    total = 0.0
+    for j in range(m):
+        if rest[j] != 0:
+            return np.nan
+        piece = first[j]
+        while piece != _NONE:
+            total += pieces[piece, _AMOUNT] * cost[pieces[piece, _ROW], j]
+            piece = pieces[piece, _AFTER]
+    return total / unit
+
+
+@njit(cache=True)
+def _nearest(cost, price):  # type: ignore[no-untyped-def]
+    """Where cost − price is least."""
+    best, least = 0, np.inf
+    for j in range(len(price)):
+        if cost[j] - price[j] < least:
+            best, least = j, cost[j] - price[j]
+    return best
+
+
+@njit(cache=True)
+def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
+    """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
+
+    Returns how many points are settled (`order`, nearest first), and whether one that wants something is.
+    Raises the prices, so that reduced costs stay non-negative and are 0 along the paths.
+    """
+    m = len(price)
+    wanting = 0
+    at, least = _NONE, np.inf
+    for j in range(m):
+        previous[j], waiting[j] = _NONE, j
+        distance[j] = 0.0 if rest[j] < 0 else np.inf
+        wanting += rest[j] > 0
+        if rest[j] < 0 and at == _NONE:
+            at, least = j, 0.0
+    settled, reached, reach = 0, 0, 0.0
+    while at != _NONE:
+        j = waiting[at]
+        waiting[at] = waiting[m - 1 - settled]
+        order[settled] = j
+        settled += 1
+        reach = least
+        reached += rest[j] > 0
+        if reached == wanting:
+            break
+        at, nearest = _NONE, np.inf
+        base = reach + price[j]
+        for place in range(m - settled):
+            k = waiting[place]
+            length = max(reach, base + step[j, k] - price[k])
+            if length < distance[k]:
+                distance[k], previous[k] = length, j
+            if distance[k] < nearest:
+                at, nearest = place, distance[k]
+        least = nearest
+    for j in range(m):
+        price[j] += min(distance[j], reach)
+    return settled, reached > 0
+
+
+@njit(cache=True)
+def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # type: ignore[no-untyped-def]
+    """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
+
+    Where a row would be passed on twice, one time after the other, the path is shortened: it goes straight,
+    for the same cost, since its amount on the way would only be a bottleneck.
+    """
+    amount, k = rest[target], target
+    while previous[k] != _NONE:
+        j = previous[k]
+        piece = carrier[j, k]
+        while piece != _NONE and previous[j] != _NONE:
+            before = carrier[previous[j], j]
+            if before == _NONE or pieces[before, _ROW] != pieces[piece, _ROW]:
+                break
+            j = previous[j]
+            piece = carrier[j, k]
+        previous[k] = j
+        nothing = _ROUNDING * (abs(step[j, k]) + abs(price[j]) + abs(price[k]))
+        if piece == _NONE or not (surely or step[j, k] + price[j] - price[k] <= nothing):
+            return 0
+        amount = min(amount, pieces[piece, _AMOUNT])
+        k = j
+    return min(amount, max(0, -rest[k]))
+
+
+@njit(cache=True)
+def _pass_on(  # type: ignore[no-untyped-def]
+    cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount
+):
+    """Passes the amount of the cheapest piece from j to k; returns the number of free pieces."""
+    m = len(step)
+    piece = carrier[j, k]
+    i = pieces[piece, _ROW]
+    pieces[piece, _AMOUNT] -= amount
+    if pieces[piece, _AMOUNT] == 0:
+        _remove(pieces, first, eldest, piece)
+        unused[n_unused] = piece
+        n_unused += 1
+        for other in range(m):
+            if carrier[j, other] == piece:
+                carrier[j, other], step[j, other] = _cheapest(cost, pieces, first, j, other)
+    piece = eldest[i]
+    while piece != _NONE and pieces[piece, _POINT] != k:
+        piece = pieces[piece, _SIBLING]
+    if piece != _NONE:
+        pieces[piece, _AMOUNT] += amount
+        return n_unused
+    n_unused -= 1
+    piece = unused[n_unused]
+    _add(pieces, first, eldest, piece, i, k, amount)
+    for other in range(m):
+        if other != k and cost[i, other] - cost[i, k] < step[k, other] - _tie(cost, i, k, other):
+            carrier[k, other], step[k, other] = piece, cost[i, other] - cost[i, k]
+    return n_unused
+
+
+@njit(cache=True)
+def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
+    """The piece at j that passes to k at the least cost, of equal ones the largest, and that cost."""
+    least = np.inf
+    piece = first[j]
+    while piece != _NONE:
+        i = pieces[piece, _ROW]
+        least = min(least, cost[i, k] - cost[i, j])
+        piece = pieces[piece, _AFTER]
+    best, value, most = _NONE, np.inf, 0
+    piece = first[j]
+    while piece != _NONE:
+        i, amount = pieces[piece, _ROW], pieces[piece, _AMOUNT]
+        more = cost[i, k] - cost[i, j]
+        if amount > most and more <= least + _tie(cost, i, j, k):
+            best, value, most = piece, more, amount
+        piece = pieces[piece, _AFTER]
+    return best, value
+
+
+@njit(cache=True)
+def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
+    """Below what two ways from j to k cost the same."""
+    return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
+
+
+@njit(cache=True)
+def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
+    """Twice as many pieces, with the new ones on the stack."""
+    size = len(pieces)
+    grown, more = np.empty((2 * size, 6), np.int64), np.empty(2 * size, np.int64)
+    grown[:size] = pieces
+    more[:n_unused] = unused[:n_unused]
+    more[n_unused : n_unused + size] = np.arange(size, 2 * size)
+    return grown, more, n_unused + size
+
+
+@njit(cache=True)
+def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped-def]
+    """Make `piece` hold the amount of row i at point j, at the head of both lists."""
+    pieces[piece, _ROW], pieces[piece, _POINT], pieces[piece, _AMOUNT] = i, j, amount
+    pieces[piece, _BEFORE], pieces[piece, _AFTER] = _NONE, first[j]
+    if first[j] != _NONE:
+        pieces[first[j], _BEFORE] = piece
+    first[j] = piece
+    pieces[piece, _SIBLING] = eldest[i]
+    eldest[i] = piece
+
+
+@njit(cache=True)
+def _remove(pieces, first, eldest, piece):  # type: ignore[no-untyped-def]
+    """Take a piece out of the lists of its point and of its row."""
+    before, after = pieces[piece, _BEFORE], pieces[piece, _AFTER]
+    if before == _NONE:
+        first[pieces[piece, _POINT]] = after
+    else:
+        pieces[before, _AFTER] = after
+    if after != _NONE:
+        pieces[after, _BEFORE] = before
+    i = pieces[piece, _ROW]
+    if eldest[i] == piece:
+        eldest[i] = pieces[piece, _SIBLING]
+        return
+    older = eldest[i]
+    while pieces[older, _SIBLING] != piece:
+        older = pieces[older, _SIBLING]
+    pieces[older, _SIBLING] = pieces[piece, _SIBLING]

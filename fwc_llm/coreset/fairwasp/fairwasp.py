@@ -1,0 +1,191 @@
+"""FairWASP: fair weights for the rows of a table, with no new points (method.md, sections 1 and 2; m = n).
+
+The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
+Pre-processing*, AAAI 2024): the rows stand for themselves, so only the weights are found, and the optimum is
+global. A row that must leave its cell moves to the nearest row of another one.
+"""
+
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+
+from fwc_llm.coreset.problem.cells import Cells, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
+from fwc_llm.coreset.problem.parameters import Parameters
+from fwc_llm.coreset.problem.problem import between_cells
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.errors import FwcError
+
+_COMPILED = 10**8  # differences of two numbers from which compiled code pays
+_ROWS = 256  # rows whose distances are held at once
+
+
+class FairWASP(Parameters):
+    """Weights of the given rows that are fair, and move the rows' distribution least.
+
+    Minimises the Wasserstein distance between the rows (mass 1/n each) and the same rows weighted, subject
+    to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y.
+
+    Args:
+        epsilon: parity limit in [0, 1), or None for no constraint (all weights are then 1).
+        cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
+        target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
+        cost_sensitive: what it costs to move a row to another protected level.
+        cost_outcome: what it costs to move a row to another outcome.
+
+    Attributes:
+        weights_: (n,) weights of the rows, not negative, summing to n: use them as `sample_weight`.
+        objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
+        lower_bound_: a bound that no fair weights can beat; with the objective, the certificate.
+        violation_: largest |p(y|d) / p_T(y) − 1|.
+        n_features_in_, feature_names_in_ (when X was a DataFrame).
+    """
+
+    def __init__(
+        self,
+        epsilon: float | None = 0.01,
+        cost: str = "l1",
+        target: Any = None,
+        cost_sensitive: float = 1.0,
+        cost_outcome: float = 1.0,
+    ) -> None:
+        self.epsilon = epsilon
+        self.cost = cost
+        self.target = target
+        self.cost_sensitive = cost_sensitive
+        self.cost_outcome = cost_outcome
+
+    def fit(self, X: Any, y: Any, sensitive: Any) -> Self:
+        """Weigh the rows.
+
+        Args:
+            X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
+                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
+            y: (n,) outcomes, any labels.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+
+        Raises:
+            FwcError: bad input, naming the row, column or cell.
+        """
+        self._check_parameters()
+        frame = hasattr(X, "columns") and hasattr(X, "iloc")
+        encoder, table = Encoder.fit(X) if frame else (None, encode_array(X))
+        cells = find_cells(y, sensitive, table.n)
+        if self.epsilon is not None:
+            _check_cells(cells)
+        target = overall_target(cells, self.target)
+        cost, nearest = nearest_rows(table, cells, self.cost)
+        cost += between_cells(cells, self.cost_sensitive, self.cost_outcome)[cells.cell]
+        inner = fair_transport(cost, cells.n_levels, cells.n_outcomes, target, self.epsilon)
+        kept = np.ones(table.n)
+        np.subtract.at(kept, inner.split_row, inner.split_share)
+        self.weights_ = np.bincount(nearest[np.arange(table.n), inner.cell], kept, table.n)
+        np.add.at(self.weights_, nearest[inner.split_row, inner.split_cell], inner.split_share)
+        self.objective_ = inner.objective
+        self.lower_bound_ = inner.lower_bound
+        self.violation_ = inner.violation
+        self.n_features_in_ = table.p
+        if encoder is not None:
+            self.feature_names_in_ = np.array(encoder.order, dtype=object)
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.cost not in ("l1", "sqeuclidean"):
+            raise FwcError(f"cost={self.cost!r} is unknown: use one of l1, sqeuclidean")
+        if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
+            raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        for name in ("cost_sensitive", "cost_outcome"):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+                raise FwcError(f"{name}={value!r}: give a number of at least 0")
+
+
+def _check_cells(cells: Cells) -> None:
+    if cells.n_levels == 1:
+        raise FwcError(
+            f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
+            "pass another attribute, or epsilon=None"
+        )
+    for empty in np.flatnonzero(cells.counts == 0)[:1].tolist():
+        raise FwcError(
+            f"cell {cells.name(empty)} has no rows, but every level needs every outcome to be fair: merge or "
+            "drop levels, or use epsilon=None"
+        )
+
+
+def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the feature cost (n, G) of each cell's nearest row, inf where it has none, and the row (n, G).
+
+    A row is its own nearest in its own cell. Rows are visited by their distance along the columns' main
+    direction, which bounds their cost from below: most pairs of rows are never compared.
+    """
+    values = np.ascontiguousarray(table.values, dtype=np.float64)
+    place = _main_direction(values[:, : table.n_numeric], cost)
+    n = table.n
+    nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
+    out = np.full((n, cells.n_cells), np.inf)
+    find_nearest: Callable[..., None] = _find_nearest
+    if n * n * table.p >= _COMPILED:
+        from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
+    threads = Threads()
+    everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space
+    for g in range(cells.n_cells):
+        members = everyone[cells.cell[everyone] == g]
+        others = everyone[cells.cell[everyone] != g]
+        nearest[members, g], out[members, g] = members, 0.0
+        if not len(members) or not len(others):
+            continue
+        best, row = np.full(len(others), np.inf), np.zeros(len(others), dtype=np.intp)
+        threads.over_rows(
+            find_nearest,
+            values[others],
+            place[others],
+            values[members],
+            place[members],
+            table.n_numeric,
+            cost == "sqeuclidean",
+            best,
+            row,
+            n=len(others),
+            chunk=_ROWS,
+        )
+        out[others, g], nearest[others, g] = best, members[row]
+    return out, nearest
+
+
+def _main_direction(numbers: np.ndarray, cost: str) -> np.ndarray:
+    """A coordinate (n,) of each row whose differences, squared if the costs are, never exceed the costs."""
+    if not numbers.shape[1]:
+        return np.zeros(len(numbers))
+    centred = numbers - numbers.mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; a hair less, for rounding.
+    size = np.abs(direction).max() if cost == "l1" else 1.0
+    return np.asarray(centred @ direction * ((1 - 1e-9) / size))
+
+
+def _find_nearest(
+    rows: np.ndarray,
+    place: np.ndarray,
+    members: np.ndarray,
+    member_place: np.ndarray,
+    n_numeric: int,
+    squared: bool,
+    best: np.ndarray,
+    row: np.ndarray,
+    low: int,
+    high: int,
+) -> None:
+    """Compare all pairs; the same as the compiled `find_nearest` but for rounding and ties."""
+    cost = np.zeros((high - low, len(members)))
+    for column in range(rows.shape[1]):
+        apart = rows[low:high, column, None] - members[:, column]
+        if column >= n_numeric:
+            cost += apart != 0
+        else:
+            cost += apart * apart if squared else np.abs(apart)
+    row[low:high] = cost.argmin(axis=1)
+    best[low:high] = cost[np.arange(high - low), row[low:high]]

@@ -1,0 +1,76 @@
+"""All that stays fixed while the representatives move."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.transport.fair import Transport, fair_transport
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A table, its cells, and what is asked for (method.md, section 1).
+
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
+    it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
+    rows that count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are
+    at ranks; None where there are no such columns.
+    """
+
+    table: Table
+    cells: Cells
+    cell_of: np.ndarray
+    target: np.ndarray
+    epsilon: float | None
+    cost: str
+    support: str
+    move: np.ndarray
+    pools: list[np.ndarray]
+    ids: np.ndarray
+    to_ranks: Callable[[np.ndarray], np.ndarray] | None = None
+
+    @property
+    def m(self) -> int:
+        """Number of representatives."""
+        return len(self.cell_of)
+
+    def subset(self, rows: np.ndarray) -> "Problem":
+        """The same problem for some of the rows (n',); they are renumbered 0, 1, …"""
+        cells = self.cells
+        cell = cells.cell[rows]
+        place = np.full(self.table.n, -1)
+        place[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            table=Table(np.ascontiguousarray(self.table.values[rows]), self.table.n_numeric),
+            cells=replace(cells, cell=cell, counts=np.bincount(cell, minlength=cells.n_cells)),
+            pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
+            ids=self.ids[rows],
+        )
+
+    def candidates(self) -> tuple[np.ndarray, np.ndarray]:
+        """One row for every value that may stand for a cell with representatives, and that cell."""
+        rows, cells = [], []
+        for g in np.unique(self.cell_of):
+            pool = self.pools[g]
+            _, first = np.unique(self.ids[pool], return_index=True)
+            rows.append(pool[np.sort(first)])
+            cells.append(np.full(len(first), g))
+        return np.concatenate(rows), np.concatenate(cells)
+
+    def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G)."""
+        return fair_transport(
+            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
+        )
+
+
+def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
+    """(G, G): what it costs to move a row from one cell to another, features aside."""
+    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
+    return np.asarray(
+        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
+    )

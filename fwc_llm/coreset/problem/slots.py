@@ -1,0 +1,141 @@
+"""Slots: how many of the m representatives each cell gets (method.md, section 4)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.errors import FwcError
+
+
+def count_slots(
+    slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int],
+    m: int,
+    cells: Cells,
+    available: np.ndarray,
+    *,
+    constrained: bool,
+    positive: Any = 1,
+) -> np.ndarray:
+    """How many of the `m` representatives each cell gets, (G,) int64 (method.md, section 4).
+
+    `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
+    constraint needs every cell (else empty cells are left out).
+    """
+    counts = cells.counts
+    for g in np.flatnonzero(available == 0).tolist():
+        if counts[g] == 0 and constrained:
+            raise FwcError(
+                f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or "
+                "drop levels, or use epsilon=None"
+            )
+        if counts[g] > 0:
+            raise FwcError(
+                f"cell {cells.name(g)} has rows, but no candidate among them: widen the candidates"
+            )
+    needed = available > 0
+    if not isinstance(slots, str):
+        return _explicit(slots, m, cells, needed)
+    if m < needed.sum():
+        raise FwcError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
+    if m > available.sum():
+        raise FwcError(f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m")
+    if slots == "proportional":
+        return largest_remainder(counts * needed, m, available)
+    if slots == "equal":
+        return _equal(counts, m, available)
+    if slots == "balanced-positive":
+        return _balanced_positive(m, cells, available, positive)
+    raise FwcError(
+        f"slots={slots!r} is unknown: use 'proportional', 'balanced-positive', 'equal' or a table of counts"
+    )
+
+
+def largest_remainder(shares: np.ndarray, total: int, most: np.ndarray) -> np.ndarray:
+    """`total` seats by largest remainder: at least 1 and at most `most` each, ties to the earlier cell."""
+    quota = total * shares / shares.sum()
+    seats = np.where(most > 0, np.clip(np.floor(quota + 1e-9), 1, most), 0).astype(np.int64)
+    while seats.sum() < total:
+        seats[np.argmax(np.where(seats < most, quota - seats, -np.inf))] += 1
+    while seats.sum() > total:
+        surplus = np.where(seats > 1, seats - quota, -np.inf)
+        seats[len(seats) - 1 - np.argmax(surplus[::-1])] -= 1
+    return seats
+
+
+def _equal(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
+    """m / G each, the remainder to the largest cells; a cell that is full passes on what it cannot hold."""
+    seats = np.minimum(m // (available > 0).sum(), available)
+    while seats.sum() < m:
+        room = seats < available
+        fewest = room & (seats == seats[room].min())
+        seats[np.argmax(np.where(fewest, counts, -1))] += 1
+    return np.asarray(seats, dtype=np.int64)
+
+
+def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
+    """The same number k of positives for every level, the other cells by largest remainder."""
+    matches = np.flatnonzero([bool(value == positive) for value in cells.outcomes])
+    if len(matches) != 1:
+        raise FwcError(
+            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is none of "
+            f"{cells.outcomes.tolist()}: name one of them"
+        )
+    is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)
+    others = ~is_positive & (available > 0)
+    n_positive = int(is_positive.sum())
+    if n_positive == 0:
+        return largest_remainder(cells.counts * others, m, available)
+    p_positive = cells.counts[is_positive].sum() / cells.counts.sum()
+    k = max(1, round(m * p_positive / n_positive))
+    k = min(k, (m - int(others.sum())) // n_positive, int(available[is_positive].min()))
+    rest = m - k * n_positive
+    if rest > available[others].sum():
+        # The other cells are full: only more positives can make up m.
+        k = -(-(m - int(available[others].sum())) // n_positive)
+        rest = m - k * n_positive
+        if k > available[is_positive].min() or rest < others.sum():
+            raise FwcError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
+    seats = np.where(is_positive, k, 0).astype(np.int64)
+    if rest:
+        seats += largest_remainder(cells.counts * others, rest, np.where(others, available, 0))
+    return seats
+
+
+def _explicit(slots: Any, m: int, cells: Cells, needed: np.ndarray) -> np.ndarray:
+    """Counts as (G,) or (|D|, |Y|) in cell order, or {(level, outcome): count}: taken as given or refused."""
+    shape = (cells.n_levels, cells.n_outcomes)
+    if isinstance(slots, Mapping):
+        table = np.zeros(cells.n_cells, np.int64)
+        places = {
+            (cells.level_name(g // shape[1]), str(cells.outcomes[g % shape[1]])): g
+            for g in range(cells.n_cells)
+        }
+        for key, count in slots.items():
+            level, outcome = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
+            place = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
+            if place is None:
+                raise FwcError(
+                    f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
+                )
+            table[place] = count
+        given = table
+    else:
+        given = np.asarray(slots)
+        if given.shape not in {shape, (cells.n_cells,)}:
+            raise FwcError(f"slots has shape {given.shape}: give counts as {shape}, level by outcome")
+    flat = np.asarray(given, dtype=float).ravel()
+    if not np.isfinite(flat).all() or (flat < 0).any() or (flat != np.round(flat)).any():
+        raise FwcError(f"slots {flat.tolist()}: counts are whole and not negative")
+    seats = flat.astype(np.int64)
+    if seats.sum() != m:
+        raise FwcError(f"slots sum to {int(seats.sum())}, but m={m}: they must agree")
+    for g in range(cells.n_cells):
+        if needed[g] and seats[g] == 0:
+            raise FwcError(f"slots gives the cell {cells.name(g)} no representative, but it needs one")
+        if seats[g] > cells.counts[g]:
+            raise FwcError(
+                f"slots gives {seats[g]} to the cell {cells.name(g)}, which has {cells.counts[g]} rows"
+            )
+    return seats

@@ -1,0 +1,176 @@
+"""How a start is carried to its end: which steps, on which rows, with swaps or without."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.descent.loop import Descent, Steps, descend
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.gains import Gains
+from fwc_llm.coreset.search.start import random_rows, spread_rows
+
+_WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
+_PASSES = 10  # of the assignment in a descent, about
+_SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
+_SEARCHED = 4096  # rows above which many starts are tried on samples
+_SMALLEST = 2048  # sample to grow from
+_SCREEN = 4096  # rows on which a swap's gain is estimated
+_ROUNDS = 8  # of swaps and descents, at most,
+_FEWER = 2  # and after a search, where later ones gain little
+_SAMPLES = 3  # on which swaps are sought, at most
+_PROGRESSIVE = 100_000  # rows from which a start grows
+_GROWTH = 4  # of the sample, from one level to the next
+_COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the caller allows: `swaps` and `progressive` may be "auto", `n_jobs` None (all processors)."""
+
+    max_iter: int
+    swaps: bool | str
+    progressive: bool | str
+    n_jobs: int | None
+
+
+class Solver:
+    """Solves one problem from any number of starts."""
+
+    def __init__(self, problem: Problem, effort: Effort, starts: int) -> None:
+        self.problem = problem
+        self.effort = effort
+        n, p, m = problem.table.n, problem.table.p, problem.m
+        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED
+        self._sampled_swaps = effort.swaps is True and not self._swaps and _compilable(problem)
+        self._progressive = (
+            n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
+        )
+        candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
+        descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
+        work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
+        self._threads: Any = None
+        self.steps: Steps
+        if work >= _WORTH and _compilable(problem):
+            from fwc_llm.coreset.descent.compiled import CompiledSteps
+            from fwc_llm.coreset.threads import Threads
+
+            self._threads = Threads(effort.n_jobs)
+            self.steps = CompiledSteps(problem, self._threads)
+        else:
+            self.steps = PlainSteps(problem)
+
+    def from_name(self, init: str, rng: np.random.Generator) -> Descent:
+        """The descent from "k-means++" or "random"."""
+        if self._progressive:
+            return self._grow(init, rng)
+        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > _SEARCHED:
+            from fwc_llm.coreset.search.local_search import search
+
+            found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
+            return self._swap(found, rng, _FEWER)
+        return self.from_start(start_rows(self.problem, init, rng), rng)
+
+    def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
+        """The descent from given rows (m,) or points (m, p)."""
+        return self._improve(descend(self.steps, start, self.effort.max_iter), rng)
+
+    def _improve(self, found: Descent, rng: np.random.Generator) -> Descent:
+        """What swaps make of a descent, if they are wanted."""
+        return self._swap_on_samples(found, rng) if self._sampled_swaps else self._swap(found, rng)
+
+    def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
+        """Swaps on samples, and descends again on all rows, while that gains."""
+        from fwc_llm.coreset.search.samples import swap_on_sample
+        from fwc_llm.coreset.threads import Threads
+
+        threads = self._threads or Threads(self.effort.n_jobs)
+        for _ in range(_SAMPLES if self.effort.max_iter else 0):
+            start = swap_on_sample(self.problem, found, self.steps.prices, rng, threads)
+            again = descend(self.steps, start, self.effort.max_iter)
+            if again.objective >= found.objective * (1 - _COARSE):
+                break
+            found = replace(again, history=found.history + again.history)
+        return found
+
+    def _swap(self, found: Descent, rng: np.random.Generator, rounds: int = _ROUNDS) -> Descent:
+        """Swaps, and descends again, while that gains."""
+        if not self._swaps or found.rows is None or self.effort.max_iter == 0:
+            return found
+        from fwc_llm.coreset.search.swaps import swap_rows
+
+        n = self.problem.table.n
+        for _ in range(rounds):
+            screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
+            gains, estimate = Gains(self.problem), Gains(self.problem, screen)
+            if self._threads:
+                from fwc_llm.coreset.search.compiled_gains import CompiledGains
+
+                gains = CompiledGains(self.problem, self._threads)
+                estimate = CompiledGains(self.problem, self._threads, screen)
+            rows = swap_rows(self.steps, found.rows, gains, estimate, rng, 1)
+            if (rows == found.rows).all():
+                break
+            again = descend(self.steps, rows, self.effort.max_iter)
+            found = replace(again, history=found.history + again.history)
+        return found
+
+    def _grow(self, init: str, rng: np.random.Generator) -> Descent:
+        """Descends on a sample, on larger ones that contain it, and on all rows."""
+        problem = self.problem
+        n = problem.table.n
+        sizes = [n]
+        while sizes[0] / _GROWTH >= max(_SMALLEST, 16 * problem.m):
+            sizes.insert(0, sizes[0] // _GROWTH)
+        order = sampling_order(problem, sizes[0], rng)
+        start: np.ndarray | None = None
+        for size in sizes[:-1]:
+            start = self._grow_to(np.sort(order[:size]), start, init, rng)
+        if start is None:
+            start = start_rows(problem, init, rng)
+        found = descend(self.steps, start, self.effort.max_iter, _FINE)
+        return self._swap_on_samples(found, rng) if self._sampled_swaps else found
+
+    def _grow_to(
+        self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p)."""
+        part = Solver(self.problem.subset(rows), replace(self.effort, progressive=False), 1)
+        if start is None:
+            start = start_rows(part.problem, init, rng)
+        elif start.ndim == 1:
+            start = np.searchsorted(rows, start)
+        found = descend(part.steps, start, self.effort.max_iter, _COARSE)
+        found = part._improve(found, rng)
+        return found.points if found.rows is None else rows[found.rows]
+
+
+def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndarray:
+    """Rows (m,) to start from."""
+    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
+    if init == "random":
+        return random_rows(seats, problem.pools, problem.ids, rng)
+    return spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng)
+
+
+def sampling_order(problem: Problem, least: int, rng: np.random.Generator) -> np.ndarray:
+    """All rows in random order, but enough candidates for every cell among the first `least` of them."""
+    order = rng.permutation(problem.table.n)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first = []
+    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
+        early = problem.pools[g][np.argsort(place[problem.pools[g]])]
+        _, at = np.unique(problem.ids[early], return_index=True)
+        first.append(early[np.sort(at)[: 2 * seats]])
+    ahead = np.unique(np.concatenate(first))
+    rest = order[~np.isin(order, ahead)]
+    mixed = np.concatenate([ahead, rest[: max(0, least - len(ahead))]])
+    return np.concatenate([rng.permutation(mixed), rest[max(0, least - len(ahead)) :]])
+
+
+def _compilable(problem: Problem) -> bool:
+    from fwc_llm.coreset.descent.compiled import fits
+
+    return fits(problem.table.values, problem.table.n_numeric)

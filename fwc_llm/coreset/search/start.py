@@ -1,0 +1,68 @@
+"""Where the descent starts: k-means++ within cells, or random rows (method.md, section 3)."""
+
+import numpy as np
+
+from fwc_llm.coreset.descent.plain import feature_costs
+from fwc_llm.coreset.problem.encoding import Table
+
+
+def random_rows(
+    seats: np.ndarray, pools: list[np.ndarray], ids: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """(m,) rows, drawn within each cell without repeating a value of `ids`, in cell order."""
+    chosen = []
+    for pool, count in zip(pools, seats, strict=True):
+        order = pool[rng.permutation(len(pool))]
+        _, first = np.unique(ids[order], return_index=True)
+        chosen.append(order[np.sort(first)[:count]])
+    return np.concatenate(chosen)
+
+
+def spread_rows(
+    seats: np.ndarray,
+    pools: list[np.ndarray],
+    ids: np.ndarray,
+    table: Table,
+    cost: str,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """(m,) rows by greedy k-means++ within each cell, in cell order.
+
+    A row is drawn with probability proportional to its cost from the nearest row already chosen
+    (Arthur and Vassilvitskii 2007, with the cost itself in the place of the squared distance); of
+    2 + ln(count) draws the one that lowers the total cost most is kept. Rows that equal a chosen one
+    have no cost left, so that values repeat only where nothing else is left.
+    """
+    return np.concatenate(
+        [
+            _spread(pool, int(count), ids, table, cost, rng)
+            for pool, count in zip(pools, seats, strict=True)
+            if count > 0
+        ]
+    )
+
+
+def _spread(
+    pool: np.ndarray, count: int, ids: np.ndarray, table: Table, cost: str, rng: np.random.Generator
+) -> np.ndarray:
+    values = np.ascontiguousarray(table.values[pool].T, dtype=np.float64)
+    trials = 2 + int(np.log(count))
+    first = int(rng.integers(len(pool)))
+    chosen = [first]
+    nearest = feature_costs(values, table.n_numeric, values[:, first], cost)
+    free = ids[pool] != ids[pool[first]]
+    while len(chosen) < count:
+        weight = np.where(free, nearest, 0.0)
+        if weight.sum() == 0:  # what is left equals a chosen row in all but its id
+            weight = free.astype(float)
+        cumulative = np.cumsum(weight)
+        draws = np.searchsorted(cumulative, rng.random(trials) * cumulative[-1], side="right")
+        draws = np.minimum(draws, np.flatnonzero(weight)[-1])
+        reached = [
+            np.minimum(nearest, feature_costs(values, table.n_numeric, values[:, i], cost)) for i in draws
+        ]
+        best = int(np.argmin([r.sum() for r in reached]))
+        chosen.append(int(draws[best]))
+        nearest = reached[best]
+        free &= ids[pool] != ids[pool[chosen[-1]]]
+    return np.asarray(pool[chosen])

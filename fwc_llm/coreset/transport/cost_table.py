@@ -1,0 +1,135 @@
+"""The rows' costs as the caller holds them, read in blocks by numpy or by compiled code."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.dual_simplex import Vertex
+from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
+from fwc_llm.errors import FwcError
+
+_IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing
+_COMPILED = 2_000_000  # entries from which compiled code pays
+BLOCK = 65_536  # rows that are looked at together; sums go block by block, whoever computes them
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """A `Table` over (n, G) costs, float32 or float64, that are never copied as a whole."""
+
+    cost: np.ndarray
+    compiled: bool | None = None  # None: by size
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.cost)
+
+    def table(self) -> Table:
+        """Return what to solve: a checked copy in memory if the table is small, else the table itself."""
+        if self.cost.size > _IN_MEMORY:
+            return self
+        _check(self.cost, 0)
+        return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), np.ones(self.size))
+
+    def noise(self) -> float:
+        """Return how far costs may be changed to break ties: far less than the certificate's 1e-9.
+
+        The second smallest cost of a row is the size of what is optimised; a few huge ones must not count.
+        """
+        some = np.abs(self.cost[:: max(1, self.size // 1000)], dtype=np.float64)
+        two = np.sort(some, axis=1)[:, :2]
+        second = two[:, -1][np.isfinite(two[:, -1])]
+        for costs in (second, some[np.isfinite(some)], np.ones(1)):
+            if costs.any():
+                break
+        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(two[:, 0].mean())))
+
+    def nearest(self) -> Optimum:
+        """Return the plan without a parity limit: every row goes to its cheapest cell, the first if many."""
+        prices = np.zeros(self.cost.shape[1])
+        scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
+        none = np.zeros(0, dtype=np.intp)
+        vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
+        return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
+
+    def sample(self, count: int) -> Columns:
+        """Take every k-th row."""
+        rows = np.array(self.cost[:: max(1, self.size // count)].T, dtype=np.float64, order="C")
+        _check(rows.T, None)
+        return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
+
+    def scan(self, prices: Floats, margin: float) -> Scan:
+        """See `Table`."""
+        compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
+        key = np.empty(self.size, dtype=np.int32)
+        doubt = np.empty(self.size, dtype=np.int32 if self.size < 2**31 else np.int64)
+        blocks = -(-self.size // BLOCK)
+        n_doubt, faulty = np.zeros(blocks, dtype=np.intp), np.zeros(blocks, dtype=np.bool_)
+        kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
+        out = (key, doubt, n_doubt, kept, kept_cost, faulty)
+        if compiled:
+            from fwc_llm.coreset.transport.scan_kernels import scan
+
+            Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+        else:
+            for low in range(0, self.size, BLOCK):
+                _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
+        for block in np.flatnonzero(faulty).tolist():
+            _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
+        rows = np.concatenate([doubt[k * BLOCK : k * BLOCK + n_doubt[k]] for k in range(blocks)])
+        return Scan(
+            key,
+            rows,
+            np.ascontiguousarray(self.cost[rows].T, dtype=np.float64),
+            np.ones(len(rows)),
+            kept.sum(axis=0),
+            float(kept_cost.sum()),
+        )
+
+
+def _scan_block(
+    cost: np.ndarray,
+    prices: Floats,
+    margin: float,
+    size: int,
+    key: Ints,
+    doubt: Ints,
+    n_doubt: Ints,
+    kept: Floats,
+    kept_cost: Floats,
+    faulty: Flags,
+    low: int,
+    high: int,
+) -> None:
+    """Scan a block; the same as the compiled `scan`, but for rounding in the sums."""
+    block, part = low // size, cost[low:high]
+    cells, least, second = two_cheapest(part.T, prices)
+    if not np.isfinite(least).all() or np.isnan(part).any():
+        faulty[block] = True
+        return
+    unsure = second <= least + margin
+    rows, sure = np.flatnonzero(unsure), np.flatnonzero(~unsure)
+    key[low:high] = cells
+    doubt[low : low + len(rows)] = low + rows
+    n_doubt[block] = len(rows)
+    kept[block] = np.bincount(cells[sure], minlength=len(prices))
+    kept_cost[block] = part[sure, cells[sure]].sum(dtype=np.float64)
+
+
+def _check(cost: np.ndarray, first: int | None) -> None:
+    """Refuse costs that are no costs; `first` is the index of the first row, if rows follow each other."""
+    bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
+    if len(bad):
+        row, cell = bad[0]
+        where = "" if first is None else f" of row {first + row}"
+        raise FwcError(
+            f"cost{where} to cell {cell} is {cost[row, cell]}: give a number, or inf where a cell has no "
+            "representative"
+        )
+    lost = np.flatnonzero(np.isinf(cost).all(axis=1))
+    if len(lost):
+        where = "a row" if first is None else f"row {first + lost[0]}"
+        raise FwcError(f"{where} has no cell to go to: its cost to every usable cell is inf")

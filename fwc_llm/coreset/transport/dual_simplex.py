@@ -1,0 +1,236 @@
+"""A long-step dual simplex method for the inner problem, exact also where rows tie.
+
+The dual function  D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩,  R = Σ_i r_i, is concave and
+piecewise linear in the G prices `u`. The method walks along its edges. A *basis* holds G ties that fix
+the prices: row `i` costs the same in its key cell and in another one; two vertices of the parity set
+cost the same; or, at the start, the price of a cell is held (an artificial tie, free to leave). The
+masses that the ties carry balance the flow into every cell. While one is negative, its tie is given
+up and the prices move along the edge that keeps the others; rows (and the vertex) change their key on the
+way as long as D still rises; the one at which it stops rising becomes the new tie. When no
+mass is negative the plan is feasible and, tied as it is, optimal.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fwc_llm.coreset.transport.long_step import VERTEX, Rows, vertex_turns, walk
+from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.errors import FwcError
+
+_HELD = -2  # owner of a tie that only holds a price
+_MAX_PIVOTS = 20_000
+_DUST = 1e-11  # a part of a row below this share of it comes from rounding
+
+
+class InfeasibleError(FwcError):
+    """No plan satisfies the parity limit."""
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """An optimal vertex: every row sits in its key cell, but for what the splits move elsewhere."""
+
+    prices: Floats  # (G,)
+    key: Ints  # (N,) cell of each row
+    split_row: Ints  # (s,) rows that are split, possibly several times
+    split_cell: Ints  # (s,) where a part of the row goes
+    split_mass: Floats  # (s,) how much of the row's mass goes there
+    pivots: int
+
+
+@dataclass(frozen=True)
+class _Equations:
+    """The ties of a basis as linear equations: `basis @ load` is what they add to the cells' masses."""
+
+    basis: Floats  # (G, G)
+    part: Floats  # (G, G) `part @ load` is the mass on each tie
+    size: Floats  # (G,) how far a unit of that mass moves the cells' masses at least
+    owners: Ints  # (o,) who is tied
+    key_part: Floats  # (o, G) `whole - key_part @ load` is the mass left on the owner's key
+    key_size: Floats  # (o,)
+    whole: Floats  # (o,)
+
+
+@dataclass(frozen=True)
+class _Leaving:
+    """A tie to give up."""
+
+    slot: int
+    empties_key: bool  # the mass of its owner's key is negative, not its own
+    edge: Floats  # (G,) the direction of the prices that gives it up and keeps the other ties
+    slope: float  # of D along the edge
+
+
+@dataclass
+class DualSimplex:
+    """The method's state; `solve` runs it to the end.
+
+    `excess` (G, N) is what row i costs in cell g at the `prices` (G,), up to a number for each row and inf
+    where it cannot go, and `key` (N,) the cheapest cell. `mass` (N,) is positive. Ties are
+    broken by random changes of the costs of at most `noise`: a simplex method stalls and cycles where
+    more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
+    """
+
+    excess: Floats
+    key: Ints
+    mass: Floats
+    prices: Floats
+    fair: ParitySet
+    noise: float
+    vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, where the parity set is tied
+
+    def __post_init__(self) -> None:
+        cells, n = self.excess.shape
+        row, cell = np.nonzero(np.isfinite(self.excess.T))
+        excess = self.excess[cell, row]
+        own = self.excess[self.key, np.arange(n)]
+        rng = np.random.default_rng(0)
+        excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
+        start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
+        self.rows = Rows(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
+        self.shift = rng.uniform(0.0, self.noise, cells)
+        self.prices = self.prices + self.shift
+        self.total = float(self.mass.sum())
+        self.owner = np.full(cells, _HELD)  # of the tie in each slot
+        self.pair = np.zeros(cells, dtype=np.intp)  # that the tie adds to the key's, where a row owns it
+        self.vertex = self.fair.best(self.prices)[1]
+
+    def solve(self) -> Vertex:
+        """Pivot until every tie carries a feasible mass."""
+        for pivots in range(_MAX_PIVOTS):
+            equations = self._equations()
+            inverse = np.linalg.inv(equations.basis)
+            lack = self.total * self.fair.masses(self.vertex) - np.bincount(
+                self.rows.key, self.mass, len(self.prices)
+            )
+            load = inverse @ lack
+            load += inverse @ (lack - equations.basis @ load)
+            leaving = self._leaving(equations, inverse, load)
+            if leaving is None:
+                return self._result(load, pivots)
+            # Slower changes along an edge, relative to the fastest, may come from rounding.
+            condition = np.linalg.norm(equations.basis) * np.linalg.norm(inverse)
+            self._pivot(leaving, max(1e-13, 1e-16 * float(condition)))
+        raise FwcError(
+            f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
+        )
+
+    def _equations(self) -> _Equations:
+        """Write the ties as columns.
+
+        Vertices of one level may differ by as little as ε: each is tied to the level's first one (its
+        parent), and only that to the key vertex, so that no two columns are nearly parallel.
+        """
+        cells = len(self.prices)
+        basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
+        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
+        basis[held, held] = 1.0
+        basis[self.rows.cell[self.pair[rows]], rows] = 1.0
+        basis[self.rows.key[self.owner[rows]], rows] -= 1.0
+        owners, block = np.unique(self.owner[rows], return_inverse=True)
+        key_part = np.zeros((len(owners), cells))
+        key_part[block, rows] = 1.0
+        key_size, whole = np.ones(len(owners)), self.mass[owners]
+        slots = np.flatnonzero(self.owner == VERTEX)
+        if slots.size:
+            parents = {self.fair.level(self.vertex): VERTEX}
+            vertex_part, vertex_size = np.zeros(cells), np.inf
+            for slot in slots.tolist():
+                vertex = self.vertices[slot]
+                parent = parents.setdefault(self.fair.level(vertex), slot)
+                to_key = parent in (slot, VERTEX)
+                moved = self.fair.masses((self.vertex if to_key else self.vertices[parent]) - vertex)
+                size[slot] = length = float(np.sqrt(moved @ moved))
+                basis[:, slot] = moved / length
+                part[slot, slot] = 1.0 / length
+                if to_key:
+                    vertex_part[slot] = 1.0 / length
+                    vertex_size = min(vertex_size, length)
+                else:
+                    part[parent, slot] = -1.0 / length
+                    size[parent] = min(float(size[parent]), length)
+            owners = np.append(owners, VERTEX)
+            key_part = np.vstack([key_part, vertex_part])
+            key_size, whole = np.append(key_size, vertex_size), np.append(whole, self.total)
+        return _Equations(basis, part, size, owners, key_part, key_size, whole)
+
+    def _leaving(self, equations: _Equations, inverse: Floats, load: Floats) -> _Leaving | None:
+        """Choose the tie along whose edge D rises fastest (steepest edge); None at the optimum."""
+        held = self.owner == _HELD
+        sign = np.where(held & (load > 0), 1.0, -1.0)
+        edges = np.concatenate([sign[:, None] * (equations.part @ inverse), equations.key_part @ inverse])
+        lack = np.concatenate([sign * (equations.part @ load), equations.key_part @ load - equations.whole])
+        size = np.concatenate([equations.size, equations.key_size])
+        length = np.sqrt((edges * edges).sum(axis=1))
+        real = lack > self.total * np.maximum(1e-13 / size, 4e-15 * length)  # else it may come from rounding
+        if not real.any():
+            return None
+        pick = int(np.where(real, lack / length, 0.0).argmax())
+        slot, empties_key = pick, pick >= len(load)
+        if empties_key:
+            slot = int(np.flatnonzero(self.owner == equations.owners[pick - len(load)])[0])
+        return _Leaving(slot, empties_key, edges[pick], float(lack[pick]))
+
+    def _pivot(self, leaving: _Leaving, blur: float) -> None:
+        """Walk along the edge and exchange the tie."""
+        slot, edge = leaving.slot, leaving.edge
+        if leaving.empties_key:
+            self._rekey(slot)
+        self.owner[slot] = _HELD
+        least = blur * float(np.abs(edge).max())
+        edge[np.abs(edge) <= least] = 0.0
+        rows = self.rows
+        tied = np.zeros(len(rows.key), dtype=np.bool_)
+        tied[self.owner[self.owner >= 0]] = True
+        turns = vertex_turns(
+            self.fair,
+            self.prices,
+            self.vertex,
+            edge,
+            least,
+            leaving.slope,
+            self.total,
+            bool((self.owner == VERTEX).any()),
+        )
+        way = walk(rows, tied, edge, least, leaving.slope, turns)
+        if way is None:
+            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+        if way.time > 0:
+            step = way.time * edge
+            self.prices += step
+            rows.excess[:] -= step[rows.cell]
+            rows.own[:] -= step[rows.key]
+        moved = rows.row[way.pairs]
+        rows.key[moved] = rows.cell[way.pairs]  # of a row's several changes, the last one stays
+        rows.own[moved] = rows.excess[way.pairs]
+        if way.turns:
+            self.vertex = turns[way.turns - 1].vertex
+        self.owner[slot] = way.owner
+        if way.owner == VERTEX:
+            self.vertices[slot] = turns[way.target].vertex
+        else:
+            self.pair[slot] = way.target
+
+    def _rekey(self, slot: int) -> None:
+        """Make the tie in `slot` the key of its owner; the old key is what is given up."""
+        owner = self.owner[slot]
+        if owner == VERTEX:
+            self.vertex = self.vertices[slot]
+        else:
+            self.rows.key[owner] = self.rows.cell[self.pair[slot]]
+            self.rows.own[owner] = self.rows.excess[self.pair[slot]]
+
+    def _result(self, load: Floats, pivots: int) -> Vertex:
+        """Read the plan off the ties; what is negative or dust by rounding is none."""
+        slots = np.flatnonzero(self.owner >= 0)
+        rows, cells, key = self.owner[slots], self.rows.cell[self.pair[slots]], self.rows.key
+        amount = np.where(load[slots] > _DUST * self.mass[rows], load[slots], 0.0)
+        for row in set(rows.tolist()):
+            mine = np.flatnonzero(rows == row)
+            if self.mass[row] - amount[mine].sum() <= _DUST * self.mass[row]:
+                whole = mine[amount[mine].argmax()]
+                key[row] = cells[whole]
+                amount[whole] = 0.0
+        real = amount > 0
+        return Vertex(self.prices - self.shift, key, rows[real], cells[real], amount[real], pivots)

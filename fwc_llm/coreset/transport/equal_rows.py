@@ -1,0 +1,69 @@
+"""Equal rows as one: tables of whole numbers have few different rows, and many of each."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fwc_llm.coreset.transport.dual_simplex import Vertex
+from fwc_llm.coreset.transport.parity import Floats, Ints
+
+_DUST = 1e-11  # a part of a row below this share of it comes from rounding
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows that cost the same but for a number of their own."""
+
+    first: Ints  # (K,) one row of each group
+    group: Ints  # (N,) the group of each row
+    mass: Floats  # (K,) of all its rows
+
+
+def find_groups(cost: Floats, mass: Floats, alone: int) -> Groups | None:
+    """Group the columns of `cost` (G, N); the last `alone` stay by themselves.
+
+    None if there are more than half as many groups as rows: then grouping does not pay.
+    """
+    body = cost - cost.min(axis=0)
+    weights = np.random.default_rng(0).random(len(cost))
+    hashed = weights @ np.where(np.isfinite(body), body, -1.0)
+    last = len(mass) - alone
+    hashed[last:] = np.nanmax(hashed) + 1 + np.arange(alone)
+    values, first, group = np.unique(hashed, return_index=True, return_inverse=True)
+    if 2 * len(values) > len(mass) or not np.array_equal(body, body[:, first[group]]):
+        return None
+    return Groups(first, group, np.bincount(group, mass))
+
+
+def ungroup(vertex: Vertex, groups: Groups, mass: Floats) -> Vertex:
+    """Turn a plan of the groups into one of the rows: of a split group, one row at most is split a cut."""
+    key = vertex.key[groups.group]
+    splits: list[tuple[int, int, float]] = []
+    for group in np.unique(vertex.split_row).tolist():
+        mine = np.flatnonzero(vertex.split_row == group)
+        rows = np.flatnonzero(groups.group == group)
+        cells = np.append(vertex.split_cell[mine], vertex.key[group])
+        cuts = vertex.split_mass[mine].cumsum()
+        end = mass[rows].cumsum()
+        start = np.append(0.0, end[:-1])
+        # The group's rows lie end to end; the cuts between cells fall on some of them.
+        part, last = cuts.searchsorted(start, side="right"), cuts.searchsorted(end, side="left")
+        key[rows] = cells[part]
+        edges = np.concatenate([[0.0], cuts, [np.inf]])
+        for k in np.flatnonzero(part < last).tolist():
+            pieces = np.arange(part[k], last[k] + 1)
+            amount = np.minimum(edges[pieces + 1], end[k]) - np.maximum(edges[pieces], start[k])
+            most = int(amount.argmax())
+            key[rows[k]] = cells[pieces[most]]
+            splits += [
+                (int(rows[k]), int(cells[piece]), float(size))
+                for piece, size in zip(pieces, amount, strict=True)
+                if piece != pieces[most] and size > _DUST * mass[rows[k]]
+            ]
+    return replace(
+        vertex,
+        key=key,
+        split_row=np.array([row for row, _, _ in splits], dtype=np.intp),
+        split_cell=np.array([cell for _, cell, _ in splits], dtype=np.intp),
+        split_mass=np.array([size for _, _, size in splits], dtype=np.float64),
+    )

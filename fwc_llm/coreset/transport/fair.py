@@ -1,0 +1,191 @@
+"""The inner problem of Fair Wasserstein Coresets: move every row to a cell, cheaply and fairly.
+
+    minimise   Σ_ig c_ig q_ig
+    subject to Σ_g q_ig = 1/n,  q ≥ 0,  w_g = Σ_i q_ig,
+               (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
+
+where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
+problem F(C), reduced to cells; notes, method section 2). Lagrange prices `u` of the cells give a lower
+bound for any `u`, which is the whole dual problem in G variables:
+
+    D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fwc_llm.coreset.transport.cost_table import CostTable
+from fwc_llm.coreset.transport.narrowing import Optimum, solve
+from fwc_llm.coreset.transport.parity import ParitySet
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Transport:
+    """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
+
+    cell: NDArray[np.int32]  # (n,) the cell each row goes to, but for what the splits move elsewhere
+    split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
+    split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
+    split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
+    mass: Floats  # (G,) mass of each cell, sums to 1
+    objective: float  # Σ_ig c_ig q_ig, in units of the cost
+    lower_bound: float  # D(dual)
+    violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
+    dual: Floats  # (G,) prices of the cells, in units of the cost; hand them to the next call as `warm`
+
+    @cached_property
+    def plan(self) -> "csr_array":
+        """The plan (n, G), float64 and sparse (n + s entries); row i sums to 1/n. Made when asked for."""
+        from scipy.sparse import csr_array
+
+        n = len(self.cell)
+        rest = np.full(n, 1.0)
+        np.subtract.at(rest, self.split_row, self.split_share)
+        order = self.split_row.argsort(kind="stable")
+        rows = self.split_row[order]
+        starts = np.arange(n + 1, dtype=np.int32)
+        for row in rows:
+            starts[row + 1 :] += 1
+        cells = np.insert(self.cell, rows, self.split_cell[order])
+        shares = np.insert(rest, rows, self.split_share[order])
+        return csr_array((shares / n, cells, starts), shape=(n, len(self.mass)))
+
+
+def fair_transport(
+    cost: ArrayLike,
+    n_sensitive: int,
+    n_outcomes: int,
+    target: ArrayLike,
+    epsilon: float | None,
+    warm: ArrayLike | None = None,
+) -> Transport:
+    """Solve the inner problem exactly, with a certificate.
+
+    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual`, `narrowing`). Costs of
+    two million entries and more are read by compiled code, smaller ones by numpy, to equal results; the
+    result does not depend on the number of threads. Neither the costs nor the plan are held twice: loops
+    read `cell` and the few splits, and `plan` is made when asked for.
+
+    Args:
+        cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
+            d · n_outcomes + y. `inf` marks a cell without representatives: a level with such a cell
+            can carry no mass.
+        n_sensitive: number of protected levels.
+        n_outcomes: number of outcomes.
+        target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
+        epsilon: parity limit in [0, 1), or None for no constraint.
+        warm: (G,) prices to start from, such as `dual` of the previous iteration's result; they change
+            the time, not the value.
+
+    Returns:
+        The plan, whose rows sum to 1/n, and its certificate: `objective` equals `lower_bound` to 1e-9
+        relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
+
+    Raises:
+        FwcError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
+            distribution over the outcomes; epsilon is outside [0, 1); every level lacks a representative
+            in some cell.
+    """
+    costs = _checked_cost(cost, n_sensitive, n_outcomes)
+    share = _checked_target(target, n_outcomes)
+    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
+        raise FwcError(f"epsilon is {epsilon}: give a number from 0 to below 1, or None for no constraint")
+    start = _checked_warm(warm, costs.shape[1])
+    live = _live_cells(costs, n_outcomes, epsilon)
+    rows = CostTable(costs if len(live) == len(start) else costs[:, live])
+    if epsilon is None:
+        fair = None
+        found = rows.nearest()
+    else:
+        fair = ParitySet(share, epsilon, len(live) // n_outcomes)
+        found = solve(rows.table(), start[live], fair, rows.noise(), warm is not None)
+    return _transport(found, fair, share, live, len(start))
+
+
+def _transport(
+    found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int
+) -> Transport:
+    vertex = found.vertex
+    n = len(vertex.key)
+    key = vertex.key if len(live) == cells else live[vertex.key]
+    mass, dual = np.zeros(cells), np.zeros(cells)
+    mass[live], dual[live] = found.load / n, vertex.prices
+    table = mass.reshape(-1, len(share))
+    table = table[table.any(axis=1)]
+    violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
+    return Transport(
+        cell=key.astype(np.int32, copy=False),
+        split_row=vertex.split_row,
+        split_cell=live[vertex.split_cell],
+        split_share=vertex.split_mass,
+        mass=mass,
+        objective=found.cost / n,
+        lower_bound=found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0),
+        violation=violation,
+        dual=dual,
+    )
+
+
+def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise FwcError(f"{name} must be an array of numbers ({error})") from error
+
+
+def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
+    costs = _numbers(cost, "cost")
+    cells = n_sensitive * n_outcomes
+    if n_sensitive < 1 or n_outcomes < 1:
+        raise FwcError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
+    if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
+        raise FwcError(
+            f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
+            f"of the {n_sensitive} × {n_outcomes} cells"
+        )
+    return costs
+
+
+def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
+    share = _numbers(target, "target").astype(np.float64)
+    if share.shape != (n_outcomes,):
+        raise FwcError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
+    if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
+        raise FwcError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
+    return np.asarray(share / share.sum())
+
+
+def _checked_warm(warm: ArrayLike | None, cells: int) -> Floats:
+    if warm is None:
+        return np.zeros(cells)
+    start = _numbers(warm, "warm").astype(np.float64)
+    if start.shape != (cells,) or not np.isfinite(start).all():
+        raise FwcError(f"warm must be {cells} finite prices, one for each cell")
+    return start
+
+
+def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: float | None) -> NDArray[np.intp]:
+    """The cells that can carry mass: with a parity limit, those of levels without a missing cell."""
+    live = np.isfinite(costs[0])
+    for cell in np.flatnonzero(~live):
+        live[cell] = np.isfinite(costs[:, cell]).any()
+    if epsilon is not None:
+        live = np.repeat(live.reshape(-1, n_outcomes).all(axis=1), n_outcomes)
+    if not live.any():
+        raise FwcError(
+            "no protected level has a representative in each of its cells (their costs are inf): "
+            "give every cell of at least one level a representative"
+        )
+    return np.flatnonzero(live)

@@ -1,0 +1,232 @@
+"""Exact optima of tables too large to solve at once: narrow down to the rows whose cell is in doubt.
+
+1. Solve a sample of the rows: its prices are off by sampling noise only.
+2. Scan all rows at these prices. A row whose cheapest cell beats the others by more than a margin keeps
+   it; the kept rows of one cell become one heavy row (an *anchor*) that may move, but at the margin's cost.
+3. Solve the rows in doubt together with the anchors. That is a relaxation; if no anchor moves, its
+   optimum is the optimum of the whole table. Otherwise go on from its prices with a wider margin.
+
+Given prices, of a similar table, take the place of the sample's: first with small margins, as they may be
+much nearer, and if that fails a sample is solved after all.
+
+Each step solves a smaller table of the same kind, so the method calls itself until a table is small
+enough for the simplex method. A large table is read once or twice; more often only from bad prices.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from fwc_llm.coreset.transport.dual_simplex import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
+from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+
+_SMALL = 600  # rows, or
+_FEW = 16_000  # costs, that the simplex method solves at once
+_MANY = 2_000  # rows from which equal ones are looked for
+_DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
+_WARM = (1 / 30, 1 / 5, 1)  # parts of the share in doubt that are tried in turn from given prices
+
+
+@dataclass(frozen=True)
+class Scan:
+    """All rows at given prices: the ones in doubt, and the ones that keep their cheapest cell."""
+
+    key: Ints  # (N,) cheapest cell of every row
+    doubt: Ints  # rows whose next cell costs at most the margin more
+    cost: Floats  # (G, doubt) their costs
+    mass: Floats  # (doubt,) their masses
+    kept: Floats  # (G,) mass of the other rows in their cell
+    kept_cost: float  # cost of that mass
+
+
+class Table(Protocol):
+    """Rows to move to cells."""
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+
+    def sample(self, count: int) -> "Columns":
+        """About `count` rows that stand for all."""
+
+    def scan(self, prices: Floats, margin: float) -> Scan:
+        """Look at every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A table in memory, with masses; its last `anchors` rows are heavy and never sampled away."""
+
+    cost: Floats  # (G, N), a column for each row
+    mass: Floats  # (N,)
+    anchors: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of rows."""
+        return len(self.mass)
+
+    def sample(self, count: int) -> "Columns":
+        """Take every k-th row and all anchors; the total mass stays."""
+        light = self.size - self.anchors
+        rows = np.arange(0, light, max(1, light // count))
+        mass = self.mass[rows]
+        mass *= self.mass[:light].sum() / mass.sum()
+        rows = np.concatenate([rows, np.arange(light, self.size)])
+        return Columns(self.cost[:, rows], np.concatenate([mass, self.mass[light:]]), self.anchors)
+
+    def gaps(self, prices: Floats) -> Floats:
+        """How much more the second cheapest cell costs than the cheapest, for each row but the anchors."""
+        _, least, second = two_cheapest(self.cost[:, : self.size - self.anchors], prices)
+        gaps: Floats = second - least
+        return gaps
+
+    def scan(self, prices: Floats, margin: float) -> Scan:
+        """See `Table`."""
+        key, least, second = two_cheapest(self.cost, prices)
+        near = second <= least + margin
+        doubt, kept = np.flatnonzero(near), np.flatnonzero(~near)
+        mass, cell = self.mass[kept], key[kept]
+        return Scan(
+            key,
+            doubt,
+            self.cost[:, doubt],
+            self.mass[doubt],
+            np.bincount(cell, mass, len(prices)),
+            float(mass @ self.cost[cell, kept]),
+        )
+
+
+def two_cheapest(cost: Floats, prices: Floats) -> tuple[Ints, Floats, Floats]:
+    """Return each column's cheapest cell at the prices (the first if many), its cost, and the next cost."""
+    least = cost[0] - prices[0]
+    second = np.full(len(least), np.inf)
+    key = np.zeros(len(least), dtype=np.intp)
+    for cell in range(1, len(prices)):
+        here = cost[cell] - prices[cell]
+        key[here < least] = cell
+        np.minimum(second, np.maximum(least, here), out=second)
+        np.minimum(least, here, out=least)
+    return key, least, second
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """An optimal vertex of a table, with the sums that certify it."""
+
+    vertex: Vertex
+    cost: float  # Σ mass · cost over the plan
+    bound: float  # Σ_i r_i min_g (c_ig − u_g), the rows' part of the dual function
+    load: Floats  # (G,) mass of each cell
+
+
+def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+    """Solve a table exactly (up to `noise`, see `DualSimplex`).
+
+    `prices` (G,) are where to start; `warm` says that they may well be better than a sample's.
+    """
+    cells = len(prices)
+    if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
+        return _solve_small(table, prices, fair, noise)
+    # A sample of s rows leaves about 1/√s of the rows in doubt: this size makes both equally many.
+    count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
+    share = _DOUBT * (cells / count) ** 0.5
+    if warm:
+        few = table.sample(count // 8)
+        for part in _WARM:
+            found, prices = _narrow(table, few, prices, part * share, fair, noise)
+            if found:
+                return found
+    sample = table.sample(count)
+    if 2 * sample.size >= table.size and isinstance(table, Columns):
+        return _solve_small(table, prices, fair, noise)
+    prices = solve(sample, prices, fair, noise).vertex.prices
+    while True:
+        found, prices = _narrow(table, sample, prices, share, fair, noise)
+        if found:
+            return found
+        share *= 4
+
+
+def _narrow(
+    table: Table, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
+) -> tuple[Optimum | None, Floats]:
+    """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
+
+    Return the optimum of the whole table, or None where that cannot be said, and prices to go on from.
+    """
+    gaps = sample.gaps(prices)
+    place = int(share * len(gaps))
+    margin = float(np.partition(gaps, place)[place]) if place < len(gaps) else np.inf
+    scan = table.scan(prices, margin)
+    inner = _with_anchors(scan, prices, margin)
+    again = solve if 2 * inner.size <= table.size else _solve_small
+    try:
+        found = again(_without_far_pairs(inner, scan, prices, margin), prices, fair, noise)
+    except InfeasibleError:  # too little mass may go where it is needed
+        found = again(inner, prices, fair, noise)
+    vertex = found.vertex
+    first = len(scan.doubt)  # of the anchors
+    anchors = np.flatnonzero(scan.kept > 0)
+    if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
+        return None, vertex.prices
+    scan.key[scan.doubt] = vertex.key[:first]
+    anchored = float(scan.kept[anchors] @ prices[anchors])  # an anchor's cost is its cell's price
+    optimum = Optimum(
+        replace(vertex, key=scan.key, split_row=scan.doubt[vertex.split_row]),
+        found.cost + scan.kept_cost - anchored,
+        found.bound + scan.kept_cost - anchored,
+        found.load,
+    )
+    return optimum, vertex.prices
+
+
+def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
+    """The rows in doubt, and the kept rows of each cell as one that may move at the margin's cost."""
+    anchors = np.flatnonzero(scan.kept > 0)
+    cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
+    cost[anchors, np.arange(len(anchors))] = prices[anchors]
+    return Columns(
+        np.concatenate([scan.cost, cost], axis=1),
+        np.concatenate([scan.mass, scan.kept[anchors]]),
+        len(anchors),
+    )
+
+
+def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float) -> Columns:
+    """Forbid the cells that a row in doubt cannot go to in the end; this leaves few of many cells.
+
+    While no anchor moves, no price gains more than the margin on that of an anchored cell: a row whose
+    cheapest cell is anchored does not go where it costs more than the margin more.
+    """
+    anchored = scan.kept[scan.key[scan.doubt]] > 0
+    limit = np.full(inner.size, np.inf)
+    _, least, _ = two_cheapest(scan.cost, prices)
+    limit[: len(least)][anchored] = least[anchored] + margin
+    return replace(inner, cost=np.where(inner.cost - prices[:, None] <= limit, inner.cost, np.inf))
+
+
+def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
+    groups = find_groups(table.cost, table.mass, table.anchors) if table.size > _MANY else None
+    cost, mass = table.cost, table.mass
+    if groups is not None:
+        cost, mass = cost[:, groups.first], groups.mass
+    key, least, _ = two_cheapest(cost, prices)
+    excess = cost - prices[:, None]
+    excess -= least
+    vertex = DualSimplex(excess, key, mass, prices, fair, noise).solve()
+    if groups is not None:
+        vertex = ungroup(vertex, groups, table.mass)
+    own = table.cost[vertex.key, np.arange(table.size)]
+    extra = table.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
+    load = np.bincount(vertex.key, table.mass, len(prices))
+    np.add.at(load, vertex.split_cell, vertex.split_mass)
+    np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
+    return Optimum(
+        vertex,
+        float(table.mass @ own + vertex.split_mass @ extra),
+        float(table.mass @ two_cheapest(table.cost, vertex.prices)[1]),
+        load,
+    )

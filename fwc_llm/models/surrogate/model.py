@@ -1,0 +1,204 @@
+"""The surrogate: an offline simulation of gpt-4-0314 on Adult rows. Never a measurement of any model.
+
+It reads the text of the prompt and nothing else, and answers yes with the probability
+
+    σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + δ·scale(m) + η·(log-odds, male, married)) + ζ·votes )
+
+`φ` are the features of the queried row, `log-odds` those of a logistic regression of income on the same
+features over adult.data (what a language model knows of the world before it sees an example), `votes` the
+similarity- and weight-weighted vote of the examples. Everything is fitted by `evals/fit_surrogate.py` to
+recorded zero-shot, 4-shot and 16-shot answers; evals/surrogate.md says what it can and cannot tell.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.surrogate.features import feature_names, vector
+from fwc_llm.models.surrogate.reading import Person, Reading, read
+
+NAME = "surrogate"
+# Spread of Adult's numeric attributes (standard deviations over adult.data), for the distance between people.
+_SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
+_FARTHEST = 3.0  # a numeric attribute counts for at most so many standard deviations
+_REACH = 2.0  # distance over which an example's say falls by e
+_CONTEXT = (
+    "examples", "scale", "log-odds | examples", "male | examples", "married | examples",
+    "vote", "surprise",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """A fitted surrogate. All arrays are on the natural scale of their features.
+
+    `world` (p,) and `world_intercept` give log-odds(x); `prior` (p + 1,) weighs φ and those log-odds;
+    `context` (7,) weighs what examples add, in the order of `context_names`.
+    """
+
+    world: NDArray[np.float64]
+    world_intercept: float
+    prior: NDArray[np.float64]
+    context: NDArray[np.float64]
+    intercept: float
+
+    @classmethod
+    @cache
+    def fitted(cls) -> "Coefficients":
+        """The coefficients that come with the package."""
+        text = Path(__file__).with_name("surrogate.json").read_text(encoding="utf-8")
+        return cls.from_json(json.loads(text))
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Coefficients":
+        """Read what `evals/fit_surrogate.py` wrote: coefficients by the name of their feature."""
+        names = feature_names()
+        return cls(
+            world=np.array([content["world"][name] for name in names]),
+            world_intercept=float(content["world_intercept"]),
+            prior=np.array([content["prior"][name] for name in (*names, "log-odds")]),
+            context=np.array([content["context"][name] for name in _CONTEXT]),
+            intercept=float(content["intercept"]),
+        )
+
+    def log_odds(self, person: Person) -> float:
+        """Log-odds of a high income, as the census of 1994 has it."""
+        return float(vector(person) @ self.world + self.world_intercept)
+
+
+def context_names() -> tuple[str, ...]:
+    """The names of what examples add, in the order of `context`."""
+    return _CONTEXT
+
+
+def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
+    """What the examples add (7,): all zero without examples.
+
+    The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 2) and by their
+    shown weights; the surprise is the same mean of how far each label lies from what the world would say.
+    """
+    if not reading.examples:
+        return np.zeros(len(_CONTEXT))
+    yes = np.array(reading.answers, dtype=np.float64)
+    distance = np.array([_distance(reading.person, example) for example in reading.examples])
+    weights = np.array([1.0 if e.weight is None else max(e.weight, 0.0) for e in reading.examples])
+    if not weights.any():
+        weights[:] = 1.0
+    say = weights * np.exp(-(distance - distance.min()) / _REACH)
+    say /= say.sum()
+    expected = np.array([_logistic(coefficients.log_odds(example)) for example in reading.examples])
+    person = reading.person
+    return np.array(
+        [
+            1.0,
+            min(max(math.log(len(yes) / 4) / math.log(4), -1.0), 2.0),  # 0 at 4 examples, 1 at 16
+            coefficients.log_odds(person),
+            float(person.word("sex") == "Male"),
+            float(person.word("marital status") == "Married-civ-spouse"),
+            float(say @ (2 * yes - 1)),
+            float(say @ (yes - expected)),
+        ]
+    )
+
+
+class Surrogate:
+    """The simulated model, behind the same interface as a real one.
+
+    `temperature` 0 (the default) gives the likelier answer; above 0 it answers yes with the simulated
+    probability sharpened or flattened accordingly, drawn by `seed` and the prompt alone.
+    """
+
+    simulated = True
+
+    def __init__(self, temperature: float = 0.0, seed: int = 0) -> None:
+        if not (math.isfinite(temperature) and temperature >= 0.0):
+            raise FwcError(f"temperature is {temperature!r}: give a number from 0 up")
+        self.temperature, self.seed = temperature, seed
+
+    @property
+    def name(self) -> str:
+        """`surrogate`."""
+        return NAME
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What besides the messages decides an answer."""
+        fitted = Coefficients.fitted()
+        stamp = hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
+        return {"temperature": self.temperature, "seed": self.seed, "coefficients": stamp}
+
+    def check(self, messages: Messages) -> None:
+        """Raise `UnreadablePromptError` for a prompt in which it finds no person to answer for."""
+        read(messages)
+
+    def p_yes(self, messages: Messages) -> float:
+        """The simulated probability of "yes".
+
+        Raises `UnreadablePromptError` for a prompt in which it does not find a person to answer for.
+        """
+        return _p_yes(read(messages))
+
+    async def ask(self, messages: Messages) -> Reply:
+        """Answer at once; the reply has log-probabilities and, as usage, the words counted."""
+        return self.reply(messages)
+
+    def reply(self, messages: Messages) -> Reply:
+        """`ask` for callers without an event loop."""
+        reading = read(messages)
+        p = _p_yes(reading)
+        yes = p > 0.5 if self.temperature == 0.0 else self._draw(messages) < _tempered(p, self.temperature)
+        words = ("Yes", "No") if reading.examples and reading.capitalised else ("yes", "no")
+        logs = ((words[0], math.log(p)), (words[1], math.log1p(-p)))
+        return Reply(
+            text=words[0] if yes else words[1],
+            finish_reason="stop",
+            logprobs=logs if yes else logs[::-1],
+            usage=Usage(
+                prompt_tokens=sum(len(message["content"].split()) for message in messages),
+                completion_tokens=1,
+            ),
+            model=f"{NAME} (simulated)",
+        )
+
+    async def aclose(self) -> None:
+        """There is nothing to close."""
+
+    def _draw(self, messages: Messages) -> float:
+        """A number in [0, 1) that depends on the seed and the prompt alone."""
+        text = json.dumps([self.seed, list(messages)], ensure_ascii=False, sort_keys=True)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:7], "big") / 2**56
+
+
+def _p_yes(reading: Reading) -> float:
+    fitted = Coefficients.fitted()
+    person = reading.person
+    score = fitted.intercept + float(
+        np.append(vector(person), fitted.log_odds(person)) @ fitted.prior
+        + context(reading, fitted) @ fitted.context
+    )
+    return min(max(_logistic(score), 1e-6), 1 - 1e-6)
+
+
+def _distance(one: Person, other: Person) -> float:
+    numbers = np.abs(np.subtract(one.numbers, other.numbers)) / _SPREAD
+    words = sum(a != b for a, b in zip(one.words, other.words, strict=True))
+    return float(np.minimum(numbers, _FARTHEST).sum() + words)
+
+
+def _logistic(score: float) -> float:
+    return 0.5 * (1.0 + math.tanh(0.5 * score))
+
+
+def _tempered(p: float, temperature: float) -> float:
+    return _logistic(math.log(p / (1 - p)) / temperature)

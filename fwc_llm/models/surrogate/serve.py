@@ -1,0 +1,169 @@
+"""The surrogate behind HTTP, for trying any OpenAI-compatible client without a key or a network.
+
+The standard library's threading server: one thread a connection, kept alive. What is answered is in
+`completions.py`; here is only how bytes come and go.
+"""
+
+import hmac
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.surrogate.completions import ApiError, complete, model_card, models
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.version import __version__
+
+_LARGEST_BODY = 16 * 1024 * 1024
+_COMPLETIONS, _MODELS = "/v1/chat/completions", "/v1/models"
+
+
+class SurrogateServer(ThreadingHTTPServer):
+    """Listens from the start; `serve_forever` answers until `shutdown`.
+
+    `port` 0 takes a free one (`url` says which). With `key` only requests that carry it are answered.
+    Raises `FwcError` when it cannot listen there.
+    """
+
+    daemon_threads = True  # an idle connection must not keep the process alive
+    request_queue_size = 512
+
+    def __init__(
+        self, model: Surrogate, host: str = "127.0.0.1", port: int = 0, key: str | None = None
+    ) -> None:
+        self.model, self.key = model, key
+        self.created = int(time.time())
+        self.address_family = AF_INET6 if ":" in host else AF_INET
+        try:
+            super().__init__((host, port), _Connection)
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise FwcError(f"cannot listen on {host}, port {port}: {reason}; try --port 0") from None
+
+    def server_bind(self) -> None:
+        """Bind without looking up the host's name, which can take seconds."""
+        super(ThreadingHTTPServer, self).server_bind()
+        self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Report what went wrong, unless a client merely hung up."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+    @property
+    def url(self) -> str:
+        """What a client takes as its base URL, for example http://127.0.0.1:40001/v1."""
+        host, port = self.server_address[:2]
+        return (
+            f"http://[{host!s}]:{port}/v1"
+            if self.address_family == AF_INET6
+            else f"http://{host!s}:{port}/v1"
+        )
+
+
+@contextmanager
+def serving(model: Surrogate | None = None, key: str | None = None) -> Iterator[str]:
+    """Serve on a free loopback port from a thread while the block runs; gives the base URL."""
+    with SurrogateServer(model or Surrogate(), key=key) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        try:
+            yield server.url
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+class _Connection(BaseHTTPRequestHandler):
+    """One connection: requests in, JSON out."""
+
+    server: SurrogateServer
+    protocol_version = "HTTP/1.1"
+    server_version = f"fwc-llm/{__version__}"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # head and body leave in one piece
+    timeout = 75.0  # seconds that a connection may idle
+
+    def _answer(self) -> None:
+        try:
+            body = self._body()
+            path = unquote(urlsplit(self.path).path).rstrip("/")
+            self._allow(path)
+            if path == _COMPLETIONS:
+                self._send(200, complete(_parse(body), self.server.model))
+            elif path == _MODELS:
+                self._send(200, models(self.server.created))
+            else:
+                self._send(200, model_card(path.removeprefix(f"{_MODELS}/"), self.server.created))
+        except ApiError as error:
+            self._send(error.status, error.body)
+        except Exception as error:  # a defect of ours must not look like a dropped connection
+            self._send(500, ApiError(500, f"The surrogate failed: {type(error).__name__}").body)
+            raise
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer  # noqa: N815
+
+    def _body(self) -> bytes:
+        """The request's body; read even where it is not wanted, because the next request follows it."""
+        try:
+            length = int(self.headers.get("content-length", 0))
+        except ValueError:
+            length = -1
+        if length < 0 or "transfer-encoding" in self.headers:
+            self.close_connection = True
+            raise ApiError(411, "The request must say its content-length")
+        if length > _LARGEST_BODY:
+            self.close_connection = True
+            raise ApiError(413, f"The request is larger than {_LARGEST_BODY:,} bytes")
+        return self.rfile.read(length)
+
+    def _allow(self, path: str) -> None:
+        """Refuse a path that is not there, a method that does not fit it, and a missing or wrong key."""
+        if path != _COMPLETIONS and path != _MODELS and not path.startswith(f"{_MODELS}/"):
+            raise ApiError(
+                404, f"Invalid URL ({self.command} {path}): see POST {_COMPLETIONS}", "unknown_url"
+            )
+        if self.command != ("POST" if path == _COMPLETIONS else "GET"):
+            raise ApiError(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
+        sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if self.server.key is not None and not hmac.compare_digest(sent.encode(), self.server.key.encode()):
+            problem = "Incorrect API key provided" if sent else "You didn't provide an API key"
+            raise ApiError(401, problem, "invalid_api_key")
+
+    def _send(self, status: int, body: dict[str, Any] | str) -> None:
+        """Send JSON, or an event stream given as text."""
+        kind = "text/event-stream" if isinstance(body, str) else "application/json"
+        content = (body if isinstance(body, str) else json.dumps(body)).encode()
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(content)))
+        if status == 405:
+            self.send_header("allow", "GET" if _MODELS in self.path else "POST")
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the standard library refuses (a malformed request), in the protocol's words."""
+        self.close_connection = True
+        self._send(code, ApiError(code, message or HTTPStatus(code).phrase).body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: request lines are no one's concern."""
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise ApiError(400, "We could not parse the JSON body of your request") from None

@@ -1,0 +1,54 @@
+"""The report as one HTML page: self-contained, without scripts, everything from the data escaped."""
+
+import unicodedata
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from fwc_llm.report import numbers
+from fwc_llm.report.html import charts
+from fwc_llm.report.tables import rows
+
+# Characters that could reorder or hide the text around them are shown by their number instead.
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
+_KEPT = {"\n", "\t"}
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """Return the page of a document (`make_document`). It loads nothing, and its policy forbids it to."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_template),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    environment.filters |= {
+        "number": numbers.number,
+        "percent": numbers.percent,
+        "count": lambda value: numbers.DASH if value is None else f"{value:,}",
+        "tint": lambda place: (place - 1) % 8 + 1 if place else 0,
+    }
+    environment.globals |= {"rows": rows, "charts": charts, "shape": charts.shape_path, "dash": numbers.DASH}
+    return environment.get_template("page.html.j2").render(
+        document=document, several=len(document["runs"]) > 1
+    )
+
+
+def _template(name: str) -> str:
+    return (files("fwc_llm.report.html") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _visible(value: Any) -> Any:
+    """Text with control and formatting characters made visible; markup and other values as they are."""
+    if type(value) is not str or value.isprintable():
+        return value
+    return "".join(
+        f"⟨U+{ord(character):04X}⟩"
+        if character not in _KEPT and unicodedata.category(character) in _INVISIBLE
+        else character
+        for character in value
+    )

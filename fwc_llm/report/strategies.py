@@ -1,0 +1,194 @@
+"""All strategies on one task, side by side: how close, how fair, how long, how dear."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Shots
+from fwc_llm.shots.examples import features_frame
+from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
+from fwc_llm.shots.select import select_shots
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.coreset.rivals.base import Rows
+    from fwc_llm.tasks import Task
+
+QUERIES = 20
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One strategy's examples against the table.
+
+    `distance`: exact Wasserstein distance to the table, in the cost that FWC minimises (L1 over z-scored
+    numbers, 1 a categorical mismatch, 1 another level, 1 another outcome); `clustering_cost`: mean over the
+    rows of the squared L2 distance to the nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the
+    levels that have weight; `positives`: per level, how many examples answer yes, and how many there are.
+    Unweighted examples weigh the same. `tokens` of one prompt; `seconds` to choose. Strategies that choose
+    per row are averaged over a few test rows. None where there is nothing to measure; `note` then says why.
+    """
+
+    strategy: str
+    m: int = 0
+    distance: float | None = None
+    clustering_cost: float | None = None
+    violation: float | None = None
+    positives: Mapping[str, tuple[float, float]] | None = None
+    tokens: float | None = None
+    seconds: float | None = None
+    note: str = ""
+
+
+def compare(
+    task: "Task",
+    names: Sequence[str] | None = None,
+    m: int = 16,
+    epsilon: float | None = 0.01,
+    seed: int = 0,
+    template: str | Path = "default",
+    model: str = "gpt-4",
+    options: Mapping[str, Any] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> list[Comparison]:
+    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` by default.
+
+    `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
+    refuses the task becomes a line with its reason.
+    """
+    pool, queries = task.pool(), _queries(task, seed)
+    rows = _encoded(task, pool)
+    tokens = _token_counter(task, template, model, queries[0])
+    lines = []
+    for name in names or [name for name in strategies() if name != "ids"]:
+        if progress:
+            progress(f"comparing: {name}")
+        accepted = accepted_options(name)
+        own = {key: value for key, value in (options or {}).items() if accepted is None or key in accepted}
+        asked = queries if is_per_row(name, own) else [None]
+        try:
+            start = time.perf_counter()
+            chosen = [select_shots(task, name, m, epsilon, seed, query=query, **own) for query in asked]
+            seconds = (time.perf_counter() - start) / len(chosen)
+            lines.append(
+                _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))
+            )
+        except FwcError as error:
+            lines.append(Comparison(name, note=str(error)))
+    return lines
+
+
+def measure(shots: Shots, rows: "Rows", pool: "pd.DataFrame") -> Comparison:
+    """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
+    from fwc_llm.coreset.distance.wasserstein import wasserstein
+
+    note = str(shots.options.get("note", ""))
+    if not shots.examples:
+        return Comparison(shots.strategy, note=note or "no examples")
+    places = {str(row): position for position, row in enumerate(pool.index)}
+    positions = np.array([places[example.row] for example in shots.examples])
+    weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
+    l1, squared = distances(rows, positions)
+    return Comparison(
+        shots.strategy,
+        shots.m,
+        wasserstein(l1, weights).value,
+        float(squared.min(axis=1).mean()),
+        parity_violation(rows, positions, weights),
+        _positives(rows, positions),
+        note=note,
+    )
+
+
+def distances(rows: "Rows", positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, m) L1 and (n, m) squared L2 distance of every row to the rows at `positions`, mismatches 1 each."""
+    l1 = np.empty((rows.n, len(positions)))
+    squared = np.empty((rows.n, len(positions)), np.float32)
+    numbers, codes = np.ascontiguousarray(rows.numbers.T), np.ascontiguousarray(rows.codes.T)
+    for j, position in enumerate(positions):
+        mismatches = (codes != codes[:, position, None]).sum(axis=0)
+        difference = np.abs(numbers - numbers[:, position, None])
+        l1[:, j] = difference.sum(axis=0) + mismatches
+        squared[:, j] = (difference**2).sum(axis=0) + mismatches
+    return l1, squared
+
+
+def parity_violation(rows: "Rows", positions: np.ndarray, weights: np.ndarray) -> float:
+    """Largest |p(y|d) / p(y) − 1| of the weighted rows at `positions`, p(y) that of the whole table."""
+    target = np.bincount(rows.codes[:, -1]) / rows.n
+    carried = np.zeros((len(rows.levels), len(rows.outcomes)))
+    np.add.at(carried, (rows.codes[positions, -2], rows.codes[positions, -1]), weights)
+    carried = carried[carried.sum(axis=1) > 0]
+    return float(np.abs(carried / carried.sum(axis=1, keepdims=True) / target - 1).max())
+
+
+def _positives(rows: "Rows", positions: np.ndarray) -> dict[str, tuple[float, float]]:
+    level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
+    return {
+        str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
+        for d, name in enumerate(rows.levels)
+    }
+
+
+def _average(name: str, measured: list[Comparison], seconds: float, tokens: float) -> Comparison:
+    """The mean over the queries of a strategy that chooses per row; of any other there is one."""
+    first = measured[0]
+    if first.positives is None:
+        return Comparison(name, first.m, tokens=tokens, seconds=seconds, note=first.note)
+
+    def mean(attribute: str) -> float:
+        return float(np.mean([getattr(line, attribute) for line in measured]))
+
+    positives = {
+        level: (
+            float(np.mean([line.positives[level][0] for line in measured if line.positives])),
+            float(np.mean([line.positives[level][1] for line in measured if line.positives])),
+        )
+        for level in first.positives
+    }
+    note = f"chosen per row: means over {len(measured)} test rows" if len(measured) > 1 else first.note
+    return Comparison(
+        name,
+        first.m,
+        mean("distance"),
+        mean("clustering_cost"),
+        mean("violation"),
+        positives,
+        tokens,
+        seconds,
+        note,
+    )
+
+
+def _encoded(task: "Task", pool: "pd.DataFrame") -> "Rows":
+    from fwc_llm.coreset.rivals.base import as_rows
+
+    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+
+
+def _queries(task: "Task", seed: int) -> list[Mapping[str, Any]]:
+    """A few test rows, without their outcome."""
+    test = task.test()
+    drawn = np.random.default_rng(seed).permutation(len(test))[:QUERIES]
+    return [dict(row) for row in test.iloc[drawn].drop(columns=task.outcome).to_dict("records")]  # type: ignore[arg-type]
+
+
+def _token_counter(
+    task: "Task", template: str | Path, model: str, query: Mapping[str, Any]
+) -> Callable[[Sequence[Shots]], float]:
+    """Mean tokens of the prompts that ask for `query` with these shots."""
+    from fwc_llm.models.tokens import TokenCounter
+    from fwc_llm.prompts import Prompt
+
+    counter = TokenCounter(model, fetch=False)
+
+    def count(chosen: Sequence[Shots]) -> float:
+        return float(np.mean([counter.count(Prompt(task, shots, template).build(query)) for shots in chosen]))
+
+    return count

@@ -1,0 +1,1 @@
+"""The report as tables: text cells, Markdown and tidy CSV."""

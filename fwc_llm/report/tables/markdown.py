@@ -1,0 +1,82 @@
+"""The report as Markdown: its tables and sentences, for a README, an issue or a paper's draft."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.report.tables import rows
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
+
+
+def markdown(document: Mapping[str, Any]) -> str:
+    """Return the report as GitHub-flavoured Markdown; text from the data is escaped."""
+    lines = [f"# {_text(document['title'])}", ""]
+    for run in document["runs"]:
+        lines += _run(run)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _run(run: Mapping[str, Any]) -> Iterator[str]:
+    found = run["statistics"]
+    yield from (f"## {_text(run['label'])}", "")
+    if run["simulated"]:
+        yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+    yield from (_text(run["paragraph"]), "")
+    yield from (f"- {_finding(finding)}" for finding in run["findings"])
+    table = [
+        [
+            arm,
+            *(
+                " ".join(part for part in (c.text, c.mark, f"({c.small})" if c.small else "") if part)
+                for c in cells
+            ),
+        ]
+        for arm, cells in rows.main_rows(found)
+    ]
+    yield from ("", *_table(["Arm", *rows.main_headings(found)], table))
+    spread = "Mean ± sd over repeats" if len(found["arms"][0]["accuracy"]["per_repeat"]) > 1 else "One repeat"
+    yield f"{spread} (95 % interval). ≠ told apart from the first arm, ≈ not; ~ within chance."
+    yield from ("", *(f"- {_text(note)}" for note in rows.footnotes(found)))
+    if found["comparisons"]:
+        yield from (
+            "",
+            "### Arms compared",
+            "",
+            *_table(rows.COMPARISON_HEADINGS, rows.comparison_rows(found)),
+        )
+    yield from ("### Without a language model", "")
+    yield from _table(["Answers", "Accuracy %", "DP gap", "EO gap"], rows.context_rows(found))
+    groups = [group["group"] for group in found["groups"]]
+    yield from ("### Coverage", "")
+    yield from _table(["Arm", "All", *groups, "Not parsed"], rows.coverage_rows(found))
+    for title, headings, body in (
+        ("If only the protected attribute changed", rows.FLIP_HEADINGS, rows.flip_rows(found)),
+        ("Each protected attribute by itself", rows.ATTRIBUTE_HEADINGS, rows.attribute_rows(found)),
+        ("Probabilities", rows.PROBABILITY_HEADINGS, rows.probability_rows(found)),
+    ):
+        if body:
+            yield from (f"### {title}", "", *_table(headings, body))
+    for arm, drawn in run["examples"].items():
+        if drawn and (certificate := drawn[0]["certificate"]):
+            which = f", repeat {drawn[0]['repeat'] + 1}" if len(drawn) > 1 else ""
+            yield from (f"### Certificate of the examples: {_text(arm)}{which}", "")
+            yield from _table(["", "Value"], rows.certificate_rows(certificate))
+
+
+def _finding(finding: Mapping[str, str]) -> str:
+    return (
+        f"**{_text(finding['arm'])}** {_text(finding['text'])}" if finding["arm"] else _text(finding["text"])
+    )
+
+
+def _table(headings: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "| " + " | ".join(_text(heading) for heading in headings) + " |"
+    yield "|---" + "|---:" * (len(headings) - 1) + "|"
+    for row in body:
+        yield "| " + " | ".join(_text(cell) for cell in row) + " |"
+    yield ""
+
+
+def _text(value: str) -> str:
+    return _MARKUP.sub(r"\\\1", " ".join(str(value).split()))

@@ -1,0 +1,348 @@
+"""The inner problem against full linear programs, and the certificate on every kind of data."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from scipy.sparse import coo_array, csr_array, vstack
+
+from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.narrowing import solve
+from fwc_llm.coreset.transport.parity import ParitySet
+from fwc_llm.errors import FwcError
+
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def full_program(
+    full: np.ndarray, cell: np.ndarray, levels: int, target: np.ndarray, epsilon: float | None
+) -> float:
+    """Least cost of moving n rows to m representatives, each in a cell, by HiGHS over all n·m variables."""
+    n, m = full.shape
+    outcomes = len(target)
+    column = np.arange(n * m)
+    sums = csr_array((np.ones(n * m), (column // m, column)), shape=(n, n * m))
+    limits = None
+    if epsilon is not None:
+        # (w_dy − (1 ± ε) p_T(y) W_d) ≶ 0, as rows over the representatives.
+        rows = []
+        for d in range(levels):
+            for y in range(outcomes):
+                own = (cell == d * outcomes + y).astype(float)
+                level = (cell // outcomes == d).astype(float)
+                rows += [own - (1 + epsilon) * target[y] * level, (1 - epsilon) * target[y] * level - own]
+        limits = vstack([csr_array(np.tile(row, n)[None]) for row in rows])
+    answer = linprog(
+        full.ravel(),
+        A_ub=limits,
+        b_ub=None if limits is None else np.zeros(limits.shape[0]),
+        A_eq=coo_array(sums),
+        b_eq=np.full(n, 1.0),
+        method="highs",
+        options=TIGHT,
+    )
+    assert answer.status == 0, answer.message
+    return float(answer.fun) / n
+
+
+def certified(result: Transport, cost: np.ndarray, target: Any, epsilon: float | None) -> Transport:
+    """Check the certificate on the plan itself, from nothing but the plan and the cost."""
+    n, cells = cost.shape
+    target = np.asarray(target)
+    plan = result.plan.toarray()
+    scale = max(1.0, abs(result.objective))
+    assert (plan >= 0).all()
+    np.testing.assert_allclose(plan.sum(axis=1) * n, 1.0, rtol=0, atol=1e-9)
+    assert result.plan.nnz <= n + cells
+    assert not plan[:, np.isinf(cost).all(axis=0)].any()
+    mass = plan.sum(axis=0)
+    np.testing.assert_allclose(result.mass, mass, rtol=0, atol=1e-12)
+    value = float((plan * np.where(plan > 0, cost, 0.0)).sum())
+    assert result.objective == pytest.approx(value, rel=1e-11, abs=1e-11 * scale)
+    assert abs(result.objective - result.lower_bound) <= 1e-9 * scale
+    table = mass.reshape(-1, len(target))
+    table = table[table.any(axis=1)]
+    violation = np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max()
+    assert result.violation == pytest.approx(violation, abs=1e-9)
+    if epsilon is not None:
+        assert violation <= epsilon + 1e-9
+    return result
+
+
+def instance(
+    rng: np.random.Generator, n: int, m: int, levels: int, outcomes: int, kind: str
+) -> tuple[Any, Any]:
+    """Costs (n, m) of rows to representatives and the representatives' cells; every cell has one."""
+    cell = np.concatenate([np.arange(levels * outcomes), rng.integers(0, levels * outcomes, m)])[:m]
+    if kind == "ties":
+        full = rng.integers(0, 3, (n, m)).astype(float)
+    elif kind == "duplicates":
+        full = np.repeat(rng.random((-(-n // 5), m)), 5, axis=0)[:n]
+    else:
+        full = rng.random((n, m)) + (rng.integers(0, levels * outcomes, n)[:, None] != cell)
+    return full, cell
+
+
+def by_cell(full: np.ndarray, cell: np.ndarray, cells: int) -> np.ndarray:
+    return np.stack([full[:, cell == g].min(axis=1, initial=np.inf) for g in range(cells)], axis=1)
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
+@pytest.mark.parametrize("epsilon", [None, 0.0, 1e-6, 0.01, 0.3])
+@pytest.mark.parametrize(("levels", "outcomes"), [(2, 2), (3, 3), (1, 2), (2, 1), (5, 2)])
+def test_equals_the_full_linear_program(levels: int, outcomes: int, epsilon: float | None, kind: str) -> None:
+    for seed in range(2):
+        rng = np.random.default_rng([seed, levels, outcomes])
+        full, cell = instance(rng, 40, 14, levels, outcomes, kind)
+        target = rng.dirichlet(np.full(outcomes, 3.0))
+        cost = by_cell(full, cell, levels * outcomes)
+        result = certified(fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon)
+        assert result.objective == pytest.approx(full_program(full, cell, levels, target, epsilon), abs=1e-9)
+
+
+@pytest.mark.parametrize("missing", [[4], [3, 4, 5], [0, 4], [0, 1, 2, 4]])
+def test_a_level_without_some_representatives_carries_nothing(missing: list[int]) -> None:
+    rng = np.random.default_rng(5)
+    full, cell = instance(rng, 40, 20, 3, 3, "plain")
+    kept = ~np.isin(cell, missing)
+    full, cell = full[:, kept], cell[kept]
+    cost, target = by_cell(full, cell, 9), np.array([0.2, 0.3, 0.5])
+    result = certified(fair_transport(cost, 3, 3, target, 0.05), cost, target, 0.05)
+    assert result.objective == pytest.approx(full_program(full, cell, 3, target, 0.05), abs=1e-9)
+    lost = {g // 3 for g in missing}
+    assert not result.mass.reshape(3, 3)[sorted(lost)].any()
+
+
+def test_rows_may_be_barred_from_cells() -> None:
+    rng = np.random.default_rng(1)
+    cost = rng.random((60, 4))
+    cost[rng.random((60, 4)) < 0.3] = np.inf
+    cost[:, 0] = np.where(np.isinf(cost).all(axis=1), 1.0, cost[:, 0])
+    target = np.array([0.5, 0.5])
+    result = fair_transport(cost, 2, 2, target, 0.1)
+    assert np.isfinite(result.objective)
+    certified(result, cost, target, 0.1)
+    big = np.where(np.isinf(cost), 1e3, cost)
+    assert result.objective == pytest.approx(full_program(big, np.arange(4), 2, target, 0.1), abs=1e-9)
+    barred = np.full((10, 4), np.inf)
+    barred[:, 0], barred[0] = 1.0, 1.0
+    with pytest.raises(FwcError, match="parity limit"):
+        fair_transport(barred, 2, 2, target, 0.1)
+
+
+values = st.one_of(st.integers(0, 3).map(float), st.floats(0, 1), st.sampled_from([0.0, 1e-9, 1e6]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
+    levels, outcomes = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 3))
+    rows = data.draw(st.lists(st.lists(values, min_size=9, max_size=9), min_size=1, max_size=12))
+    weights = data.draw(st.lists(st.integers(1, 9), min_size=outcomes, max_size=outcomes))
+    epsilon = data.draw(st.sampled_from([None, 0.0, 1e-3, 0.1, 0.9]))
+    cost = np.array(rows)[:, : levels * outcomes]
+    target = np.array(weights) / sum(weights)
+    result = certified(fair_transport(cost, levels, outcomes, target, epsilon), cost, target, epsilon)
+    if cost.max() <= 3:  # HiGHS is not exact to 1e-9 beyond
+        full = full_program(cost, np.arange(levels * outcomes), levels, target, epsilon)
+        assert result.objective == pytest.approx(full, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("levels", "outcomes", "n"), [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)]
+)
+def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
+    rng = np.random.default_rng(2)
+    cost = rng.random((n, 64)) + 0.5 * rng.random(64)
+    target = rng.dirichlet(np.full(outcomes, 5.0))
+    certified(fair_transport(cost, levels, outcomes, target, 0.02), cost, target, 0.02)
+    few = cost[:60]
+    result = certified(fair_transport(few, levels, outcomes, target, 0.02), few, target, 0.02)
+    assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
+
+
+def test_whole_numbers_in_sixty_four_cells_do_not_cycle() -> None:
+    rng = np.random.default_rng(0)
+    cost = np.abs(rng.integers(0, 5, 700)[:, None] - rng.integers(0, 5, 64)).astype(float)
+    target = rng.dirichlet(np.full(8, 5.0))
+    certified(fair_transport(cost, 8, 8, target, 0.01), cost, target, 0.01)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 1e9])
+def test_scale_shift_order_and_doubling(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    cost, target = rng.random((3000, 6)), np.array([0.2, 0.3, 0.5])
+    base = fair_transport(cost, 2, 3, target, 0.01)
+    scaled = certified(fair_transport(cost * scale, 2, 3, target, 0.01), cost * scale, target, 0.01)
+    assert scaled.objective == pytest.approx(base.objective * scale, rel=1e-10)
+    shifted = fair_transport(cost + rng.random((3000, 1)), 2, 3, target, 0.01)
+    assert shifted.mass == pytest.approx(base.mass, abs=1e-12)
+    order = rng.permutation(3000)
+    assert fair_transport(cost[order], 2, 3, target, 0.01).objective == pytest.approx(
+        base.objective, rel=1e-11
+    )
+    twice = fair_transport(np.repeat(cost, 2, axis=0), 2, 3, target, 0.01)
+    assert twice.objective == pytest.approx(base.objective, rel=1e-11)
+    negative = fair_transport(cost - 7.0, 2, 3, target, 0.01)
+    assert negative.objective == pytest.approx(base.objective - 7.0, rel=1e-11)
+
+
+def realistic(n: int, cells: int, seed: int, dtype: type = np.float64) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, cells, n)
+    return np.asarray(1 + rng.random((n, cells)) + (own[:, None] != np.arange(cells)), dtype=dtype)
+
+
+@pytest.mark.parametrize("prices", ["own", "wrong", "far"])
+def test_a_warm_start_changes_the_time_only(prices: str) -> None:
+    cost, target = realistic(30_000, 6, 4), [0.2, 0.3, 0.5]
+    cold = certified(fair_transport(cost, 2, 3, target, 0.01), cost, target, 0.01)
+    rng = np.random.default_rng(0)
+    warm = {"own": cold.dual, "wrong": cold.dual + rng.normal(0, 0.3, 6), "far": rng.normal(0, 1e4, 6)}[
+        prices
+    ]
+    again = certified(fair_transport(cost, 2, 3, target, 0.01, warm=warm), cost, target, 0.01)
+    assert again.objective == pytest.approx(cold.objective, rel=1e-11)
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_numpy_and_compiled_scans_agree(kind: str, dtype: type, order: Any) -> None:
+    n = 3 * BLOCK // 2
+    full, _ = instance(np.random.default_rng(7), n, 4, 2, 2, kind)
+    cost = np.asarray(full, dtype=dtype, order=order)
+    fair = ParitySet(np.array([0.4, 0.6]), 0.01, 2)
+    plain, fast = (solve(CostTable(cost, compiled), np.zeros(4), fair, 1e-12) for compiled in (False, True))
+    assert fast.cost == pytest.approx(plain.cost, rel=1e-13)
+    assert fast.bound == pytest.approx(plain.bound, rel=1e-13)
+    np.testing.assert_array_equal(fast.vertex.key, plain.vertex.key)
+    np.testing.assert_allclose(fast.vertex.split_mass, plain.vertex.split_mass, rtol=1e-6)
+    np.testing.assert_allclose(fast.load, plain.load, rtol=1e-12)
+    scans = [CostTable(cost, compiled).scan(fast.vertex.prices, 0.01) for compiled in (False, True)]
+    np.testing.assert_array_equal(scans[0].key, scans[1].key)
+    np.testing.assert_array_equal(scans[0].doubt, scans[1].doubt)
+    np.testing.assert_array_equal(scans[0].kept, scans[1].kept)
+    assert scans[0].kept_cost == pytest.approx(scans[1].kept_cost, rel=1e-13)
+
+
+def test_the_result_does_not_depend_on_the_threads() -> None:
+    script = (
+        "import os, sys, zlib, numpy as np\n"
+        "if hasattr(os, 'sched_setaffinity'):\n"
+        "    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[1])])\n"
+        "from fwc_llm.coreset.transport.fair import fair_transport\n"
+        "cost = np.random.default_rng(0).random((600_000, 4)).astype(np.float32)\n"
+        "r = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)\n"
+        "print(r.objective.hex(), r.lower_bound.hex(), r.dual.tobytes().hex(), zlib.crc32(r.cell))\n"
+    )
+    one, two = (
+        subprocess.run(
+            [sys.executable, "-c", script, count], capture_output=True, text=True, check=True
+        ).stdout
+        for count in ("1", "2")
+    )
+    assert one == two
+    assert one
+
+
+def test_large_table_with_a_rare_level_and_ties() -> None:
+    cost = np.round(realistic(200_000, 6, 8, np.float32), 2)
+    cost[:, 4:] += 50  # a level that hardly anybody moves to
+    cost[:3, 4:] = 0
+    target = [0.9, 0.1]
+    certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
+
+
+@pytest.mark.parametrize("values", [1, 2, 5])
+def test_many_equal_rows_are_solved_as_few(values: int) -> None:
+    rng = np.random.default_rng(values)
+    cost = rng.integers(0, values, (30_000, 6)).astype(float)
+    cost += rng.integers(0, 3, (30_000, 1))  # equal but for a number of their own
+    target = [0.2, 0.3, 0.5]
+    result = certified(fair_transport(cost, 2, 3, target, 0.0), cost, target, 0.0)
+    different, count = np.unique(cost, axis=0, return_counts=True)
+    # The same table written with a row for each kind: prices of one are prices of the other.
+    lower = (different - result.dual).min(axis=1) @ count / 30_000
+    fair = ParitySet(np.array(target), 0.0, 2)
+    assert lower + fair.best(result.dual)[0] == pytest.approx(result.objective, abs=1e-9)
+    assert len(result.split_row) < 6
+
+
+good = np.ones((5, 4))
+place = np.arange(20).reshape(5, 4)
+
+
+@pytest.mark.parametrize(
+    ("cost", "levels", "outcomes", "target", "epsilon", "message"),
+    [
+        (np.zeros((0, 4)), 2, 2, [0.5, 0.5], 0.1, "shape"),
+        (np.ones((5, 3)), 2, 2, [0.5, 0.5], 0.1, r"\(n, 4\)"),
+        (np.ones(5), 2, 2, [0.5, 0.5], 0.1, "shape"),
+        (good, 0, 2, [0.5, 0.5], 0.1, "at least 1"),
+        (
+            np.where(place == 13, np.nan, 1.0),
+            2,
+            2,
+            [0.5, 0.5],
+            0.1,
+            "row 3 to cell 1 is nan",
+        ),
+        (
+            np.where(place == 13, -np.inf, 1.0),
+            2,
+            2,
+            [0.5, 0.5],
+            0.1,
+            "row 3 to cell 1 is -inf",
+        ),
+        (np.where(place < 4, np.inf, 1.0), 2, 2, [0.5, 0.5], 0.1, "row 0 has no cell"),
+        (np.where(np.arange(4) % 2, np.inf, good), 2, 2, [0.5, 0.5], 0.1, "no protected level"),
+        (good * np.inf, 2, 2, [0.5, 0.5], None, "no protected level"),
+        (good, 2, 2, [0.5, 0.4], 0.1, "sum to 1"),
+        (good, 2, 2, [1.0, 0.0], 0.1, "positive"),
+        (good, 2, 2, [np.nan, 0.5], 0.1, "positive"),
+        (good, 2, 2, [0.2, 0.3, 0.5], 0.1, "one share for each of 2"),
+        (good, 2, 2, [0.5, 0.5], -0.1, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], 1.0, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], np.nan, "epsilon"),
+        (good, 2, 2, [0.5, 0.5], "0.1", "epsilon"),
+        ([["a"] * 4], 2, 2, [0.5, 0.5], 0.1, "numbers"),
+    ],
+)
+def test_bad_input_is_named(
+    cost: Any, levels: int, outcomes: int, target: Any, epsilon: float | None, message: str
+) -> None:
+    with pytest.raises(FwcError, match=message):
+        fair_transport(cost, levels, outcomes, target, epsilon)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_bad_rows_of_a_large_table_are_named(compiled: bool) -> None:
+    for bad, message in [(np.nan, "row 40001 to cell 2 is nan"), (-np.inf, "row 40001 to cell 2 is -inf")]:
+        cost = realistic(50_000, 4, 0)
+        cost[40_001, 2] = bad
+        with pytest.raises(FwcError, match=message):
+            solve(CostTable(cost, compiled), np.zeros(4), ParitySet(np.array([0.5, 0.5]), 0.1, 2), 1e-12)
+        with pytest.raises(FwcError, match=message):
+            CostTable(cost, compiled).nearest()
+
+
+@pytest.mark.parametrize("warm", [[0.0], [0.0, np.nan, 0.0, 0.0], [[0.0] * 4]])
+def test_bad_prices_are_named(warm: Any) -> None:
+    with pytest.raises(FwcError, match="warm"):
+        fair_transport(good, 2, 2, [0.5, 0.5], 0.1, warm=warm)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ties_between_huge_costs_count_without_a_limit(compiled: bool) -> None:
+    cost = np.repeat(np.array([[3e17, 3e17, 5e17, 9e17]]), 8, axis=0)
+    found = CostTable(cost, compiled).nearest()
+    assert found.cost == pytest.approx(8 * 3e17)
+    assert found.load.tolist() == [8, 0, 0, 0]

@@ -1,0 +1,322 @@
+"""When the client stops a run, gives a row up, tries again, or adapts to what a model refuses."""
+
+import asyncio
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+import respx
+
+from fwc_llm.errors import ProviderError
+from fwc_llm.models import Reply
+from fwc_llm.models.openai.failures import http_failure, retry_after
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
+from tests.models.asking import KEY, MESSAGES, ask, quick, sent
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+# --- failures that stop the run
+
+
+@pytest.mark.parametrize(
+    ("response", "words"),
+    [
+        (
+            refusal(401, "Incorrect API key provided", "invalid_api_key"),
+            ["rejects the key", "OPENAI_API_KEY"],
+        ),
+        (refusal(400, "litellm.AuthenticationError: Invalid API key"), ["rejects the key"]),
+        (refusal(403, "Country not supported"), ["Country not supported"]),
+        (
+            refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
+            ["does not know the model 'gpt-4'", "may be retired", "platform.openai.com/docs/deprecations"],
+        ),
+        (HttpReply("<html>nope</html>", 404), ["does not know the model"]),
+        (
+            refusal(429, "You exceeded your current quota", "insufficient_quota"),
+            ["quota is used up", "billing"],
+        ),
+        (refusal(400, "Unrecognized request argument supplied: foo"), ["Unrecognized request argument"]),
+        (
+            refusal(400, "Unsupported parameter: 'logprobs'", "unsupported_parameter", param="logprobs"),
+            ["refuses the parameter 'logprobs'", "--logprobs"],
+        ),
+        (HttpReply({"error": {"message": "bad key", "code": 401}}), ["rejects the key"]),
+        (HttpReply({"detail": "Not authenticated"}, 401), ["Not authenticated"]),
+        (HttpReply({"error": "invalid_token"}, 401), ["invalid_token"]),
+    ],
+)
+def test_a_rejected_run_stops_at_once_with_one_line(
+    provider: respx.MockRouter, response: HttpReply, words: list[str]
+) -> None:
+    body = response.encode().partition(b"\r\n\r\n")[2]
+    route = provider.post("/chat/completions").respond(response.status, content=body)
+    with pytest.raises(ProviderError) as caught:
+        ask(quick(logprobs=True))
+    assert caught.value.exit_code == 3
+    assert route.call_count == 1
+    assert "\n" not in str(caught.value)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_an_unknown_model_behind_a_base_url_says_where_to_look() -> None:
+    async def go() -> None:
+        async with serve(lambda request: refusal(404, "no such model")) as url:
+            model = quick("my-model", base_url=f"{url}/v1")
+            with pytest.raises(ProviderError, match=rf"{url}/v1/models lists what it serves"):
+                await model.ask(MESSAGES)
+            await model.aclose()
+
+    asyncio.run(go())
+
+
+def test_many_failures_in_a_row_stop_the_run(provider: respx.MockRouter) -> None:
+    route = provider.post("/chat/completions").respond(500)
+    with pytest.raises(ProviderError, match=r"failed 7 times in a row .*500"):
+        ask(quick(breaker=7, deadline=60.0))
+    assert route.call_count == 7
+
+
+def test_a_short_outage_does_not_stop_a_run_that_works(provider: respx.MockRouter) -> None:
+    good, bad = httpx.Response(200, json=completion("Yes")), httpx.Response(502)
+    route = provider.post("/chat/completions").mock(side_effect=[good, *[bad] * 9, good])
+    assert ask(quick(breaker=3), times=2).text == "Yes"
+    assert route.call_count == 11
+
+
+def test_a_server_that_is_not_there_stops_the_run() -> None:
+    with pytest.raises(ProviderError, match="the connection failed"):
+        ask(quick(base_url="http://127.0.0.1:9/v1", breaker=3))
+
+
+# --- failures of one row
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        refusal(400, "This model's maximum context length is 8192 tokens.", "context_length_exceeded"),
+        refusal(400, "The response was filtered", "content_filter"),
+        HttpReply(
+            {"error": {"message": "blocked", "innererror": {"code": "ResponsibleAIPolicyViolation"}}}, 400
+        ),
+        refusal(413, "too large"),
+    ],
+)
+def test_a_row_that_can_never_succeed_is_given_up_at_once(
+    provider: respx.MockRouter, response: HttpReply
+) -> None:
+    body = response.encode().partition(b"\r\n\r\n")[2]
+    route = provider.post("/chat/completions").respond(response.status, content=body)
+    reply = ask(quick())
+    assert reply.text is None
+    assert reply.error is not None
+    assert reply.error.startswith("the service refuses this row")
+    assert route.call_count == 1
+
+
+def test_an_unknown_refusal_is_tried_three_times(provider: respx.MockRouter) -> None:
+    route = provider.post("/chat/completions").respond(422, json={"detail": "Unprocessable"})
+    reply = ask(quick())
+    assert (reply.text, reply.attempts, route.call_count) == (None, 3, 3)
+    assert reply.error == "the service refuses this row (422: Unprocessable)"
+
+
+# --- failures that pass
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        httpx.Response(500, text="Internal Server Error"),
+        httpx.Response(503, headers={"retry-after": "0"}),
+        httpx.Response(429, headers={"retry-after-ms": "1"}, json={"error": {"message": "slow down"}}),
+        httpx.Response(408),
+        httpx.Response(409),
+        httpx.Response(200, text="<html>maintenance</html>"),
+        httpx.Response(200, text='{"choices": [{"mess'),
+        httpx.Response(200, text=""),
+        httpx.Response(200, json={"choices": None}),
+        httpx.Response(200, json={"choices": []}),
+        httpx.Response(200, json={"choices": [{"message": None}]}),
+        httpx.Response(200, json={"error": {"message": "upstream"}}),
+        httpx.Response(200, json="a string"),
+        httpx.Response(200, content=b"\xff\xfe\x00"),
+        httpx.ConnectError("refused"),
+        httpx.ReadError("reset"),
+        httpx.RemoteProtocolError("gone"),
+        httpx.ReadTimeout("slow"),
+    ],
+)
+def test_passing_failures_are_tried_again(provider: respx.MockRouter, response: Any) -> None:
+    if isinstance(response, Exception):
+        import httpx2
+
+        response = getattr(httpx2, type(response).__name__)(str(response))
+    route = provider.post("/chat/completions").mock(
+        side_effect=[response, httpx.Response(200, json=completion("No"))]
+    )
+    reply = ask(quick())
+    assert (reply.text, reply.attempts, route.call_count) == ("No", 2, 2)
+
+
+def test_the_deadline_of_a_row_covers_all_its_attempts(provider: respx.MockRouter) -> None:
+    provider.post("/chat/completions").respond(500, text="oops")
+    began = time.monotonic()
+    reply = ask(quick(deadline=0.2, backoff=0.05, breaker=10_000))
+    assert time.monotonic() - began < 5.0
+    assert reply.text is None
+    assert reply.error is not None
+    assert "deadline of 0.2 s" in reply.error
+    assert "500: oops" in reply.error
+
+
+def test_a_dripping_response_does_not_pass_the_deadline() -> None:
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n")
+        with suppress(asyncio.CancelledError):
+            while not writer.is_closing():
+                writer.write(b" ")
+                await asyncio.sleep(0.02)
+
+    async def go() -> Reply:
+        server = await asyncio.start_server(drip, "127.0.0.1", 0)
+        model = quick(base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", deadline=0.3)
+        reply = await model.ask(MESSAGES)
+        await model.aclose()
+        server.close()
+        return reply
+
+    reply = asyncio.run(go())
+    assert reply.error is not None
+    assert "no response within 0." in reply.error
+
+
+def test_a_wait_beyond_reason_is_cut_short() -> None:
+    reply = HttpReply({"error": {"message": "x"}}, 429, {"retry-after": "86400"})
+    assert http_failure(429, reply.body, reply.headers).retry_after == 120.0
+
+
+def test_a_wait_beyond_the_deadline_gives_the_row_up_at_once(provider: respx.MockRouter) -> None:
+    provider.post("/chat/completions").respond(
+        429, headers={"retry-after": "120"}, json={"error": {"message": "x"}}
+    )
+    began = time.monotonic()
+    assert ask(quick()).text is None
+    assert time.monotonic() - began < 4.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "9", "retry-after-ms": "1500"}, 1.5),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2099 07:28:00 GMT"}, 120.0),
+    ],
+)
+def test_retry_after_is_read_in_all_its_forms(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+# --- adaptation
+
+
+@pytest.mark.parametrize(
+    ("message", "parameter", "expected"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens' is not supported here. Use 'max_completion_tokens'.",
+            "max_tokens",
+            {"temperature": 0, "max_completion_tokens": 20},
+        ),
+        (
+            "Unsupported value: 'temperature' does not support 0 with this model. Only 1 is supported.",
+            "temperature",
+            {"max_tokens": 20},
+        ),
+        ("Unsupported parameter: 'temperature'", None, {"max_tokens": 20}),
+    ],
+)
+def test_a_refused_parameter_is_adapted_once_and_said_once(
+    provider: respx.MockRouter, message: str, parameter: str | None, expected: dict[str, Any]
+) -> None:
+    error = {
+        "message": message,
+        "type": "invalid_request_error",
+        "param": parameter,
+        "code": "unsupported_value",
+    }
+    first = httpx.Response(400, json={"error": error})
+    good = httpx.Response(200, json=completion("Yes", "gpt-4"))
+    route = provider.post("/chat/completions").mock(side_effect=[first, good, good])
+    model = quick()
+    identity = dict(model.parameters)
+    assert ask(model, times=2).text == "Yes"
+    for index in (1, 2):
+        assert sent(route, index) == {"model": "gpt-4", "messages": MESSAGES} | expected
+    assert len(model.notices) == 1
+    assert model.parameters == identity, "a request's identity does not change with the adaptation"
+
+
+def test_what_the_user_set_is_never_adapted(provider: respx.MockRouter) -> None:
+    route = provider.post("/chat/completions").respond(
+        400,
+        json={"error": {"message": "Unsupported value", "param": "temperature", "code": "unsupported_value"}},
+    )
+    with pytest.raises(ProviderError, match="refuses the parameter 'temperature'"):
+        ask(quick(params={"temperature": 0.5}))
+    assert route.call_count == 1
+
+
+def test_workers_that_hit_the_same_refusal_adapt_together() -> None:
+    calls: list[dict[str, Any]] = []
+
+    async def handler(request: HttpRequest) -> HttpReply:
+        calls.append(request.json())
+        await asyncio.sleep(0.02)
+        if "max_tokens" in calls[-1] or "temperature" in request.json():
+            name = "max_tokens" if "max_tokens" in request.json() else "temperature"
+            return refusal(400, f"Unsupported parameter: '{name}'", "unsupported_parameter", param=name)
+        return HttpReply(completion("Yes", "gpt-4"))
+
+    async def go() -> list[Reply]:
+        async with serve(handler) as url:
+            model = quick(base_url=f"{url}/v1")
+            replies = await asyncio.gather(*(model.ask(MESSAGES) for _ in range(8)))
+            await model.aclose()
+            assert len(model.notices) == 2
+            return replies
+
+    assert [reply.text for reply in asyncio.run(go())] == ["Yes"] * 8
+
+
+def test_a_model_without_a_way_out_stops(provider: respx.MockRouter) -> None:
+    def never(request: Any) -> httpx.Response:
+        name = next(
+            name for name in ("max_tokens", "max_completion_tokens") if name in json.loads(request.content)
+        )
+        error = {
+            "message": f"Unsupported parameter: '{name}'",
+            "param": name,
+            "code": "unsupported_parameter",
+        }
+        return httpx.Response(400, json={"error": error})
+
+    route = provider.post("/chat/completions").mock(side_effect=never)
+    with pytest.raises(ProviderError, match="max_completion_tokens"):
+        ask(quick())
+    assert route.call_count == 2

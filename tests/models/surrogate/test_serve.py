@@ -1,0 +1,337 @@
+"""The surrogate behind real HTTP: with OpenAI's own client, with ours, and with requests that are wrong."""
+
+import asyncio
+import http.client
+import json
+import math
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import openai
+import pytest
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models import open_model
+from fwc_llm.models.base import Message
+from fwc_llm.models.surrogate.completions import complete
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.serve import SurrogateServer, serving
+
+PERSON = (
+    "age 39, workclass Private, education {education}, highest education level {level}, marital status "
+    "{marital}, occupation {occupation}, relationship Husband, race White, sex {sex}, capital gain 0, "
+    "capital loss 0, hours per week 40, native country United-States"
+)
+MANAGER: list[Message] = [
+    {
+        "role": "user",
+        "content": PERSON.format(
+            education="Masters",
+            level=14,
+            marital="Married-civ-spouse",
+            occupation="Exec-managerial",
+            sex="Male",
+        ),
+    }
+]
+CLERK: list[Message] = [
+    {
+        "role": "user",
+        "content": PERSON.format(
+            education="HS-grad", level=9, marital="Never-married", occupation="Adm-clerical", sex="Female"
+        ),
+    }
+]
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@pytest.fixture
+def client(url: str) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=url, api_key="any", max_retries=0) as client:
+        yield client
+
+
+def ask(client: openai.OpenAI, messages: list[Message], **options: Any) -> Any:
+    return client.chat.completions.create(model="surrogate", messages=messages, **options)  # type: ignore[arg-type]
+
+
+def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: openai.OpenAI) -> None:
+    completion = ask(client, MANAGER, temperature=0, max_tokens=20)
+    choice = completion.choices[0]
+    assert (choice.message.role, choice.message.content, choice.finish_reason) == ("assistant", "yes", "stop")
+    assert choice.logprobs is None
+    assert ask(client, CLERK).choices[0].message.content == "no"
+    assert completion.model == "surrogate (simulated)"
+    assert completion.object == "chat.completion"
+    assert completion.id.startswith("chatcmpl-")
+    assert completion.system_fingerprint.startswith("fp_")
+    words = len(MANAGER[0]["content"].split())
+    usage = completion.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (words, 1, words + 1)
+
+
+def test_log_probabilities_are_those_of_the_model(client: openai.OpenAI) -> None:
+    p = Surrogate().p_yes(CLERK)
+    content = ask(client, CLERK, logprobs=True, top_logprobs=5).choices[0].logprobs.content
+    assert len(content) == 1
+    assert (content[0].token, content[0].bytes) == ("no", [110, 111])
+    assert {top.token: top.logprob for top in content[0].top_logprobs} == pytest.approx(
+        {"yes": math.log(p), "no": math.log1p(-p)}
+    )
+    assert [top.token for top in content[0].top_logprobs] == ["no", "yes"]
+    alone = ask(client, CLERK, logprobs=True, top_logprobs=1).choices[0].logprobs.content[0]
+    assert [top.token for top in alone.top_logprobs] == ["no"]
+    assert ask(client, CLERK, logprobs=True).choices[0].logprobs.content[0].top_logprobs == []
+
+
+def test_temperature_draws_by_seed(client: openai.OpenAI) -> None:
+    answers = [ask(client, CLERK, temperature=2, seed=seed).choices[0].message.content for seed in range(40)]
+    assert set(answers) == {"yes", "no"}
+    again = [ask(client, CLERK, temperature=2, seed=seed).choices[0].message.content for seed in range(40)]
+    assert answers == again
+
+
+def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
+    chunks = list(ask(client, MANAGER, stream=True, stream_options={"include_usage": True}))
+    assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "yes"
+    assert [choice.finish_reason for chunk in chunks for choice in chunk.choices] == [None, "stop"]
+    assert chunks[-1].usage.completion_tokens == 1
+    assert {chunk.model for chunk in chunks} == {"surrogate (simulated)"}
+
+
+def test_models_are_listed(client: openai.OpenAI) -> None:
+    assert [model.id for model in client.models.list()] == ["surrogate"]
+    assert "simulated" in client.models.retrieve("surrogate").owned_by
+    with pytest.raises(openai.NotFoundError, match="`gpt-4` does not exist"):
+        client.models.retrieve("gpt-4")
+
+
+def test_another_model_and_an_unreadable_prompt_are_refused_as_the_api_does(client: openai.OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as missing:
+        client.chat.completions.create(model="gpt-4", messages=[{"role": "user", "content": "hi"}])
+    assert missing.value.code == "model_not_found"
+    with pytest.raises(openai.BadRequestError, match=r"did not find 'age'.* in 'hi'") as unreadable:
+        ask(client, [{"role": "user", "content": "hi"}])
+    assert (unreadable.value.code, unreadable.value.param) == ("unreadable_prompt", "messages")
+
+
+def test_a_key_can_be_required() -> None:
+    with serving(key="sesame") as url:
+        with openai.OpenAI(base_url=url, api_key="sesame") as right:
+            assert ask(right, MANAGER).choices[0].message.content == "yes"
+        with (
+            openai.OpenAI(base_url=url, api_key="wrong", max_retries=0) as wrong,
+            pytest.raises(openai.AuthenticationError) as refused,
+        ):
+            wrong.models.list()
+        assert refused.value.code == "invalid_api_key"
+        assert "wrong" not in str(refused.value.body)
+
+
+def test_our_client_gets_the_same_answers_over_http(url: str) -> None:
+    async def compare() -> None:
+        model = open_model("surrogate", base_url=url, logprobs=True)
+        try:
+            for messages in (MANAGER, CLERK):
+                over_http, direct = await model.ask(messages), Surrogate().reply(messages)
+                assert over_http.text == direct.text
+                assert dict(over_http.logprobs or ()) == pytest.approx(dict(direct.logprobs or ()))
+                assert (over_http.usage, over_http.model) == (direct.usage, "surrogate (simulated)")
+            assert model.simulated
+        finally:
+            await model.aclose()
+
+    asyncio.run(compare())
+
+
+def test_our_client_stops_where_the_key_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WRONG_KEY", "wrong")
+
+    async def ask_once(url: str) -> None:
+        model = open_model("surrogate", base_url=url, api_key_env="WRONG_KEY")
+        try:
+            await model.ask(MANAGER)
+        finally:
+            await model.aclose()
+
+    with serving(key="sesame") as url, pytest.raises(ProviderError) as stopped:
+        asyncio.run(ask_once(url))
+    assert stopped.value.exit_code == 3
+
+
+# What is below has no client of OpenAI's between it and the socket.
+
+
+def connection(url: str) -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+
+
+def send(
+    wire: http.client.HTTPConnection, method: str, path: str, body: Any = None
+) -> tuple[int, dict[str, Any]]:
+    wire.request(method, path, body if isinstance(body, bytes | None) else json.dumps(body))
+    reply = wire.getresponse()
+    return reply.status, json.loads(reply.read())
+
+
+def good(**changes: Any) -> dict[str, Any]:
+    return {"model": "surrogate", "messages": MANAGER, **changes}
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        (b"{", 400, "could not parse the JSON"),
+        (b"[" * 100_000, 400, "could not parse the JSON"),
+        (b"\xff\xfe\xff", 400, "could not parse the JSON"),
+        (b"", 400, "could not parse the JSON"),
+        ([], 400, "not a JSON object"),
+        ({"messages": MANAGER}, 400, "must provide a model"),
+        (good(model=7), 400, "Invalid type for 'model'"),
+        (good(model="gpt-4"), 404, "`gpt-4` does not exist"),
+        (good(messages=None), 400, "'messages' must be a list"),
+        (good(messages=[]), 400, "'messages' must be a list"),
+        (good(messages=["hi"]), 400, "'messages[0]' is not an object"),
+        (good(messages=[{"content": "hi"}]), 400, "'messages[0].role' must be one of"),
+        (good(messages=[{"role": "user"}]), 400, "'messages[0].content' is not text"),
+        (
+            good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
+            400,
+            "'messages[0].content' is not text",
+        ),
+        (good(messages=[{"role": "user", "content": "\ud800"}]), 400, "did not find 'age'"),
+        (good(temperature="0"), 400, "Invalid type for 'temperature'"),
+        (good(temperature=True), 400, "Invalid type for 'temperature'"),
+        (good(temperature=2.5), 400, "'temperature' must lie between 0 and 2"),
+        (good(temperature=math.nan), 400, "'temperature' must lie between 0 and 2"),
+        (good(n=2), 400, "'n' must be 1"),
+        (good(top_logprobs=5), 400, "'top_logprobs' needs 'logprobs'"),
+        (good(logprobs=True, top_logprobs=21), 400, "between 0 and 20"),
+        (good(stream="yes"), 400, "Invalid type for 'stream'"),
+    ],
+)
+def test_wrong_requests_are_refused_and_the_connection_goes_on(
+    url: str, body: Any, status: int, words: str
+) -> None:
+    wire = connection(url)
+    got, reply = send(wire, "POST", "/v1/chat/completions", body)
+    assert got == status
+    assert words in reply["error"]["message"]
+    assert reply["error"]["type"] == "invalid_request_error"
+    kept = wire.sock
+    assert send(wire, "POST", "/v1/chat/completions", good())[0] == 200
+    assert wire.sock is kept is not None
+
+
+def test_text_in_parts_is_read_and_null_is_absent(url: str) -> None:
+    parts = [{"type": "text", "text": MANAGER[0]["content"][:50]}]
+    parts.append({"type": "text", "text": MANAGER[0]["content"][50:]})
+    body = good(messages=[{"role": "user", "content": parts}], temperature=None, stream=None, n=1)
+    status, reply = send(connection(url), "POST", "/v1/chat/completions", body)
+    assert (status, reply["choices"][0]["message"]["content"]) == (200, "yes")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/v1/chat/completions", 405),
+        ("POST", "/v1/models", 405),
+        ("DELETE", "/v1/models/surrogate", 405),
+        ("GET", "/", 404),
+        ("POST", "/v1/completions", 404),
+        ("POST", "/v1/embeddings", 404),
+        ("BREW", "/v1/models", 501),
+    ],
+)
+def test_other_paths_and_methods(url: str, method: str, path: str, status: int) -> None:
+    got, reply = send(connection(url), method, path, {"model": "surrogate"})
+    assert got == status
+    assert reply["error"]["message"]
+
+
+def test_a_slash_and_a_query_do_not_matter(url: str) -> None:
+    assert send(connection(url), "GET", "/v1/models/?limit=1")[0] == 200
+
+
+def raw(url: str, text: bytes) -> bytes:
+    parts = urlsplit(url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=10) as wire:
+        wire.sendall(text)
+        wire.shutdown(socket.SHUT_WR)
+        return b"".join(iter(lambda: wire.recv(65536), b""))
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST /v1/chat/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", 411),
+        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 411),
+        (b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", 413),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET " + b"/" * 70_000 + b" HTTP/1.1\r\n\r\n", 414),
+    ],
+)
+def test_what_is_no_request_is_refused_in_json(url: str, head: bytes, status: int) -> None:
+    reply = raw(url, head)
+    assert str(status).encode() in reply[:40] or status == 400  # HTTP/0.9 has no status line
+    assert b'{"error": ' in reply
+
+
+def test_clients_that_hang_up_leave_no_trace(url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    raw(url, b"")
+    raw(url, b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
+    assert send(connection(url), "GET", "/v1/models")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
+def test_a_taken_port_is_named() -> None:
+    with (
+        SurrogateServer(Surrogate()) as server,
+        pytest.raises(FwcError, match=rf"cannot listen on 127.0.0.1, port {server.server_port}"),
+    ):
+        SurrogateServer(Surrogate(), port=server.server_port)
+
+
+def test_the_servers_own_temperature_holds_where_a_request_names_none() -> None:
+    model = Surrogate(temperature=2.0, seed=3)
+    expected = model.reply(CLERK).text
+    completion = complete({"model": "surrogate", "messages": CLERK}, model)
+    assert isinstance(completion, dict)
+    assert completion["choices"][0]["message"]["content"] == expected
+    seeds = {Surrogate(2.0, seed).reply(CLERK).text for seed in range(40)}
+    assert seeds == {"yes", "no"}
+
+
+def test_the_command_serves_says_where_and_stops_on_control_c() -> None:
+    command = [sys.executable, "-m", "fwc_llm", "serve-surrogate", "--port", "0", "--require-key", "MY_KEY"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "MY_KEY": "sesame"},
+    )
+    assert process.stdout is not None
+    url = process.stdout.readline().strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/v1", url)
+    with openai.OpenAI(base_url=url, api_key="sesame") as client:
+        assert ask(client, MANAGER).choices[0].message.content == "yes"
+        process.send_signal(signal.SIGINT)  # with the connection still open
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert out == ""
+    assert "simulation" in err
+    assert "sesame" not in err
+    assert "Traceback" not in err

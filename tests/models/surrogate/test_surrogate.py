@@ -1,0 +1,270 @@
+"""The surrogate: what it reads, what moves it, and that it says so when it cannot read."""
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.errors import FwcError
+from fwc_llm.models import open_model
+from fwc_llm.models.base import Message
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
+from fwc_llm.prompts import Prompt, templates
+from fwc_llm.shots.base import Example, Shots
+from fwc_llm.tasks import Task, load_task
+
+SENTENCE = (
+    "A person in 1996 has the following attributes: age 37, workclass Private, education Some-college, "
+    "highest education level 10, marital status Divorced, occupation Sales, relationship Not-in-family, "
+    "race White, sex Female, capital gain 0, capital loss 0, hours per week 42, native country United-States."
+)
+
+
+@pytest.fixture(scope="module")
+def census() -> Task:
+    return load_task("census")
+
+
+def examples(task: Task, labels: str = "ynyn", weights: tuple[float, ...] | None = None) -> Shots:
+    """The first rows of the pool, called yes or no as `labels` says, whatever is true."""
+    chosen = []
+    for i, label in enumerate(labels):
+        values = {str(name): value for name, value in task.pool().iloc[i].to_dict().items()}
+        weight = weights[i] if weights else None
+        chosen.append(Example(str(i), values, "yes" if label == "y" else "no", weight))
+    return Shots("test", task.name, task.fingerprint, 0, tuple(chosen))
+
+
+def rows_of(task: Task, n: int) -> list[Any]:
+    return task.test().head(n).to_dict("records")
+
+
+def user(text: str) -> list[Message]:
+    return [{"role": "user", "content": text}]
+
+
+# --- reading
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
+    shots = examples(census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None)
+    prompts = {template: Prompt(census, shots, template) for template in templates()}
+    assert len(prompts) == 3
+    for row in rows_of(census, 20):
+        readings = [replace(read(prompt.build(row)), capitalised=False) for prompt in prompts.values()]
+        assert readings[0] == readings[1] == readings[2]
+        person = readings[0].person
+        assert person.numbers == tuple(
+            float(row[name])
+            for name in ("age", "education-num", "capital-gain", "capital-loss", "hours-per-week")
+        )
+        assert person.words == tuple(row[name.replace(" ", "-")] for name in CATEGORICAL)
+        assert readings[0].answers == (True, False, False, True, True, False)
+        weights = [example.weight for example in readings[0].examples]
+        assert weights == ([1.0, 0.5, 0.25, 0.75, 1.0, 0.1] if weighted else [None] * 6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SENTENCE,
+        SENTENCE.replace(", ", "\n"),
+        SENTENCE.replace(", ", "\n* ").replace("age 37", "Age: 37 years"),
+        SENTENCE.replace(", ", "; ").replace("marital status Divorced", "MARITAL-STATUS = Divorced"),
+        SENTENCE.replace("age 37", "age is 37.0").replace("hours per week 42", "hours_per_week: 42 hours"),
+        f"Judge this person.\n\n{SENTENCE}\nIs the income above $50k? The age of the question is unknown.",
+    ],
+)
+def test_other_wordings_are_read_where_they_name_the_attributes(text: str) -> None:
+    assert describe(text) == describe(SENTENCE)
+    assert describe(text).number("age") == 37
+    assert describe(text).word("marital status") == "Divorced"
+
+
+@pytest.mark.parametrize("name", [*NUMERIC, *CATEGORICAL])
+def test_an_attribute_that_is_not_there_is_named(name: str) -> None:
+    parts = SENTENCE.removeprefix("A person in 1996 has the following attributes: ").split(", ")
+    text = ", ".join(part for part in parts if not part.startswith(f"{name} "))
+    with pytest.raises(UnreadablePromptError, match=f"did not find '{name}' in "):
+        Surrogate().p_yes(user(text))
+
+
+@pytest.mark.parametrize(
+    ("messages", "says"),
+    [
+        ([], "a last message of role user"),
+        ([{"role": "system", "content": SENTENCE}], "a last message of role user"),
+        ([*user(SENTENCE), {"role": "assistant", "content": "yes"}], "a last message of role user"),
+        ([*user(SENTENCE), *user(SENTENCE)], "examples as pairs of messages"),
+        (
+            [*user(SENTENCE), {"role": "assistant", "content": "perhaps"}, *user(SENTENCE)],
+            "examples as pairs of messages",
+        ),
+        ([{"role": "assistant", "content": "yes"}, *user(SENTENCE), *user(SENTENCE)], "examples as pairs"),
+        (user(f"{SENTENCE}\n{SENTENCE}"), "'age' stands twice"),
+        (user(SENTENCE.replace("42", "many")), "a number after 'hours per week' and found 'many'"),
+        (user("What is the weather like?"), "did not find 'age', .* in 'What is the weather like"),
+    ],
+)
+def test_what_it_cannot_read_it_says(messages: list[Message], says: str) -> None:
+    with pytest.raises(UnreadablePromptError, match=says) as refused:
+        asyncio.run(Surrogate().ask(messages))
+    assert refused.value.exit_code == 2
+
+
+texts = st.one_of(
+    st.text(max_size=60),
+    st.just(SENTENCE),
+    st.lists(st.sampled_from([*SENTENCE.split(", "), "weight 0.5", "weight -1", "sex Male", "age nan"])).map(
+        ", ".join
+    ),
+)
+conversations = st.lists(
+    st.fixed_dictionaries(
+        {"role": st.sampled_from(["system", "user", "assistant"]), "content": texts | st.just("yes")}
+    ),
+    max_size=5,
+)
+
+
+@given(conversations)
+@settings(deadline=None)
+def test_any_conversation_is_answered_or_refused(messages: list[Message]) -> None:
+    try:
+        reply = Surrogate().reply(messages)
+    except UnreadablePromptError:
+        return
+    assert parse_answer(reply).value in ("yes", "no")
+
+
+# --- answering
+
+
+def test_a_reply_has_all_that_a_models_reply_has(census: Task) -> None:
+    prompt = Prompt(census, examples(census))
+    for row in rows_of(census, 20):
+        messages = prompt.build(row)
+        reply, p = Surrogate().reply(messages), Surrogate().p_yes(messages)
+        assert parse_answer(reply).value == ("yes" if p > 0.5 else "no")
+        assert p_yes(reply.logprobs) == pytest.approx(p)
+        assert reply.logprobs is not None
+        assert reply.logprobs[0][0] == reply.text
+        assert (reply.model, reply.finish_reason) == ("surrogate (simulated)", "stop")
+
+
+def test_it_spells_answers_as_the_examples_do(census: Task) -> None:
+    row = rows_of(census, 1)[0]
+    shots = examples(census)
+    assert Surrogate().reply(Prompt(census, shots, "decodingtrust").build(row)).text in ("Yes", "No")
+    assert Surrogate().reply(Prompt(census, shots, "default").build(row)).text in ("yes", "no")
+    assert Surrogate().reply(Prompt(census, None, "decodingtrust").build(row)).text in ("yes", "no")
+
+
+def test_it_knows_what_makes_a_high_income_likely() -> None:
+    base = Surrogate().p_yes(user(SENTENCE))
+    for better in (
+        SENTENCE.replace("Sales", "Exec-managerial"),
+        SENTENCE.replace("Some-college", "Doctorate").replace("level 10", "level 16"),
+        SENTENCE.replace("Divorced", "Married-civ-spouse").replace("Not-in-family", "Wife"),
+        SENTENCE.replace("capital gain 0", "capital gain 15024"),
+    ):
+        assert Surrogate().p_yes(user(better)) > base
+    for worse in (SENTENCE.replace("age 37", "age 19"), SENTENCE.replace("Sales", "Priv-house-serv")):
+        assert Surrogate().p_yes(user(worse)) < base
+
+
+def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
+    prompt = Prompt(census)
+    conversations = [prompt.build(row) for row in rows_of(census, 400)]
+    assert [Surrogate(seed=1).reply(m) for m in conversations] == [
+        Surrogate(seed=2).reply(m) for m in conversations
+    ]
+    one, same, other = ([Surrogate(1.0, seed).reply(m).text for m in conversations] for seed in (1, 1, 2))
+    assert one == same != other
+    # At temperature 1 answers are drawn with the simulated probability: within four standard errors.
+    p = [Surrogate().p_yes(m) for m in conversations]
+    error = math.sqrt(sum(q * (1 - q) for q in p))
+    for answers in (one, other):
+        assert abs(answers.count("yes") - sum(p)) < 4 * error
+
+
+@pytest.mark.parametrize("temperature", [-0.1, math.nan, math.inf])
+def test_a_temperature_that_makes_no_sense_is_refused(temperature: float) -> None:
+    with pytest.raises(FwcError, match="temperature"):
+        Surrogate(temperature)
+
+
+def test_opened_by_name_it_takes_every_option_of_a_client() -> None:
+    model = open_model("surrogate", concurrency=4, logprobs=True, max_tokens=5)
+    assert model.simulated
+    assert model.name == "surrogate"
+    assert model.parameters["temperature"] == 0.0
+    json.dumps(dict(model.parameters))
+
+
+# --- examples and weights (an assumption of ours: evals/surrogate.md)
+
+
+def test_yes_examples_pull_towards_yes(census: Task) -> None:
+    for row in rows_of(census, 30):
+        p = [
+            Surrogate().p_yes(Prompt(census, examples(census, labels)).build(row))
+            for labels in ("nnnn", "ynnn", "yynn", "yyyn", "yyyy")
+        ]
+        assert p == sorted(p)
+        assert p[0] < p[-1]
+
+
+def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:
+    row = rows_of(census, 1)[0]
+    plain = Surrogate().p_yes(Prompt(census, examples(census)).build(row))
+    equal = Surrogate().p_yes(Prompt(census, examples(census, weights=(2.0,) * 4)).build(row))
+    assert equal == pytest.approx(plain, abs=1e-12)
+    three = examples(census, "yny")
+    zero = examples(census, "ynyn", weights=(1.0, 1.0, 1.0, 0.0))
+    assert Surrogate().p_yes(Prompt(census, zero).build(row)) == pytest.approx(
+        Surrogate().p_yes(Prompt(census, three).build(row)), abs=1e-12
+    )
+
+
+@given(
+    weights=st.lists(st.floats(0.01, 1.0), min_size=6, max_size=6),
+    factor=st.floats(1.0, 100.0),
+    ages=st.lists(st.integers(17, 90), min_size=7, max_size=7),
+)
+@settings(deadline=None)
+def test_the_more_the_yes_examples_weigh_the_likelier_is_yes(
+    weights: list[float], factor: float, ages: list[int]
+) -> None:
+    def p(factor: float) -> float:
+        messages: list[Message] = []
+        for i, weight in enumerate(weights):
+            shown = weight * (factor if i % 2 else 1.0)
+            messages += user(
+                SENTENCE.replace("37", str(ages[i])).removesuffix(".") + f", weight {shown:.17f}"
+            )
+            messages.append({"role": "assistant", "content": "yes" if i % 2 else "no"})
+        return Surrogate().p_yes([*messages, *user(SENTENCE.replace("37", str(ages[-1])))])
+
+    assert p(factor) >= p(1.0) - 1e-12
+
+
+def test_the_most_similar_example_counts_most(census: Task) -> None:
+    row = rows_of(census, 1)[0]
+    near = {name: value for name, value in row.items() if name != census.outcome}
+    far = {**near, "age": 17, "sex": "Female", "occupation": "Priv-house-serv", "education-num": 2,
+           "marital-status": "Widowed", "race": "Other", "workclass": "Without-pay"}  # fmt: skip
+
+    def p(near_label: Any, far_label: Any) -> float:
+        pair = (Example("near", near, near_label), Example("far", far, far_label))
+        return Surrogate().p_yes(Prompt(census, Shots("t", "census", "", 0, pair)).build(row))
+
+    assert p("yes", "no") > p("no", "yes")
