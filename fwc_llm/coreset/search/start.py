@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fwc_llm.coreset.descent.plain import feature_costs
 from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 
 
 def random_rows(
