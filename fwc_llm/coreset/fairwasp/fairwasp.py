@@ -17,7 +17,7 @@ from fwc_llm.coreset.problem.parameters import Parameters, check_choice, check_e
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
-_COMPILED = 10**8  # differences of two numbers from which compiled code pays
+COMPILED = 10**8  # differences of two numbers from which compiled code pays
 _ROWS = 256  # rows whose distances are held at once
 
 
@@ -110,7 +110,7 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
     out = np.full((n, cells.n_cells), np.inf)
     find_nearest: Callable[..., None] = _find_nearest
-    if n * n * table.p >= _COMPILED:
+    if n * n * table.p >= COMPILED:
         from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
     threads = Threads()
     everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space

@@ -58,11 +58,10 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
         raise FwcError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
 
 
-def check_epsilon(epsilon: Any) -> float | None:
-    """The parity limit, a number from 0 to below 1 or None; anything else is refused."""
-    if epsilon is None or (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        return epsilon
-    raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
+def check_epsilon(epsilon: Any) -> None:
+    """Refuse a parity limit that is neither a number from 0 to below 1 nor None."""
+    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
+        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
 
 
 def check_not_negative(name: str, value: Any) -> None:
