@@ -65,8 +65,9 @@ class Space:
     """Rows and representatives (x, d, y) as vectors, fitted to the train rows.
 
     In L1 between `vectors(…, "l1")`, and in squared L2 between `vectors(…, "sqeuclidean")`, a categorical
-    mismatch, another protected level and another outcome cost 1 each (method.md, section 1); numeric columns,
-    and the ranks of ordinal ones, count z-scored ("standardised") or as they are ("raw").
+    mismatch, another protected level and another outcome cost 1 each (docs/method.md, "Ground cost and
+    scaling"); numeric columns, and the ranks of ordinal ones, count z-scored ("standardised") or as they are
+    ("raw").
 
     The methods get the features as a DataFrame in standardised units, which they scale in the same way, and
     as a plain array with one-hot columns in raw units, which they take as it is.

@@ -37,7 +37,8 @@ _FARTHEST = 3.0
 class Encoding:
     """Rows as numbers: numeric and ordinal columns z-scored, categories as half-scaled one-hot columns.
 
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it (method.md, section 1).
+    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it
+    (docs/method.md, "Ground cost and scaling").
     """
 
     columns: tuple[tuple[str, str, Any], ...]

@@ -1,4 +1,4 @@
-"""A table of mixed columns as one matrix of numbers (method.md, section 1: costs and scaling).
+"""A table of mixed columns as one matrix of numbers (docs/method.md, "Ground cost and scaling").
 
 Numeric columns come first, scaled; categorical columns follow as codes 0, 1, …, which the costs compare
 only for equality. One-hot columns are never built.
