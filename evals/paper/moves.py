@@ -98,8 +98,8 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
         lines.append([*line, _range(here["distance"].tolist(), "{:.3g}".format)])
     return (
         "Share of the train rows that the optimal plan of FWC (ε 0.01, free representatives) moves, smallest "
-        "and largest mean over the sizes. *At least*: what parity alone asks for. A change of level or outcome "
-        "costs 1; the mean distance says how that compares with the features.\n\n"
+        "and largest mean over the sizes. *At least*: what parity alone asks for. A change of level or of "
+        "outcome costs 1; the mean distance says how that compares with the features.\n\n"
         f"{markdown(head, lines)}\n"
     )
 
