@@ -109,13 +109,19 @@ class Space:
         size = _mismatch(metric)
         return np.hstack([x, size * _one_hot(d, self._levels), size * _one_hot(y, np.array([0, 1]))])
 
-    def design(self, points: "pd.DataFrame", d: np.ndarray) -> np.ndarray:
-        """(m, q) what a classifier sees: scaled numbers, one-hot columns, the protected level; no outcome."""
+    def design(self, points: Any, d: np.ndarray) -> np.ndarray:
+        """(m, q) what a classifier sees: numbers in the space's units, one-hot columns, the protected level.
+
+        `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is left out.
+        """
         return np.hstack([self.design_without(points), _one_hot(d, self._levels)[:, 1:]])
 
-    def design_without(self, points: "pd.DataFrame") -> np.ndarray:
+    def design_without(self, points: Any) -> np.ndarray:
         """`design` without the protected level."""
-        return np.hstack([self._scaled(points), self._coded(points)])
+        if hasattr(points, "iloc"):
+            return np.hstack([self._scaled(points), self._coded(points)])
+        numbers, codes = np.split(np.asarray(points, float), [len(self._numeric)], axis=1)
+        return np.hstack([numbers, codes / _mismatch("l1")])
 
     def _features(self, frame: "pd.DataFrame", metric: str) -> np.ndarray:
         return np.hstack([self._scaled(frame), _mismatch(metric) * self._coded(frame)])
