@@ -3,9 +3,9 @@
 The public names are imported when first used, so that `import fwc_llm` stays light.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fwc_llm.lazy import lazy_names
 from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -17,20 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["Shots", "Task", "build_prompt", "evaluate", "load_task", "select_shots"]
 
 _HOME = {
-    "Shots": "fwc_llm.shots.base",
-    "Task": "fwc_llm.tasks",
-    "build_prompt": "fwc_llm.prompts",
-    "evaluate": "fwc_llm.runs.evaluate",
-    "load_task": "fwc_llm.tasks",
-    "select_shots": "fwc_llm.shots",
+    "Shots": "shots.base",
+    "Task": "tasks",
+    "build_prompt": "prompts",
+    "evaluate": "runs.evaluate",
+    "load_task": "tasks",
+    "select_shots": "shots",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'fwc_llm' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -18,13 +18,13 @@ from evals.paper.methods import FWC, choose
 from evals.paper.tables import markdown, percent
 from fwc_llm.coreset import fair_transport
 from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
 if TYPE_CHECKING:
     import pandas as pd
 
 QUICK_ROWS = 300
 METHOD = "fwc-0.01"
-_BLOCK = 2_000  # rows whose distances to all representatives are held at once
 
 
 def plan(options: Options) -> list[Cell]:
@@ -49,9 +49,10 @@ def measure(cell: Cell, options: Options) -> list[Row]:
         (d, y): g for g, (d, y) in enumerate(product(cells.levels.tolist(), cells.outcomes.tolist()))
     }
     place = np.array([positions[key] for key in zip(chosen.d.tolist(), chosen.y.tolist(), strict=True)])
-    cost = _nearest_in_cell(
-        space.rows(train, "l1"), space.vectors(chosen.points, chosen.d, chosen.y, "l1"), place, cells.n_cells
-    )
+    distance = cost_matrix(space.rows(train, "l1"), space.table(chosen.points, chosen.d, chosen.y), "l1")
+    cost = np.full((train.n, cells.n_cells), np.inf)
+    for g in np.unique(place):
+        cost[:, g] = distance[:, place == g].min(axis=1)
     target = np.bincount(train.y, minlength=2) / train.n
     shape, epsilon = (cells.n_levels, cells.n_outcomes), FWC[METHOD]
     found = fair_transport(cost, *shape, target, epsilon)
@@ -69,18 +70,6 @@ def measure(cell: Cell, options: Options) -> list[Row]:
             "solver": chosen.objective,
         }
     ]
-
-
-def _nearest_in_cell(rows: np.ndarray, points: np.ndarray, place: np.ndarray, n_cells: int) -> np.ndarray:
-    """(n, G): every row's L1 distance to the nearest point of each cell; (n, q) rows, (m, q) points."""
-    from scipy.spatial.distance import cdist
-
-    cost = np.full((len(rows), n_cells), np.inf)
-    for start in range(0, len(rows), _BLOCK):
-        distance = cdist(rows[start : start + _BLOCK], points, "cityblock")
-        for g in np.unique(place):
-            cost[start : start + _BLOCK, g] = distance[:, place == g].min(axis=1)
-    return cost
 
 
 def report(frame: "pd.DataFrame", folder: Path) -> str:

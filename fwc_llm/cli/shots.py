@@ -117,10 +117,13 @@ def shots(
 def _epsilon(text: str) -> float | None:
     if text.lower() == "none":
         return None
+    from fwc_llm.coreset.problem.parameters import check_epsilon
+
     try:
-        return float(text)
+        value: Any = float(text)
     except ValueError:
-        raise FwcError(f"epsilon is {text!r}: give a number from 0 to below 1, or none") from None
+        value = text
+    return check_epsilon(value)
 
 
 def _chooser(

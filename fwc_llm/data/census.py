@@ -87,10 +87,10 @@ def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict
     """Codes of the jointly exact columns: shares by largest remainder, in random order."""
     import numpy as np
 
+    from fwc_llm.apportion import largest_remainder
+
     counts = np.array(joint["counts"], dtype=np.float64)
-    shares = counts.ravel() / counts.sum() * n
-    sizes = np.floor(shares).astype(np.int64)
-    sizes[np.argsort(sizes - shares, kind="stable")[: n - sizes.sum()]] += 1
+    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)
     cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
     return dict(zip(joint["values"], np.unravel_index(cells, counts.shape), strict=True))
 

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 STALE, FRESH, DOUBTFUL = 0, 1, 2  # a lower bound; exact in float32; nearest one in doubt
 
@@ -240,13 +241,8 @@ def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-unt
                         break
                     total = 0.0
                     for k in range(p):
-                        difference = np.float64(values[i, k]) - points[j, k]
-                        if k >= costs.n_numeric:
-                            total += difference != 0
-                        elif costs.squared:
-                            total += difference * difference
-                        else:
-                            total += abs(difference)
+                        apart = np.float64(values[i, k]) - points[j, k]
+                        total += column_cost(apart, k < costs.n_numeric, costs.squared)
                     if total < best:
                         best, place = total, j
             if place != rows.label[i, g]:
@@ -263,7 +259,8 @@ def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-unt
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
 def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no-untyped-def]
     """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label."""
-    cell, label, move, n_numeric = rows.cell, rows.label, costs.move, costs.n_numeric
+    cell, label, move = rows.cell, rows.label, costs.move
+    n_numeric, squared = costs.n_numeric, costs.squared
     p = values.shape[1]
     for i in range(low, high):
         for g in range(out.shape[1]):
@@ -272,15 +269,10 @@ def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no
                 out[i, g] = np.inf
                 continue
             total = 0.0
-            if costs.squared:
-                for k in range(n_numeric):
-                    difference = np.float64(values[i, k]) - points[j, k]
-                    total += difference * difference
-            else:
-                for k in range(n_numeric):
-                    total += abs(np.float64(values[i, k]) - points[j, k])
+            for k in range(n_numeric):
+                total += column_cost(np.float64(values[i, k]) - points[j, k], True, squared)
             for k in range(n_numeric, p):
-                total += np.float64(values[i, k]) != points[j, k]
+                total += column_cost(np.float64(values[i, k]) - points[j, k], False, squared)
             out[i, g] = total + move[cell[i], g]
 
 

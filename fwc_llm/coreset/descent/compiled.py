@@ -20,6 +20,7 @@ from fwc_llm.coreset.descent.medians import Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
 from fwc_llm.coreset.descent.updates import Groups, Medoids, Shares, modes, move_to_medians
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport
@@ -158,11 +159,9 @@ class CompiledSteps:
         old = self._reps
         step = np.full(len(points), np.inf)
         if old is not None:
-            numeric = np.abs(
-                near[:, : self._costs.n_numeric].astype(np.float64) - old.points[:, : self._costs.n_numeric]
+            step = feature_costs(
+                near.T.astype(np.float64), self._costs.n_numeric, old.points.T, self.problem.cost
             )
-            step = (numeric**2 if squared else numeric).sum(axis=1)
-            step += (near[:, self._costs.n_numeric :] != old.points[:, self._costs.n_numeric :]).sum(axis=1)
             step = np.sqrt(step) if squared else step
         typical = np.sqrt(self._objective) if squared else self._objective
         everything = self._small or old is None or bool(step.max() > typical)
@@ -228,13 +227,11 @@ class CompiledSteps:
         table = self.problem.table
         chunk = max(16_384, -(-table.n // 64))
         sums = self._threads.over(
-            lambda low: moves.sum_rows(
-                table.values, table.n_numeric, shares.label, low, min(low + chunk, table.n), shares.m
-            ),
+            lambda low: moves.sum_rows(table.numbers, shares.label, low, min(low + chunk, table.n), shares.m),
             range(0, table.n, chunk),
         )
         total = np.sum(sums, axis=0)
-        parts = table.values[shares.part_row, : table.n_numeric] * shares.part_weight[:, None]
+        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
         np.subtract.at(total, shares.label[shares.part_row], parts)
         np.add.at(total, shares.part_label, parts)
         weights = shares.weights()

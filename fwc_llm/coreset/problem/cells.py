@@ -104,6 +104,23 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> np.ndarray:
     return array
 
 
+def check_levels(cells: Cells) -> None:
+    """Refuse a single protected level, which nothing can be compared with."""
+    if cells.n_levels == 1:
+        raise FwcError(
+            f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
+            "pass another attribute, or epsilon=None"
+        )
+
+
+def empty_cell(cells: Cells, g: int) -> FwcError:
+    """What is wrong where a cell without rows would need mass."""
+    return FwcError(
+        f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or drop "
+        "levels, or use epsilon=None"
+    )
+
+
 def overall_target(cells: Cells, target: Any) -> np.ndarray:
     """p_T(y), (|Y|,): the rows' own distribution, or the caller's (in sorted order, or {outcome: p})."""
     if target is None:

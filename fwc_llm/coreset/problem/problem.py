@@ -45,7 +45,7 @@ class Problem:
         place[rows] = np.arange(len(rows))
         return replace(
             self,
-            table=Table(np.ascontiguousarray(self.table.values[rows]), self.table.n_numeric),
+            table=self.table.take(rows),
             cells=replace(cells, cell=cell, counts=np.bincount(cell, minlength=cells.n_cells)),
             pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
             ids=self.ids[rows],
@@ -66,11 +66,3 @@ class Problem:
         return fair_transport(
             cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
         )
-
-
-def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G): what it costs to move a row from one cell to another, features aside."""
-    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
-    return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
-    )

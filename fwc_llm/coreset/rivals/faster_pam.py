@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
@@ -58,7 +58,7 @@ def kmedoids(
 
 
 def swap_medoids(
-    rows: Rows, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
+    rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
 ) -> Medoids:
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:

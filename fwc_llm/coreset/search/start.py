@@ -5,8 +5,8 @@ See docs/method.md, "Starts and local optima".
 
 import numpy as np
 
-from fwc_llm.coreset.descent.plain import feature_costs
 from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 
 
 def random_rows(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Steps, points_at
-from fwc_llm.coreset.descent.plain import feature_costs
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.gains import Gains
 

@@ -13,12 +13,12 @@ lower bound for any `u`, which is the whole dual problem in G variables:
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fwc_llm.coreset.problem.parameters import check_epsilon
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.narrowing import Optimum, solve
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -99,8 +99,7 @@ def fair_transport(
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     share = _checked_target(target, n_outcomes)
-    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        raise FwcError(f"epsilon is {epsilon}: give a number from 0 to below 1, or None for no constraint")
+    check_epsilon(epsilon)
     start = _checked_warm(warm, costs.shape[1])
     live = _live_cells(costs, n_outcomes, epsilon)
     rows = CostTable(costs if len(live) == len(start) else costs[:, live])
