@@ -3,7 +3,7 @@
     python -m evals.bench.solver            # minutes: up to n = 100,000
     python -m evals.bench.solver --full     # n = 1,000,000 too
 
-Results, with the machine, go to `evals/results/solver.json` and `solver.md`. Every peer runs on the same
+Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Every peer runs on the same
 data in the same process; the ratio is our time over theirs.
 """
 

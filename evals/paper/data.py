@@ -66,8 +66,8 @@ class Space:
     """Rows and representatives (x, d, y) as tables, fitted to the train rows.
 
     Distances between `table`s are ground costs without scales for cells: a categorical mismatch, another
-    protected level and another outcome cost 1 each (method.md, section 1). Numeric columns, and the ranks of
-    ordinal ones, count z-scored ("standardised") or as they are ("raw").
+    protected level and another outcome cost 1 each (docs/method.md, "Ground cost and scaling"). Numeric
+    columns, and the ranks of ordinal ones, count z-scored ("standardised") or as they are ("raw").
 
     The methods get the features as a DataFrame in standardised units, which they scale in the same way, and
     as a plain array with one-hot columns in raw units, which they take as it is.
@@ -111,13 +111,20 @@ class Space:
         labels = [features.codes, np.searchsorted(self._levels, d), y]
         return Table(features.numbers, np.column_stack(labels).astype(np.int32))
 
-    def design(self, points: "pd.DataFrame", d: np.ndarray) -> np.ndarray:
-        """(m, q) what a classifier sees: scaled numbers, one-hot columns, the protected level; no outcome."""
+    def design(self, points: Any, d: np.ndarray) -> np.ndarray:
+        """(m, q) what a classifier sees: numbers in the space's units, one-hot columns, the protected level.
+
+        `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is left out.
+        """
         return np.hstack([self.design_without(points), _columns(d, self._levels)[:, 1:]])
 
-    def design_without(self, points: "pd.DataFrame") -> np.ndarray:
+    def design_without(self, points: Any) -> np.ndarray:
         """`design` without the protected level."""
-        return self._one_hot(points, 1.0)
+        if hasattr(points, "iloc"):
+            return self._one_hot(points, 1.0)
+        n_codes = sum(map(len, self._categories.values()))
+        numbers, codes = np.split(np.asarray(points, float), [np.shape(points)[1] - n_codes], axis=1)
+        return np.hstack([numbers, codes / _mismatch("l1")])
 
     def _one_hot(self, frame: "pd.DataFrame", height: float) -> np.ndarray:
         """The numbers, and a column of this height for every category of the train and the test rows."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from fwc_llm.metrics import group_metrics
 
@@ -51,7 +52,7 @@ class Network:
 
     def probabilities(self, X: np.ndarray) -> np.ndarray:
         """(n,) P(y = 1)."""
-        return np.asarray(1 / (1 + np.exp(-self._scores(X))))
+        return np.asarray(expit(self._scores(X)))
 
     def loss(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
         """Weighted mean log loss."""

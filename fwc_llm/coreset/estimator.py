@@ -31,7 +31,7 @@ class FairCoreset(Parameters):
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
     subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y (the paper's
-    problem (3); method.md, sections 1 to 4).
+    problem (4); docs/method.md, "The problem").
 
     Args:
         m: number of representatives.

@@ -23,8 +23,8 @@ def noise_floor(yes: npt.ArrayLike, parsed: npt.ArrayLike, draws: int = 20_000, 
 
     `yes` and `parsed` (R, G) are counts. Every group's yes-answers are drawn from a binomial with the
     repeat's pooled rate and the group's own size; the range over groups is averaged over repeats,
-    taken as independent (protocol.md, "n = 200 is small"). NaN when a group has no parsed answer, or
-    there is only one group.
+    taken as independent (docs/protocol.md, "n = 200 is small"). NaN when a group has no parsed answer,
+    or there is only one group.
     """
     k, n = np.atleast_2d(np.asarray(yes, float)), np.atleast_2d(np.asarray(parsed, float))
     if (n <= 0).any() or n.shape[1] < 2:

@@ -36,8 +36,9 @@ _FARTHEST = 3.0
 def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
     """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
 
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it (method.md, section 1).
-    Every row has one entry a column of the frame, so the matrix is as small as the frame.
+    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it
+    (docs/method.md, "Ground cost and scaling"). Every row has one entry a column of the frame, so the matrix
+    is as small as the frame.
     """
     table = encoder.encode(frame, strict=False)
     sizes = [len(column.values) for column in encoder.columns[table.n_numeric :]]
@@ -55,7 +56,7 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
     Raises `FwcError` when the data is missing or is not the table that the run was made with.
     """
-    from fwc_llm.report.statistics import plain
+    from fwc_llm.metrics.statistics import plain
 
     if task.fingerprint != run.described.get("fingerprint"):
         raise FwcError("the data found here is not the table that the run was made with")

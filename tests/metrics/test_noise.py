@@ -30,7 +30,7 @@ def test_agrees_with_the_exact_distribution(yes: tuple[int, int], parsed: tuple[
 
 @pytest.mark.parametrize("rate", [20, 35, 50])
 def test_the_protocols_numbers(rate: int) -> None:
-    """protocol.md: with 200 rows the expected |DP| is 0.045–0.056, its 95th percentile 0.11–0.14."""
+    """docs/protocol.md, "n = 200 is small": expected |DP| 0.045–0.056, 95th percentile 0.11–0.14."""
     floor = noise_floor([rate, rate], [100, 100])
     assert 0.044 <= floor.expected <= 0.0575
     assert 0.11 <= floor.percentile_95 <= 0.14

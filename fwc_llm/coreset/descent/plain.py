@@ -1,7 +1,7 @@
 """The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
 
 The nearest representative of every cell for every row, c_ig = min over j in g of c_ij, is all that the inner
-problem needs to know (method.md, section 2).
+problem needs to know (docs/method.md, "The inner problem").
 """
 
 import numpy as np

@@ -1,4 +1,7 @@
-"""Moving each representative to the minimiser of its share of the plan (method.md, section 3), with numpy."""
+"""Moving each representative to the minimiser of its share of the plan, with numpy.
+
+See docs/method.md, "Updates of the representatives".
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""FairWASP: fair weights for the rows of a table, with no new points (method.md, sections 1 and 2; m = n).
+"""FairWASP: fair weights for the rows of a table, with no new points.
+
+See docs/method.md, "Weights without new points" (m = n).
 
 The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
 Pre-processing*, AAAI 2024): the rows stand for themselves, so only the weights are found, and the optimum is

@@ -1,4 +1,4 @@
-"""Cells (protected level × outcome) and slots: how many representatives each cell gets (method.md, 1 and 4).
+"""Cells: protected level × outcome (docs/method.md, "Notation").
 
 Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in sorted order.
 """

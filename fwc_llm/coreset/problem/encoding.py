@@ -1,4 +1,4 @@
-"""A table of mixed columns as numbers and codes (method.md, section 1: costs and scaling).
+"""A table of mixed columns as numbers and codes (docs/method.md, "Ground cost and scaling").
 
 Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
 equality. One-hot columns are never built.

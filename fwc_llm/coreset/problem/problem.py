@@ -12,7 +12,7 @@ from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and what is asked for (method.md, section 1).
+    """A table, its cells, and what is asked for (docs/method.md, "The problem").
 
     `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
     it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for

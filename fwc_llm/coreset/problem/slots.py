@@ -1,4 +1,4 @@
-"""Slots: how many of the m representatives each cell gets (method.md, section 4)."""
+"""Slots: how many of the m representatives each cell gets (docs/method.md, "Slots")."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def count_slots(
     constrained: bool,
     positive: Any = 1,
 ) -> np.ndarray:
-    """How many of the `m` representatives each cell gets, (G,) int64 (method.md, section 4).
+    """How many of the `m` representatives each cell gets, (G,) int64 (docs/method.md, "Slots").
 
     `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
     constraint needs every cell (else empty cells are left out).

@@ -1,7 +1,8 @@
 """What the rivals share: the rows as points (x, d, y), and the value that every rival returns.
 
 Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`, for X (n, p) a float array, taken
-as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does (method.md, section 1).
+as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
+(docs/method.md, "Ground cost and scaling"). docs/baselines.md has their sources and formulas.
 """
 
 from dataclasses import dataclass, replace

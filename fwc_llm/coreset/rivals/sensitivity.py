@@ -11,7 +11,8 @@ import numpy as np
 from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.rivals.lloyd import lloyd, nearest_centre
 
-_FAIRNESS_SLACK = 0.1  # the approximation parameter of the individually fair bound (baselines.md)
+# The approximation parameter of the individually fair bound (docs/baselines.md, "Sensitivity sampling").
+_FAIRNESS_SLACK = 0.1
 
 
 def kmedian_coreset(

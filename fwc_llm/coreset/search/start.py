@@ -1,4 +1,7 @@
-"""Where the descent starts: k-means++ within cells, or random rows (method.md, section 3)."""
+"""Where the descent starts: k-means++ within cells, or random rows.
+
+See docs/method.md, "Starts and local optima".
+"""
 
 import numpy as np
 

@@ -5,8 +5,8 @@
                (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
 
 where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
-problem F(C), reduced to cells; notes, method section 2). Lagrange prices `u` of the cells give a lower
-bound for any `u`, which is the whole dual problem in G variables:
+problem F(C), reduced to cells; docs/method.md, "The inner problem"). Lagrange prices `u` of the cells give a
+lower bound for any `u`, which is the whole dual problem in G variables:
 
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """

@@ -1,4 +1,4 @@
-"""Cells, slots and targets (method.md, section 4), and the one line that bad input gets."""
+"""Cells, slots and targets (docs/method.md, "Slots"), and the one line that bad input gets."""
 
 import numpy as np
 import pandas as pd

@@ -1,4 +1,4 @@
-"""A mixed table as numbers: scaling, kinds of columns, and equality by value (method.md, section 1)."""
+"""A mixed table as numbers: scaling, kinds of columns, and equality by value (docs/method.md)."""
 
 import numpy as np
 import pandas as pd
