@@ -118,7 +118,7 @@ def shots(
 def _epsilon(text: str) -> float | None:
     if text.lower() == "none":
         return None
-    from fwc_llm.coreset.problem.parameters import check_epsilon
+    from fwc_llm.coreset.checks import check_epsilon
 
     epsilon: Any = text
     with suppress(ValueError):

@@ -257,9 +257,12 @@ def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-unt
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
-def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no-untyped-def]
-    """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label."""
-    cell, label, move = rows.cell, rows.label, costs.move
+def exact_costs(rows, costs, move, values, points, out, low, high):  # type: ignore[no-untyped-def]
+    """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label.
+
+    `move` (G, G) float64: `costs` has it rounded.
+    """
+    cell, label = rows.cell, rows.label
     n_numeric, squared = costs.n_numeric, costs.squared
     p = values.shape[1]
     for i in range(low, high):

@@ -27,7 +27,7 @@ from fwc_llm.coreset.transport.fair import Transport
 
 _log = logging.getLogger("fwc_llm.coreset")
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
-_SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
+SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
 _HALF_ULP = 2.0**-24
 
 
@@ -96,7 +96,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
-        self._small = table.n * problem.m * table.p < _SMALL
+        self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
         self._unsplit_medians: Medians | None = None
@@ -136,17 +136,28 @@ class CompiledSteps:
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
         return inner.objective, Shares(label, inner.split_row, part, inner.split_share, self.problem.m)
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
-        """See `Steps`."""
-        self._unsplit_medians = None  # room for the costs in float64
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
         cost = np.empty(self._rows.cost.shape)
+        table, move = self.problem.table.values, self.problem.move
         self._threads.over_rows(
-            kernels.exact_costs, self._rows, self._costs, self.problem.table.values, points, cost, n=len(cost)
+            kernels.exact_costs, self._rows, self._costs, move, table, points, cost, n=len(cost)
         )
+        return cost, self._rows.label.T
+
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """See `Steps`."""
+        self._unsplit_medians = None  # room for the costs in float64
+        cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, self._rows.label.T, self.problem.m)
+        return inner, share_out(inner, label, self.problem.m)
+
+    @property
+    def skipped(self) -> float:
+        """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
+        return float((self._rows.fresh == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
         """The representatives, and whether they came so far that bounds are of no use."""

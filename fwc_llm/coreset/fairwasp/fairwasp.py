@@ -12,10 +12,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import Table, encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
-from fwc_llm.coreset.problem.parameters import Parameters, check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 

@@ -1,4 +1,4 @@
-"""The ground cost: what it costs to move a row to a point (method.md, section 1), with numpy.
+"""The ground cost: what it costs to move a row to a point (docs/method.md, "Ground cost and scaling").
 
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fwc_llm.coreset.problem.parameters import check_epsilon
+from fwc_llm.coreset.checks import check_epsilon
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.narrowing import Optimum, solve
 from fwc_llm.coreset.transport.parity import ParitySet
