@@ -15,7 +15,7 @@ from fwc_llm.coreset.search.compiled_gains import CompiledGains
 from fwc_llm.coreset.search.gains import Gains
 from fwc_llm.coreset.search.local_search import search
 from fwc_llm.coreset.search.schedule import start_rows
-from fwc_llm.coreset.search.swaps import _State
+from fwc_llm.coreset.search.swaps import SwapState
 from fwc_llm.coreset.threads import Threads
 
 
@@ -102,7 +102,7 @@ def test_gains_are_what_a_swap_changes(cost):
     case = problem(cost, "rows", m=12)
     rng = np.random.default_rng(3)
     rows = start_rows(case, "random", rng)
-    state = _State(case, rows, rng.normal(size=4) * 0.1, 0.0)
+    state = SwapState(case, rows, rng.normal(size=4) * 0.1, 0.0)
     cells = rng.integers(0, 4, 90)
     candidates = np.array([rng.choice(case.pools[g]) for g in cells])
     plain = Gains(case).best(state, candidates, cells)
