@@ -15,10 +15,10 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "lazy", "resources", "version", "taskfile", "coreset", "metrics", "data", "tasks",
-    "records", "shots", "models", "answers", "prompts", "runs", "report", "cli",
+    "errors", "apportion", "files", "lazy", "resources", "version", "taskfile", "coreset", "metrics", "data",
+    "tasks", "records", "shots", "models", "answers", "prompts", "runs", "report", "cli",
 )  # fmt: skip
-BASE = {"apportion", "errors", "lazy", "resources", "version"}
+BASE = {"apportion", "errors", "files", "lazy", "resources", "version"}
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,

@@ -26,7 +26,8 @@ def report(
 ) -> None:
     """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
     from fwc_llm.cli.console import err
-    from fwc_llm.report.write import choose_format, render, write
+    from fwc_llm.files import write_whole
+    from fwc_llm.report.write import choose_format, render
 
     chosen = choose_format(format, out)
     text = render(runs, chosen, task, data_dir)
@@ -34,7 +35,7 @@ def report(
         typer.echo(text, nl=False)
         return
     path = out or Path("report.html")
-    write(text, path)
+    write_whole(text, path)
     err.print(f"wrote {path}", highlight=False)
 
 

@@ -11,7 +11,7 @@ from fwc_llm.shots.base import Example, Request, Shots
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.coreset.rivals.base import LabelledTable
+    from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
     from fwc_llm.tasks import Task
 
 LABELS = ("no", "yes")
@@ -116,6 +116,23 @@ def labelled_pool(task: "Task", pool: "pd.DataFrame") -> "LabelledTable":
     from fwc_llm.coreset.rivals.base import as_rows
 
     return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+
+
+def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
+    """The coreset of a rival by name, of the pool and from its candidates."""
+    from fwc_llm.coreset import rivals
+
+    task, pool = request.task, request.pool
+    choose = getattr(rivals, name)
+    return choose(  # type: ignore[no-any-return]
+        features_frame(task, pool),
+        task.labels(pool),
+        task.sensitive(pool),
+        request.m,
+        request.seed,
+        candidates=request.candidates,
+        **options,
+    )
 
 
 def alternate(no: "Sequence[int] | np.ndarray", yes: "Sequence[int] | np.ndarray") -> list[int]:
