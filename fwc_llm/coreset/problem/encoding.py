@@ -68,7 +68,8 @@ class ColumnCode:
         """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for others."""
         import pandas as pd
 
-        return pd.Index(self.values, dtype=object).get_indexer(values.astype(object))  # type: ignore[arg-type]
+        known = pd.Index(self.values, dtype=object)
+        return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
 
     def place(self, value: Any) -> int:
         """The place of one value; −1 for another."""

@@ -1,6 +1,7 @@
 """The parameters of the solvers: their checks, and what scikit-learn asks of an estimator."""
 
 import inspect
+import reprlib
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Self
@@ -8,6 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.errors import FwcError
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 class Parameters:
@@ -33,12 +38,12 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        """The constructor call that makes this estimator, defaults left out."""
+        """The constructor call that makes this estimator, defaults left out and long values shortened."""
         shown = []
         for name, parameter in inspect.signature(type(self)).parameters.items():
             value = getattr(self, name)
             if parameter.default is inspect.Parameter.empty or repr(value) != repr(parameter.default):
-                shown.append(f"{name}={value!r}")
+                shown.append(f"{name}={_shortened(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_tags__(self) -> Any:
@@ -61,7 +66,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
 def check_epsilon(epsilon: Any) -> float | None:
     """The parity limit, a number from 0 to below 1 or None; anything else is refused."""
     if epsilon is None or (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        return epsilon
+        return epsilon  # type: ignore[return-value]
     raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
 
 
@@ -81,3 +86,11 @@ def candidate_mask(candidates: Any, n: int) -> np.ndarray:
             f"candidates must be a boolean mask, one bool a row, ({n},): got {mask.dtype} {mask.shape}"
         )
     return mask
+
+
+def _shortened(value: Any) -> str:
+    """A value on one line: an array or table by its shape once it has more than a few entries."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and sum(shape) > 8:
+        return f"<{type(value).__name__} {' × '.join(map(str, shape))}>"
+    return " ".join(_SHORT.repr(value).split())

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
@@ -43,6 +43,11 @@ class Transport:
     lower_bound: float  # D(dual)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     dual: Floats  # (G,) prices of the cells, in units of the cost; hand them to the next call as `warm`
+
+    def __repr__(self) -> str:
+        moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
+        bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
+        return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
 
     @cached_property
     def plan(self) -> "csr_array":

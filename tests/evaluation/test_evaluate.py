@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fwc_llm import Task, evaluate, load_task, select_shots
+from fwc_llm import Result, Task, evaluate, load_task, select_shots
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.runs.results import Result
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
