@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.result import Result
     from fwc_llm.models import Client, Message, Messages, Model, Reply, Usage, open_model
     from fwc_llm.prompts import build_prompt
+    from fwc_llm.report.audit import Audit, audit
     from fwc_llm.runs.plan import Settings
     from fwc_llm.shots import (
         Certificate,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task, load_task
 
 __all__ = [
+    "Audit",
     "Certificate",
     "Client",
     "Example",
@@ -50,6 +52,7 @@ __all__ = [
     "Task",
     "Transport",
     "Usage",
+    "audit",
     "build_prompt",
     "evaluate",
     "fair_transport",
@@ -69,6 +72,7 @@ _HOME = {
     "evaluation.result": ("Result",),
     "models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
     "prompts": ("build_prompt",),
+    "report.audit": ("Audit", "audit"),
     "runs.plan": ("Settings",),
     "shots": (
         "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",
