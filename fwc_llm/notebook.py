@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 COLOURS = ("#8a8780", "#2f7fd1", "#c2700a", "#0c9482", "#8b66d4", "#d1495b", "#7a8b00", "#c03f86")
 MOST_ROWS = 20
-_LONGEST_CELL = 80
+_LONGEST_CELL = 90
 # Characters that could reorder or hide the text around them are shown by their number instead.
 _INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
 _KEPT = {"\n", "\t"}
@@ -82,27 +82,32 @@ def note(text: str) -> Markup:
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]], total: int | None = None) -> Markup:
-    """Return a table of its first `MOST_ROWS` rows; `total` is how many there are, for rows made as needed.
+    """Return a table of its first `MOST_ROWS` rows; `total` is how many there are, when only these are given.
 
-    Text that is longer than a line is cut. The first column is aligned to the left, others to the right.
+    Long text is cut; columns of numbers are aligned to the right.
     """
     listed = list(rows)
     total = len(listed) if total is None else total
-    body = [
-        element("tr", *(_cell("td", value, place) for place, value in enumerate(row)))
-        for row in listed[:MOST_ROWS]
-    ]
-    head = element("tr", *(_cell("th", heading, place) for place, heading in enumerate(headings)))
+    columns = list(zip(*listed, strict=True)) if listed else [()] * len(headings)
+    sides = ["right" if cells and all(map(_is_number, cells)) else "left" for cells in columns]
+
+    def line(kind: str, cells: Sequence[object]) -> Markup:
+        return element("tr", *(_cell(kind, cell, side) for cell, side in zip(cells, sides, strict=True)))
+
+    head, body = line("th", headings), [line("td", row) for row in listed[:MOST_ROWS]]
     more = note(f"… and {total - MOST_ROWS:,} more") if total > MOST_ROWS else ""
     return join([element("table", element("thead", head), element("tbody", *body)), more])
 
 
-def _cell(kind: str, value: object, place: int) -> Markup:
-    if not isinstance(value, Markup):
-        value = str(value)
-        if len(value) > _LONGEST_CELL:
-            value = value[: _LONGEST_CELL - 1] + "…"
-    return element(kind, value, style=f"text-align:{'left' if place == 0 else 'right'}")
+def _is_number(cell: object) -> bool:
+    return not isinstance(cell, Markup) and str(cell)[:1] in "0123456789+-−–<>"
+
+
+def _cell(kind: str, cell: object, side: str) -> Markup:
+    if not isinstance(cell, Markup) and len(str(cell)) > _LONGEST_CELL:
+        cell = str(cell)[: _LONGEST_CELL - 1] + "…"
+    style = f"text-align:{side};vertical-align:top;padding:.15em 1em .15em 0;white-space:nowrap"
+    return element(kind, cell, style=style)
 
 
 def bar(share: float, text: str = "") -> Markup:
@@ -110,7 +115,7 @@ def bar(share: float, text: str = "") -> Markup:
     width = f"{6 * min(max(share, 0.0), 1.0):.2f}em"
     style = f"display:inline-block;height:.7em;width:{width};background:{COLOURS[1]};margin-right:.4em"
     drawn = join([element("span", style=style), text])
-    return element("span", drawn, style="display:block;text-align:left;white-space:nowrap")
+    return element("span", drawn)
 
 
 def sparkline(values: Sequence[float], label: str, width: float = 240.0, height: float = 44.0) -> Markup:

@@ -101,6 +101,11 @@ def modules_after(statement: str) -> set[str]:
         ("from fwc_llm import build_prompt", {"pandas", "openai", "numba", "scipy", "httpx2"}),
         ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
         ("from fwc_llm import load_task", {"openai", "numba", "scipy"}),
+        (
+            "from fwc_llm import FwcError, Client, Model, Shots",
+            {"numpy", "pandas", "openai", "rich", "jinja2"},
+        ),
+        ("from fwc_llm import evaluate", {"pandas", "openai", "numba", "scipy", "rich", "IPython"}),
     ],
 )
 def test_imports_stay_light(statement: str, heavy: set[str]) -> None:

@@ -157,12 +157,12 @@ class RunComparison(dict[str, Any]):
             for metric, name in (("accuracy", "accuracy %"), ("demographic_parity_difference", "DP gap")):
                 digits, scale = (1, 100) if metric == "accuracy" else (3, 1)
                 test = arm[metric]
-                wide = interval((test["low"], test["high"]), digits, scale) if "low" in test else ""
+                wide = f" ({interval((test['low'], test['high']), digits, scale)})" if "low" in test else ""
                 sides = [number(test[side], digits, scale) for side in ("first", "second")]
-                change = signed(test["difference"], digits, scale)
-                rows.append([f"{arm['arm']}: {name}", *sides, change, wide, p_value(test["p_adjusted"])])
+                change = signed(test["difference"], digits, scale) + wide
+                rows.append([f"{arm['arm']}: {name}", *sides, change, p_value(test["p_adjusted"])])
         first, second = (self[side]["label"] for side in ("first", "second"))
         changed = [[one["name"], one["first"], one["second"]] for one in self["changed"]]
         parts = [table(("what changed", first, second), changed)] if changed else []
-        parts += [table(("", "first", "second", "difference", "95 %", "p (Holm)"), rows)] if rows else []
+        parts += [table(("", "first", "second", "difference", "p (Holm)"), rows)] if rows else []
         return figure(f"{first} → {second}", *parts, *map(note, self["notes"]))

@@ -24,7 +24,8 @@ class Certificate(dict[str, Any]):
         return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
 
     def _repr_html_(self) -> str:
-        return figure("certificate", table(("", "value"), self.facts().items()))
+        rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]
+        return figure("certificate", table(("", "value"), rows))
 
 
 def _words(value: Any) -> str:
