@@ -1,0 +1,129 @@
+"""Counts over many runs: how often an interval holds the truth, how often a test speaks, and whether rightly."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from evals.coverage.readings import Reading, Test, read
+from evals.coverage.worlds import World
+
+Audit = Callable[[Any], dict[str, Any]]
+_EXACT = 1e-9
+
+
+@dataclass
+class Interval:
+    """Of `given` intervals (`absent` more have no end): `covered` hold the truth, `outside` miss their value."""
+
+    given: int = 0
+    absent: int = 0
+    covered: int = 0
+    below: int = 0  # the truth lies below the interval
+    outside: int = 0
+    width: float = 0.0  # the sum
+
+    def add(self, reading: Reading) -> None:
+        """Count one interval."""
+        if reading.low is None or reading.high is None or np.isnan(reading.truth):
+            self.absent += 1
+            return
+        self.given += 1
+        self.covered += reading.covers
+        self.below += reading.truth < reading.low and not reading.covers
+        self.outside += reading.value is not None and not reading.holds_value
+        self.width += reading.high - reading.low
+
+
+@dataclass
+class Verdicts:
+    """Of `null` tests without and `real` ones with a true difference, how many reject; the `absent` cannot say.
+
+    `wrong` reject in favour of the wrong side; `contradictions` say otherwise than the difference beside them.
+    """
+
+    null: int = 0
+    null_rejected: int = 0
+    real: int = 0
+    real_rejected: int = 0
+    wrong: int = 0
+    absent: int = 0
+    contradictions: int = 0
+
+    def add(self, test: Test) -> None:
+        """Count one test."""
+        self.contradictions += test.contradicts
+        if test.p_value is None:
+            self.absent += 1
+        elif abs(test.truth) < _EXACT:
+            self.null += 1
+            self.null_rejected += test.rejects
+        else:
+            self.real += 1
+            self.real_rejected += test.rejects
+            self.wrong += test.rejects and test.difference is not None and test.difference * test.truth < 0
+
+
+Key = tuple[str, str, str]  # quantity, where, what it speaks of
+
+
+@dataclass
+class Tally:
+    """All counts of one population."""
+
+    runs: int
+    intervals: dict[Key, Interval]
+    tests: dict[Key, Verdicts]
+
+    def add(self, other: "Tally") -> None:
+        """Take in the counts of further runs."""
+        self.runs += other.runs
+        _merge(self.intervals, other.intervals)
+        _merge(self.tests, other.tests)
+
+    def as_json(self) -> dict[str, Any]:
+        """The counts as plain objects."""
+
+        def rows(counts: dict[Key, Any]) -> list[dict[str, Any]]:
+            return [
+                {"quantity": quantity, "where": where, "of": of, **asdict(one)}
+                for (quantity, where, of), one in counts.items()
+            ]
+
+        return {"runs": self.runs, "intervals": rows(self.intervals), "tests": rows(self.tests)}
+
+
+def _merge(into: dict[Key, Any], other: dict[Key, Any]) -> None:
+    for key, counts in other.items():
+        mine = into.setdefault(key, type(counts)())
+        for field in fields(counts):
+            setattr(mine, field.name, getattr(mine, field.name) + getattr(counts, field.name))
+
+
+def measure(world: World, runs: int, audit: Audit, seed: int = 0, part: int = 0) -> Tally:
+    """Audit `runs` runs drawn from the world; the same `seed` and `part` draw the same answers."""
+    rng = np.random.default_rng([seed, crc32(world.name.encode()), part])
+    found = Tally(0, {}, {})
+    for _ in range(runs):
+        sample = world.draw(rng)
+        _count(found, read(audit(sample.frame()), sample))
+        found.runs += 1
+    return found
+
+
+def _count(found: Tally, printed: Iterable[Reading | Test]) -> None:
+    for one in printed:
+        key = (one.quantity, one.where, one.of)
+        if isinstance(one, Reading):
+            found.intervals.setdefault(key, Interval()).add(one)
+        else:
+            found.tests.setdefault(key, Verdicts()).add(one)
+
+
+def public_audit(frame: Any) -> dict[str, Any]:
+    """The audit as any caller has it."""
+    from fwc_llm import audit
+
+    return audit(frame).to_dict()
