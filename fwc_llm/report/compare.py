@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from fwc_llm.metrics.cells import measure
+from fwc_llm.metrics.comparisons import adjust, compare_answers, paired
 from fwc_llm.metrics.intervals import percentile, resample
-from fwc_llm.report.comparisons import adjust, compare_answers, paired
+from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.statistics import plain
 from fwc_llm.report.tables.rows import certificate_text, verdict
 
 METRICS = ("accuracy", "demographic_parity_difference")

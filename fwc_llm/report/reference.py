@@ -89,7 +89,7 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
     Raises `FwcError` when the data is missing or is not the table that the run was made with.
     """
-    from fwc_llm.report.statistics import plain
+    from fwc_llm.metrics.statistics import plain
 
     if task.fingerprint != run.described.get("fingerprint"):
         raise FwcError("the data found here is not the table that the run was made with")

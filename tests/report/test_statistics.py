@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from fwc_llm.metrics.intervals import newcombe, wilson
+from fwc_llm.metrics.statistics import METRICS, statistics
 from fwc_llm.report.read import read_run
-from fwc_llm.report.statistics import METRICS, statistics
 
 MakeRun = Callable[..., Path]
 
 
 def found_in(folder: Path) -> dict[str, Any]:
     """The statistics as any reader of the JSON gets them."""
-    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder)), allow_nan=False))
+    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder).answered), allow_nan=False))
     return read
 
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.answers import Answers
 from fwc_llm.metrics.cells import count_cells, measure
 from fwc_llm.metrics.intervals import mean_over_repeats
 from fwc_llm.metrics.probabilities import (
@@ -15,7 +16,6 @@ from fwc_llm.metrics.probabilities import (
     probability_gap,
     sweep,
 )
-from fwc_llm.report.read import Answers
 
 _POINTS = 60  # of the frontier, evenly thinned
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.cells import NO, YES, Cells, Floats, Measures, count_cells, measure
+from fwc_llm.metrics.comparisons import comparisons
 from fwc_llm.metrics.flips import flips
 from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.groups import undefined_reasons
@@ -22,11 +24,9 @@ from fwc_llm.metrics.intervals import (
     wilson,
 )
 from fwc_llm.metrics.noise import noise_floor
+from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.unparsed import TREATMENTS, bounds, treated
 from fwc_llm.metrics.variance import split_variance
-from fwc_llm.report.comparisons import comparisons
-from fwc_llm.report.probability import probability_statistics
-from fwc_llm.report.read import Answers, Run
 
 METRICS = (
     "accuracy",
@@ -38,7 +38,7 @@ SMALL = 10  # rows a repeat; a group below says little
 _DRAWS = 4000
 
 
-def statistics(run: Run) -> dict[str, Any]:
+def statistics(run: Answered) -> dict[str, Any]:
     """Return all that a run's answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small), `arms` (one object each, see `arm_statistics`),
@@ -69,7 +69,7 @@ def statistics(run: Run) -> dict[str, Any]:
     return described
 
 
-def arm_statistics(run: Run, arm: str, cells: Cells) -> dict[str, Any]:
+def arm_statistics(run: Answered, arm: str, cells: Cells) -> dict[str, Any]:
     """Return one arm's statistics; every metric is the mean over repeats, with `sd` and each repeat.
 
     Intervals (`low`, `high`) are 95 %: Wilson for accuracy, rates and coverage, Newcombe for the signed gap
@@ -193,9 +193,9 @@ def _reasons(cells: Cells, measured: Measures) -> dict[str, str]:
     return found
 
 
-def _split_variances(run: Run, cells: Mapping[str, Cells], arms: list[dict[str, Any]]) -> None:
+def _split_variances(run: Answered, cells: Mapping[str, Cells], arms: list[dict[str, Any]]) -> None:
     """Add `variance` to each arm: by rows, examples, and (for arms that differ in it alone) order."""
-    sources = run.described.get("sources", {})
+    sources = run.sources
     for found in arms:
         arm = found["arm"]
         family = [a for a in arms if sources.get(a["arm"], a["arm"]) == sources.get(arm, arm)]
@@ -209,7 +209,7 @@ def _split_variances(run: Run, cells: Mapping[str, Cells], arms: list[dict[str, 
             found["variance"][metric] = vars(split_variance(values, rows))
 
 
-def _flips(run: Run, arm: str) -> list[dict[str, Any]]:
+def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
     """The counterfactual probe: every changed row against the row as it is."""
     if arm not in run.counterfactuals:
         return []
@@ -225,13 +225,13 @@ def _flips(run: Run, arm: str) -> list[dict[str, Any]]:
     ]
 
 
-def _by_attribute(run: Run, a: Answers) -> list[dict[str, Any]]:
+def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
     parts = [name.split(" & ") for name in run.groups]
     width = {len(part) for part in parts}
     if width == {1} or len(width) != 1:
         return []
-    names = run.described.get("protected") or [f"attribute {place + 1}" for place in range(width.pop())]
+    names = run.attributes or [f"attribute {place + 1}" for place in range(width.pop())]
     found = []
     for place, name in enumerate(names):
         level = np.array([group.split(" & ")[place] for group in a.group.tolist()])
@@ -262,7 +262,7 @@ def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def _notes(run: Run, cells: Mapping[str, Cells], found: Mapping[str, Any]) -> list[str]:
+def _notes(run: Answered, cells: Mapping[str, Cells], found: Mapping[str, Any]) -> list[str]:
     """What a reader must know before believing a number."""
     notes = []
     for group in found["groups"]:

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.metrics.answers import Answered, Answers, pairs
 from fwc_llm.metrics.paired import holm, mcnemar, parity_permutation
-from fwc_llm.report.read import Answers, Run, pairs
 
 LEVEL = 0.05
 _DRAWS, _FINE_DRAWS = 5_000, 50_000
 
 
-def comparisons(run: Run) -> list[dict[str, Any]]:
+def comparisons(run: Answered) -> list[dict[str, Any]]:
     """Return every pair of arms: differences (second − first), p-values, and whether they are told apart.
 
     Accuracy by McNemar's exact test, demographic parity by a permutation test, both on the rows that both
