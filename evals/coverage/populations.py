@@ -1,4 +1,4 @@
-"""The populations that are drawn: designs, pairs of arms, repeats, correlation within rows, shifts by examples."""
+"""The populations that are drawn: designs, pairs of arms, repeats, correlation, shifts by examples."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,9 @@ TENS = Design("groups of 10", ((400, 100), (300, 200)), ((7, 3), (3, 7)))
 UNBALANCED = Design("groups of 90 and 8", ((3000, 1000), (60, 60)), ((50, 40), (4, 4)))
 FIVES = Design("groups of 100 and 5", ((500, 500), (40, 40)), ((50, 50), (3, 2)))
 THREE = Design("three groups of 50", ((900, 300), (500, 500), (300, 900)), ((35, 15), (25, 25), (15, 35)))
-THREE_UNEVEN = Design("three groups, 80, 20 and 8", ((900, 300), (100, 100), (40, 40)), ((50, 30), (12, 8), (4, 4)))
+THREE_UNEVEN = Design(
+    "three groups, 80, 20 and 8", ((900, 300), (100, 100), (40, 40)), ((50, 30), (12, 8), (4, 4))
+)
 CROSSED = Design("four crossed groups of 30", ((400, 200),) * 4, ((20, 10), (15, 15), (15, 15), (10, 20)))
 RANDOM_200 = Design("Adult, 200 random rows", ADULT, 200)
 RANDOM_100 = Design("German, 100 random rows", GERMAN, 100)
@@ -123,7 +125,7 @@ def _unread() -> Iterator[World]:
 
 
 def _examples() -> Iterator[World]:
-    """One set of examples for all repeats; sets that move the groups' answers; arms that agree fully or never."""
+    """One set of examples for all repeats; sets that move the groups; arms that agree fully or never."""
     pair = TWO["equal arms"]
     for repeats in REPEATS[1:]:
         yield ADULT_200.world("equal arms", pair, repeats, correlation=0.5, shift=0.05, redrawn=False)
@@ -134,7 +136,7 @@ def _examples() -> Iterator[World]:
 
 
 def quick_populations() -> Sequence[World]:
-    """A few that show what goes wrong most easily: small tables, unequal cells, equal strategies, few rows."""
+    """A few that show what goes wrong most easily: small tables, unequal cells, strategies, few rows."""
     pair = TWO["errors in opposite cells"]
     return (
         ADULT_200.world("errors in opposite cells", pair, 20, correlation=1.0),

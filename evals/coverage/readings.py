@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Reading:
-    """One printed number: which, `where`, what it speaks `of`; value, interval (None: not given) and truth."""
+    """One printed number: which, `where`, what it speaks `of`; value, interval (None: absent) and truth."""
 
     quantity: str
     where: str
@@ -32,17 +32,11 @@ class Reading:
     high: float | None
     truth: float
 
-    @property
-    def covers(self) -> bool:
-        """Whether the interval holds the truth, rounding aside."""
-        assert self.low is not None and self.high is not None
-        return self.low - _ROUNDING <= self.truth <= self.high + _ROUNDING
-
-    @property
-    def holds_value(self) -> bool:
-        """Whether the interval holds the value printed with it."""
-        assert self.low is not None and self.high is not None and self.value is not None
-        return self.low - _ROUNDING <= self.value <= self.high + _ROUNDING
+    def holds(self, number: float) -> bool:
+        """Whether the number lies in the interval, rounding aside."""
+        if self.low is None or self.high is None:
+            return False
+        return self.low - _ROUNDING <= number <= self.high + _ROUNDING
 
 
 @dataclass(frozen=True)
@@ -94,7 +88,11 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
     for group, found in arm["groups"].items():
         for rate in _RATES:
             prefix = "" if rate == "rate" else f"{rate}_"
-            ends = {"value": found[rate], "low": found.get(f"{prefix}low"), "high": found.get(f"{prefix}high")}
+            ends = {
+                "value": found[rate],
+                "low": found.get(f"{prefix}low"),
+                "high": found.get(f"{prefix}high"),
+            }
             their = _of(found, of)
             yield _reading(rate, f"{where}, {group}", ends, their, true(f"{rate} of {group}", their))
     yield from _read_attributes(arm, sample, place, of)

@@ -1,4 +1,4 @@
-"""Counts over many runs: how often an interval holds the truth, how often a test speaks, and whether rightly."""
+"""Counts over many runs: how often an interval holds the truth, how often a test speaks, and rightly."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields
@@ -16,7 +16,7 @@ _EXACT = 1e-9
 
 @dataclass
 class Interval:
-    """Of `given` intervals (`absent` more have no end): `covered` hold the truth, `outside` miss their value."""
+    """Of `given` intervals (`absent` more: none), `covered` hold the truth and `outside` miss their value."""
 
     given: int = 0
     absent: int = 0
@@ -31,17 +31,19 @@ class Interval:
             self.absent += 1
             return
         self.given += 1
-        self.covered += reading.covers
-        self.below += reading.truth < reading.low and not reading.covers
-        self.outside += reading.value is not None and not reading.holds_value
+        covers = reading.holds(reading.truth)
+        self.covered += covers
+        self.below += reading.truth < reading.low and not covers
+        self.outside += reading.value is not None and not reading.holds(reading.value)
         self.width += reading.high - reading.low
 
 
 @dataclass
 class Verdicts:
-    """Of `null` tests without and `real` ones with a true difference, how many reject; the `absent` cannot say.
+    """Of `null` tests without and `real` ones with a true difference, how many reject; `absent` cannot say.
 
-    `wrong` reject in favour of the wrong side; `contradictions` say otherwise than the difference beside them.
+    `wrong` reject in favour of the wrong side; `contradictions` say otherwise than the difference beside
+    them.
     """
 
     null: int = 0
@@ -126,4 +128,5 @@ def public_audit(frame: Any) -> dict[str, Any]:
     """The audit as any caller has it."""
     from fwc_llm import audit
 
-    return audit(frame).to_dict()
+    document: dict[str, Any] = audit(frame).to_dict()
+    return document

@@ -1,8 +1,8 @@
 """A world with known rates of yes: draws the answers of a run, and says what every number should have been.
 
-A table is drawn anew for every run, cell by cell (group × label), and each repeat draws its test rows from it
-without replacement. So rows of a small table come back in many repeats, and the truth is the world's: the table
-is only one sample of it.
+A table is drawn anew for every run, cell by cell (group × label), and each repeat draws its test rows from
+it without replacement. So rows of a small table come back in many repeats, and the truth is the world's: the
+table is only one sample of it.
 """
 
 from collections.abc import Sequence
@@ -28,10 +28,10 @@ class World:
 
     `table` has the rows per cell. `rows` has the test rows per cell of a repeat; a number alone draws so many
     rows from the whole table, labels and groups at random. `yes` holds each arm's probability of yes per
-    cell. `correlation` is that of two answers of one arm to one row; in a share `agreement` of the rows both arms
-    decide by the same latent value. Each set of examples moves the probabilities of all cells by a normal
-    shift of standard deviation `shift`, and those of each group by one of `group_shift`; `redrawn` draws a set
-    for every repeat, else one serves all. `parsed` is the probability that an answer is read, per cell.
+    cell. `correlation` is that of two answers of one arm to one row; in a share `agreement` of the rows both
+    arms decide by the same latent value. Each set of examples moves the probabilities of all cells by a
+    normal shift of standard deviation `shift`, and those of each group by one of `group_shift`; `redrawn`
+    draws a set for every repeat, else one serves all. `parsed` is the probability that an answer is read.
     """
 
     name: str
@@ -122,7 +122,7 @@ class World:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: rows (R, n), their cells, answers (arm, R, n), and each arm's `truths` by what they speak of."""
+    """One run: rows (R, n), their cells, answers (arm, R, n); each arm's `truths` by what they speak of."""
 
     world: World
     ids: npt.NDArray[np.intp]

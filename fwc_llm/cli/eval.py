@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -241,6 +242,8 @@ def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) 
             f"{', as batches' if batch else ''}, "
             f"by prices of {price.date} ({price.source})"
         )
+    for line in plan_lines(plan):
+        out.print(line, soft_wrap=True, highlight=False)
 
 
 def _ask(
