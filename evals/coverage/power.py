@@ -68,7 +68,7 @@ def measure_power(world: World, runs: int, seed: int = 0) -> PowerTally:
     of = ""
     for _ in range(runs):
         sample = world.draw(rng)
-        document = public_audit(sample.frame())
+        document = public_audit(sample)
         (test,) = (
             one
             for one in read(document, sample)

@@ -8,9 +8,9 @@ from zlib import crc32
 import numpy as np
 
 from evals.coverage.readings import Reading, Test, read
-from evals.coverage.worlds import World
+from evals.coverage.worlds import Sample, World
 
-Audit = Callable[[Any], dict[str, Any]]
+Audit = Callable[[Sample], dict[str, Any]]
 _EXACT = 1e-9
 
 
@@ -110,7 +110,7 @@ def measure(world: World, runs: int, audit: Audit, seed: int = 0, part: int = 0)
     found = Tally(0, {}, {})
     for _ in range(runs):
         sample = world.draw(rng)
-        _count(found, read(audit(sample.frame()), sample))
+        _count(found, read(audit(sample), sample))
         found.runs += 1
     return found
 
@@ -124,9 +124,9 @@ def _count(found: Tally, printed: Iterable[Reading | Test]) -> None:
             found.tests.setdefault(key, Verdicts()).add(one)
 
 
-def public_audit(frame: Any) -> dict[str, Any]:
+def public_audit(sample: Sample) -> dict[str, Any]:
     """The audit as any caller has it."""
     from fwc_llm import audit
 
-    document: dict[str, Any] = audit(frame).to_dict()
+    document: dict[str, Any] = audit(sample.frame()).to_dict()
     return document
