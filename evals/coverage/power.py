@@ -7,7 +7,7 @@ from zlib import crc32
 import numpy as np
 
 from evals.coverage.populations import ADULT_200, GERMAN_100, PAIR
-from evals.coverage.readings import LEVEL, TESTED, Test, read
+from evals.coverage.readings import LEVEL, TESTED, Verdict, read
 from evals.coverage.tally import public_audit
 from evals.coverage.worlds import STRATEGY, Floats, Sample, World
 from fwc_llm.metrics.planning import Design, accuracy_variance, gap_variance, power
@@ -23,10 +23,10 @@ def _pair(first: tuple[float, float], second: tuple[float, float]) -> PAIR:
 _TENTH, _FIFTH = _pair((0.3, 0.5), (0.3, 0.6)), _pair((0.35, 0.45), (0.3, 0.6))
 _BETTER: PAIR = (((0.3, 0.7), (0.3, 0.7)), ((0.25, 0.75), (0.25, 0.75)))
 POWER_WORLDS: tuple[World, ...] = (
-    ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.7),
+    ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.8),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.5),
     ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.8),
-    ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.6),
+    ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.5),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, redrawn=False, correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, group_shift=0.02, correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 20, group_shift=0.02, correlation=1.0),
@@ -72,7 +72,7 @@ def measure_power(world: World, runs: int, seed: int = 0) -> PowerTally:
         (test,) = (
             one
             for one in read(document, sample)
-            if isinstance(one, Test) and one.quantity == f"{metric}, two arms"
+            if isinstance(one, Verdict) and one.quantity == f"{metric}, two arms"
         )
         of = test.of
         found += test.rejects

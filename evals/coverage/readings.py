@@ -40,7 +40,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Test:
+class Verdict:
     """One test: its p-value (None: not given), the difference beside it and the true one, contradictions."""
 
     quantity: str
@@ -57,7 +57,7 @@ class Test:
         return self.p_value is not None and self.p_value < LEVEL
 
 
-def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Test]:
+def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Verdict]:
     """Yield every interval and test of an audit's document for the sample's two arms."""
     arms = {arm["arm"]: arm for arm in document["arms"]}
     for place, name in enumerate(ARMS):
@@ -66,7 +66,7 @@ def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Test
         yield from _read_comparison(test, sample, arms)
 
 
-def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Reading | Test]:
+def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Reading | Verdict]:
     def true(key: str, of: str) -> float:
         return sample.truths[of][place][key]
 
@@ -76,7 +76,7 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
         of = _of(found, of)
         yield _reading(metric, where, found, of, true(metric, of))
         if metric == "demographic_parity_difference":
-            yield Test(
+            yield Verdict(
                 f"{metric} = 0", where, of, found.get("p_value"), found["value"], true(metric, of), False
             )
             yield from _noise_floor(found, where, of, true(metric, of))
@@ -98,12 +98,12 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
     yield from _read_attributes(arm, sample, place, of)
 
 
-def _noise_floor(found: Mapping[str, Any], where: str, of: str, true: float) -> Iterator[Test]:
+def _noise_floor(found: Mapping[str, Any], where: str, of: str, true: float) -> Iterator[Verdict]:
     """As a test: a gap above the floor is said to be more than chance."""
     floor, value = found.get("noise_95"), found["value"]
     if floor is not None and value is not None:
         p = 0.0 if value > floor + _ROUNDING else 1.0
-        yield Test("above the noise floor", where, of, p, value, true, False)
+        yield Verdict("above the noise floor", where, of, p, value, true, False)
 
 
 def _read_attributes(arm: Mapping[str, Any], sample: Sample, place: int, of: str) -> Iterator[Reading]:
@@ -130,7 +130,7 @@ def _of_levels(sample: Sample, place: int, of: str, levels: list[str]) -> dict[s
 
 def _read_comparison(
     test: Mapping[str, Any], sample: Sample, arms: Mapping[str, Any]
-) -> Iterator[Reading | Test]:
+) -> Iterator[Reading | Verdict]:
     for metric in TESTED:
         found = test[metric]
         of = _of(found, _of(test, EXAMPLES))
@@ -143,7 +143,7 @@ def _read_comparison(
             unlike = False
         contradicts = unlike or _contradicts(found)
         true = values[1] - values[0]
-        yield Test(f"{metric}, two arms", "", of, found["p_value"], difference, true, contradicts)
+        yield Verdict(f"{metric}, two arms", "", of, found["p_value"], difference, true, contradicts)
         if "low" in found:
             ends = {"value": difference, "low": found["low"], "high": found["high"]}
             yield _reading(f"{metric}, two arms", "", ends, of, true)

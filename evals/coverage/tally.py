@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from evals.coverage.readings import Reading, Test, read
+from evals.coverage.readings import Reading, Verdict, read
 from evals.coverage.worlds import Sample, World
 
 Audit = Callable[[Sample], dict[str, Any]]
@@ -54,7 +54,7 @@ class Verdicts:
     absent: int = 0
     contradictions: int = 0
 
-    def add(self, test: Test) -> None:
+    def add(self, test: Verdict) -> None:
         """Count one test."""
         self.contradictions += test.contradicts
         if test.p_value is None:
@@ -115,7 +115,7 @@ def measure(world: World, runs: int, audit: Audit, seed: int = 0, part: int = 0)
     return found
 
 
-def _count(found: Tally, printed: Iterable[Reading | Test]) -> None:
+def _count(found: Tally, printed: Iterable[Reading | Verdict]) -> None:
     for one in printed:
         key = (one.quantity, one.where, one.of)
         if isinstance(one, Reading):

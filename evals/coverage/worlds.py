@@ -76,9 +76,9 @@ class World:
             return np.where(sticky, rng.random(n_rows)[ids], rng.random(ids.shape))
 
         shared = latent()
+        agreed = (rng.random(n_rows) < self.agreement)[ids]
         answers, repeat = [], np.arange(self.repeats)[:, None]
         for arm in range(len(ARMS)):
-            agreed = (rng.random(n_rows) < self.agreement)[ids]
             yes = np.where(agreed, shared, latent()) < probabilities[arm][repeat, cell]
             if self.parsed is None:
                 answers.append(np.where(yes, 1.0, 0.0))
