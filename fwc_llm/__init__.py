@@ -10,15 +10,18 @@ from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fwc_llm.prompts import build_prompt
+    from fwc_llm.report.audit import Audit, audit
     from fwc_llm.runs.evaluate import evaluate
     from fwc_llm.shots import Shots, select_shots
     from fwc_llm.tasks import Task, load_task
 
-__all__ = ["Shots", "Task", "build_prompt", "evaluate", "load_task", "select_shots"]
+__all__ = ["Audit", "Shots", "Task", "audit", "build_prompt", "evaluate", "load_task", "select_shots"]
 
 _HOME = {
+    "Audit": "fwc_llm.report.audit",
     "Shots": "fwc_llm.shots.base",
     "Task": "fwc_llm.tasks",
+    "audit": "fwc_llm.report.audit",
     "build_prompt": "fwc_llm.prompts",
     "evaluate": "fwc_llm.runs.evaluate",
     "load_task": "fwc_llm.tasks",

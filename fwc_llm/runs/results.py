@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from fwc_llm.metrics import GroupMetrics
     from fwc_llm.runs.plan import Plan
 
-_METRICS = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
 _REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
 
 
@@ -59,7 +54,7 @@ class Result:
         return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
 
     def __str__(self) -> str:
-        shown = self.to_frame()[["n", "coverage", *_METRICS]].round(3)
+        shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
         label = "  (SIMULATED)" if self.data["simulated"] else ""
         return f"{self.data['task']} · {self.data['model']}{label}\n{shown.to_string(na_rep='–')}"
 
@@ -151,7 +146,7 @@ def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     repeats = sorted({int(row["repeat"]) for row in factual})
     measured = [_metrics([row for row in factual if int(row["repeat"]) == repeat]) for repeat in repeats]
     arm: dict[str, Any] = {"arm": name, "n": sum(metrics.n for metrics in measured)}
-    for metric in ("coverage", *_METRICS):
+    for metric in ("coverage", *METRICS):
         values = [getattr(metrics, metric) for metrics in measured]
         arm[metric] = _null(fmean(values))
         arm[f"{metric}_sd"] = _null(_spread(values))
