@@ -14,7 +14,7 @@ from rich.progress import Progress
 from evals.coverage.populations import populations, quick_populations
 from evals.coverage.power import POWER_WORLDS, PowerTally, measure_power
 from evals.coverage.report import as_json, as_markdown
-from evals.coverage.tally import Tally, measure, public_audit
+from evals.coverage.tally import Tally, measure
 from evals.coverage.verdicts import doubtful
 from evals.coverage.worlds import World
 
@@ -31,15 +31,14 @@ def run(
     with ProcessPoolExecutor(processes) as pool:
 
         def add(some: Iterable[World], parts: range, title: str) -> None:
+            size = min(_PART, runs)
             tasks = {
-                pool.submit(measure, world, min(_PART, runs), public_audit, seed, part): world.name
-                for world in some
-                for part in parts
+                pool.submit(measure, world, size, seed, part): world.name for world in some for part in parts
             }
             for done in _watched(tasks, title, bar):
                 found[tasks[done]].add(done.result())
 
-        parts = -(-runs // _PART)
+        parts = -(-runs // _PART)  # a number of runs above one part is rounded up to whole ones
         add(worlds, range(parts), "all populations")
         again = [world for world in worlds if doubtful(found[world.name])]
         add(again, range(parts, _AGAIN * parts), "the doubtful ones, again")

@@ -6,9 +6,9 @@ from zlib import crc32
 
 import numpy as np
 
+from evals.coverage.audits import array_audit
 from evals.coverage.populations import ADULT_200, GERMAN_100, PAIR
 from evals.coverage.readings import LEVEL, TESTED, Verdict, read
-from evals.coverage.tally import public_audit
 from evals.coverage.worlds import STRATEGY, Floats, Sample, World
 from fwc_llm.metrics.planning import Design, accuracy_variance, gap_variance, power
 
@@ -68,7 +68,7 @@ def measure_power(world: World, runs: int, seed: int = 0) -> PowerTally:
     of = ""
     for _ in range(runs):
         sample = world.draw(rng)
-        document = public_audit(sample)
+        document = array_audit(sample)
         (test,) = (
             one
             for one in read(document, sample)

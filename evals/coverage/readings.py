@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.coverage.worlds import ARMS, EXAMPLES, Sample, truth
+from evals.coverage.worlds import ARMS, EXAMPLES, STRATEGY, Sample, truth
 
 LEVEL = 0.05
 METRICS = (
@@ -67,60 +67,51 @@ def read(document: Mapping[str, Any], sample: Sample) -> Iterator[Reading | Verd
 
 
 def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Reading | Verdict]:
-    def true(key: str, of: str) -> float:
-        return sample.truths[of][place][key]
-
-    of, where = EXAMPLES, ARMS[place]
+    of, where = _of(arm, EXAMPLES), ARMS[place]
+    true = sample.truths[of][place]
     for metric in METRICS:
-        found = arm[metric]
-        of = _of(found, of)
-        yield _reading(metric, where, found, of, true(metric, of))
-        if metric == "demographic_parity_difference":
-            yield Verdict(
-                f"{metric} = 0", where, of, found.get("p_value"), found["value"], true(metric, of), False
-            )
-            yield from _noise_floor(found, where, of, true(metric, of))
+        yield _reading(metric, where, arm[metric], of, true[metric])
+    yield from _read_noise_floor(arm["demographic_parity_difference"], where, of, true)
     if arm["signed_gap"] is not None:
         upper, _, lower = str(arm["signed_gap"]["of"]).partition(" − ")
-        of = _of(arm["signed_gap"], of)
-        gap = true(f"rate of {upper}", of) - true(f"rate of {lower}", of)
+        gap = true[f"rate of {upper}"] - true[f"rate of {lower}"]
         yield _reading("signed_gap", where, arm["signed_gap"], of, gap)
     for group, found in arm["groups"].items():
         for rate in _RATES:
-            prefix = "" if rate == "rate" else f"{rate}_"
-            ends = {
-                "value": found[rate],
-                "low": found.get(f"{prefix}low"),
-                "high": found.get(f"{prefix}high"),
-            }
-            their = _of(found, of)
-            yield _reading(rate, f"{where}, {group}", ends, their, true(f"{rate} of {group}", their))
-    yield from _read_attributes(arm, sample, place, of)
-
-
-def _noise_floor(found: Mapping[str, Any], where: str, of: str, true: float) -> Iterator[Verdict]:
-    """As a test: a gap above the floor is said to be more than chance."""
-    floor, value = found.get("noise_95"), found["value"]
-    if floor is not None and value is not None:
-        p = 0.0 if value > floor + _ROUNDING else 1.0
-        yield Verdict("above the noise floor", where, of, p, value, true, False)
-
-
-def _read_attributes(arm: Mapping[str, Any], sample: Sample, place: int, of: str) -> Iterator[Reading]:
-    """Each protected attribute by itself, where groups are crossed and intervals are given."""
+            name = f"{where}, {group}"
+            yield _reading(
+                rate, name, _ends(found, rate, "" if rate == "rate" else rate), of, true[f"{rate} of {group}"]
+            )
+    if "coverage_low" in arm:
+        yield _reading("coverage of all", where, _ends(arm, "coverage", "coverage"), of, true["coverage"])
     for position, one in enumerate(arm.get("by_attribute") or []):
         levels = [group.split(" & ")[position] for group in sample.world.groups]
-        for metric in METRICS:
-            found = one[metric]
-            if isinstance(found, Mapping):
-                of = _of(found, of)
-                true = _of_levels(sample, place, of, levels)[metric]
-                yield _reading(
-                    f"{metric} by attribute", f"{ARMS[place]}, {one['attribute']}", found, of, true
-                )
+        of_levels = _of_levels(sample, place, of, levels)
+        for metric, (low, high) in one.get("intervals", {}).items():
+            found = {"value": one[metric], "low": low, "high": high}
+            name = f"{where}, {one['attribute']}"
+            yield _reading(f"{metric} by attribute", name, found, of, of_levels[metric])
+
+
+def _ends(found: Mapping[str, Any], name: str, prefix: str) -> dict[str, Any]:
+    prefix = f"{prefix}_" if prefix else ""
+    return {"value": found[name], "low": found.get(f"{prefix}low"), "high": found.get(f"{prefix}high")}
+
+
+def _read_noise_floor(
+    found: Mapping[str, Any], where: str, of: str, true: Mapping[str, float]
+) -> Iterator[Verdict]:
+    """One arm's gap against 0: by its p-value, and by the floor above which it is more than chance."""
+    gap, value, floor = true["demographic_parity_difference"], found["value"], found["noise_95"]
+    if value is not None and floor is not None:
+        above = value > floor + _ROUNDING
+        unlike = abs(value - floor) > 0.002 and above != (found["p_value"] < LEVEL)
+        yield Verdict("gap against 0", where, of, found["p_value"], value, gap, unlike)
+        yield Verdict("gap above the noise floor", where, of, 0.0 if above else 1.0, value, gap, False)
 
 
 def _of_levels(sample: Sample, place: int, of: str, levels: list[str]) -> dict[str, float]:
+    """The truth for one of several protected attributes."""
     world, cells = sample.world, sample.truths[of][place]
     yes = [
         [cells[f"{kind}_positive_rate of {group}"] for kind in ("false", "true")] for group in world.groups
@@ -131,38 +122,30 @@ def _of_levels(sample: Sample, place: int, of: str, levels: list[str]) -> dict[s
 def _read_comparison(
     test: Mapping[str, Any], sample: Sample, arms: Mapping[str, Any]
 ) -> Iterator[Reading | Verdict]:
-    for metric in TESTED:
-        found = test[metric]
-        of = _of(found, _of(test, EXAMPLES))
-        values = [_both_read(sample, ARMS.index(test[place]), of)[metric] for place in ("first", "second")]
-        difference = found["difference"]
-        if sample.world.parsed is None and difference is not None:
-            printed = arms[test["second"]][metric]["value"] - arms[test["first"]][metric]["value"]
-            unlike = abs(difference - printed) > _ROUNDING
-        else:
-            unlike = False
-        contradicts = unlike or _contradicts(found)
-        true = values[1] - values[0]
-        yield Verdict(f"{metric}, two arms", "", of, found["p_value"], difference, true, contradicts)
-        if "low" in found:
-            ends = {"value": difference, "low": found["low"], "high": found["high"]}
-            yield _reading(f"{metric}, two arms", "", ends, of, true)
+    """The two arms' tests, and those of these examples where the others are of the strategy."""
+    kinds = [("two arms", test)]
+    if _of(test, EXAMPLES) != EXAMPLES and "these_examples" in test:
+        kinds.append(("two arms, these prompts", test["these_examples"]))
+    names = test["first"], test["second"]
+    for kind, described in kinds:
+        of = _of(described, EXAMPLES)
+        truths = [sample.truths[of][ARMS.index(name)] for name in names]
+        for metric in TESTED:
+            found = described[metric]
+            first, second = (arms[name][metric]["value"] for name in names)
+            wrong = _contradicts(found, None if first is None or second is None else second - first)
+            true = truths[1][metric] - truths[0][metric]
+            quantity = f"{metric}, {kind}"
+            yield Verdict(quantity, "", of, found["p_value"], found["difference"], true, wrong)
+            if "low" in found:
+                yield _reading(quantity, "", {**found, "value": found["difference"]}, of, true)
 
 
-def _both_read(sample: Sample, place: int, of: str) -> dict[str, float]:
-    """The arm's truth over rows whose answers by both arms are read."""
-    if sample.world.parsed is None:
-        return sample.truths[of][place]
-    world, cells = sample.world, sample.truths[of][place]
-    yes = [
-        [cells[f"{kind}_positive_rate of {group}"] for kind in ("false", "true")] for group in world.groups
-    ]
-    return truth(np.array(yes), world.weights, world.read**2, world.groups)
-
-
-def _contradicts(found: Mapping[str, Any]) -> bool:
-    """Whether the test says otherwise than the difference or the interval beside it."""
+def _contradicts(found: Mapping[str, Any], printed: float | None) -> bool:
+    """Whether the test says otherwise than the interval or the difference, or that than the arms' values."""
     p, difference = found["p_value"], found["difference"]
+    if difference is not None and printed is not None and abs(difference - printed) > _ROUNDING:
+        return True
     if p is None or difference is None:
         return False
     if p < LEVEL and (difference == 0 or _against(found.get("better"), found.get("worse"), difference)):
@@ -181,7 +164,7 @@ def _against(better: int | None, worse: int | None, difference: float) -> bool:
 
 def _of(found: Mapping[str, Any], default: str) -> str:
     of = found.get("of")
-    return of if of in (EXAMPLES, "this strategy") else default
+    return of if of in (EXAMPLES, STRATEGY) else default
 
 
 def _reading(quantity: str, where: str, found: Mapping[str, Any], of: str, true: float) -> Reading:

@@ -1,12 +1,13 @@
 """Counts over many runs: how often an interval holds the truth, how often a test speaks, and rightly."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
+from evals.coverage.audits import array_audit, public_audit
 from evals.coverage.readings import Reading, Verdict, read
 from evals.coverage.worlds import Sample, World
 
@@ -104,15 +105,51 @@ def _merge(into: dict[Key, Any], other: dict[Key, Any]) -> None:
             setattr(mine, field.name, getattr(mine, field.name) + getattr(counts, field.name))
 
 
-def measure(world: World, runs: int, audit: Audit, seed: int = 0, part: int = 0) -> Tally:
-    """Audit `runs` runs drawn from the world; the same `seed` and `part` draw the same answers."""
+def measure(world: World, runs: int, seed: int = 0, part: int = 0, audit: Audit | None = None) -> Tally:
+    """Audit `runs` runs drawn from the world; the same `seed` and `part` draw the same answers.
+
+    Without an `audit` the fast one is used, and the first run is held against the public door.
+    """
     rng = np.random.default_rng([seed, crc32(world.name.encode()), part])
     found = Tally(0, {}, {})
-    for _ in range(runs):
+    for number in range(runs):
         sample = world.draw(rng)
-        _count(found, read(audit(sample), sample))
+        printed = list(read((audit or array_audit)(sample), sample))
+        if audit is None and number == 0:
+            check_same(printed, list(read(public_audit(sample), sample)), world.name)
+        _count(found, printed)
         found.runs += 1
     return found
+
+
+def check_same(one: Sequence[Reading | Verdict], other: Sequence[Reading | Verdict], where: str) -> None:
+    """Refuse two readings of one run that differ, rounding aside."""
+    first, second = (sorted(_numbers(printed) for printed in read) for read in (one, other))
+    same = [name for name, _ in first] == [name for name, _ in second] and np.allclose(
+        np.array([numbers for _, numbers in first]),
+        np.array([numbers for _, numbers in second]),
+        rtol=0,
+        atol=1e-9,
+        equal_nan=True,
+    )
+    if not same:
+        raise RuntimeError(f"{where}: the arrays' numbers are not those of `audit`")
+
+
+def _numbers(printed: Reading | Verdict) -> tuple[tuple[str, str, str], tuple[float, ...]]:
+    """What a number is, and its parts; NaN for None. A gap's sign depends on the order of the groups."""
+    parts: tuple[float | None, ...]
+    if isinstance(printed, Reading):
+        parts = (printed.value, printed.low, printed.high)
+        if printed.quantity == "signed_gap" and (printed.value or 0.0) < 0.0:
+            parts = tuple(
+                None if part is None else -part for part in (printed.value, printed.high, printed.low)
+            )
+        parts = (*parts, 0.0)
+    else:
+        parts = (printed.p_value, printed.difference, printed.truth, float(printed.contradicts))
+    key = (printed.quantity, printed.where, printed.of)
+    return key, tuple(np.nan if part is None else part for part in parts)
 
 
 def _count(found: Tally, printed: Iterable[Reading | Verdict]) -> None:
@@ -122,11 +159,3 @@ def _count(found: Tally, printed: Iterable[Reading | Verdict]) -> None:
             found.intervals.setdefault(key, Interval()).add(one)
         else:
             found.tests.setdefault(key, Verdicts()).add(one)
-
-
-def public_audit(sample: Sample) -> dict[str, Any]:
-    """The audit as any caller has it."""
-    from fwc_llm import audit
-
-    document: dict[str, Any] = audit(sample.frame()).to_dict()
-    return document

@@ -167,6 +167,7 @@ def truth(yes: Floats, weights: Floats, read: Floats, levels: Sequence[str]) -> 
         by_label = (member @ said) / (member @ seen)
         coverage = (member @ seen).sum(1) / (member @ weights).sum(1)
         found = {
+            "coverage": float(seen.sum() / weights.sum()),
             "accuracy": float((seen[:, 0] - said[:, 0] + said[:, 1]).sum() / seen.sum()),
             "demographic_parity_difference": float(np.ptp(rates)),
             "demographic_parity_ratio": float(rates.min() / rates.max()),
