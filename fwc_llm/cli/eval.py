@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -233,6 +234,8 @@ def _forecast(job: "Job") -> None:
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
+    for line in plan_lines(plan):
+        out.print(line, soft_wrap=True, highlight=False)
 
 
 def _ask(job: "Job", out: Path | None) -> "Result":
