@@ -35,7 +35,7 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     """The same document as far as intervals and tests go."""
     levels = list(sample.world.groups)
     found = [estimate(_arrays(sample, answers, levels)) for answers in sample.answers]
-    test = compare_estimates(*found) | {"first": ARMS[0], "second": ARMS[1]}
+    test = compare_estimates(found[0], found[1]) | {"first": ARMS[0], "second": ARMS[1]}
     arms = [
         _arm(name, one, levels) | {"by_attribute": _attributes(sample, answers)}
         for name, one, answers in zip(ARMS, found, sample.answers, strict=True)

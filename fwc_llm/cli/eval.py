@@ -234,7 +234,7 @@ def _forecast(job: "Job") -> None:
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
-    for line in plan_lines(plan):
+    for line in plan_lines(job.plan):
         out.print(line, soft_wrap=True, highlight=False)
 
 
