@@ -177,6 +177,7 @@ def answers(said: list[float], label: list[int] | None = None) -> Answers:
         answer=np.array(said, dtype=np.float64),
         reason=empty,
         p_yes=np.full(n, np.nan),
+        examples=empty,
     )
 
 
