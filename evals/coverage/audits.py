@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evals.coverage.worlds import ARMS, Floats, Sample
+from evals.coverage.worlds import ARMS, Sample
 from fwc_llm.metrics.comparisons import compare_estimates
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
 from fwc_llm.metrics.sample import Sample as Arrays
@@ -34,31 +34,30 @@ def public_audit(sample: Sample) -> dict[str, Any]:
 def array_audit(sample: Sample) -> dict[str, Any]:
     """The same document as far as intervals and tests go."""
     levels = list(sample.world.groups)
-    found = [estimate(_arrays(sample, answers, levels)) for answers in sample.answers]
+    found = [estimate(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
     test = compare_estimates(found[0], found[1]) | {"first": ARMS[0], "second": ARMS[1]}
     arms = [
-        _arm(name, one, levels) | {"by_attribute": _attributes(sample, answers)}
-        for name, one, answers in zip(ARMS, found, sample.answers, strict=True)
+        _arm(name, one, levels) | {"by_attribute": _attributes(sample, arm)}
+        for arm, (name, one) in enumerate(zip(ARMS, found, strict=True))
     ]
     document: dict[str, Any] = plain({"arms": arms, "comparisons": [test]})
     return document
 
 
-def _arrays(sample: Sample, answers: Floats, levels: list[str]) -> Arrays:
+def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
     """One arm's answers; groups of one name among `levels` are one."""
     repeats, n = sample.ids.shape
     names = list(dict.fromkeys(levels))
     group, label = np.divmod(sample.cell.ravel(), 2)
-    repeat = np.repeat(np.arange(repeats), n)
     return Arrays(
-        answer=answers.ravel(),
+        answer=sample.answers[arm].ravel(),
         label=label,
         group=np.array([names.index(level) for level in levels])[group],
-        repeat=repeat,
+        repeat=np.repeat(np.arange(repeats), n),
         row=sample.ids.ravel(),
         groups=len(names),
         labels_fixed=not isinstance(sample.world.rows, int),
-        examples=repeat if sample.world.redrawn else None,
+        examples=sample.sets(arm),
     )
 
 
@@ -93,13 +92,13 @@ def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
     }
 
 
-def _attributes(sample: Sample, answers: Floats) -> list[dict[str, Any]]:
+def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
     parts = [group.split(" & ") for group in sample.world.groups]
     if len(parts[0]) < 2:
         return []
     found = []
     for place in range(len(parts[0])):
-        one = estimate(_arrays(sample, answers, [part[place] for part in parts]))
+        one = estimate(_arrays(sample, arm, [part[place] for part in parts]))
         values = {metric: getattr(one, metric).value for metric in _METRICS}
         ends = {metric: [getattr(one, metric).low, getattr(one, metric).high] for metric in _METRICS}
         found.append({"attribute": f"attribute {place + 1}", **values, "intervals": ends})

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from evals.coverage.worlds import Table, World
 
 REPEATS = (1, 2, 5, 20, 50)
 PAIR = tuple[Table, Table]
+_SAID = ("correlation", "shift", "group_shift", "agreement")
 
 # Rows with label no and yes in the UCI files: adult.test without rows that lack a value, and german.data.
 ADULT: Table = ((4356, 557), (7004, 3143))
@@ -21,13 +23,15 @@ class Design:
     table: Table
     rows: Table | int
 
-    def world(self, arms: str, yes: PAIR, repeats: int, **options: float | bool | Table) -> World:
+    def world(self, arms: str, yes: PAIR, repeats: int, **options: Any) -> World:
         """The world of two arms under this design, named after all that sets it apart."""
         levels = len(self.table)
         groups = ("F & old", "F & young", "M & old", "M & young") if levels == 4 else tuple("ABC"[:levels])
-        said = [f"{key.replace('_', ' ')} {value}" for key, value in options.items() if key != "parsed"]
+        said = [f"{key.replace('_', ' ')} {value}" for key, value in options.items() if key in _SAID]
+        if "examples" in options:
+            said.append(f"examples drawn {' against '.join(dict.fromkeys(options['examples']))}")
         name = ", ".join([self.name, arms, f"R = {repeats}", *said])
-        return replace(World(name, groups, self.table, self.rows, yes, repeats), **options)  # type: ignore[arg-type]
+        return replace(World(name, groups, self.table, self.rows, yes, repeats), **options)
 
 
 ADULT_200 = Design("Adult, n = 200", ADULT, ((75, 25), (25, 75)))
@@ -42,6 +46,7 @@ THREE_UNEVEN = Design(
 CROSSED = Design("four crossed groups of 30", ((400, 200),) * 4, ((20, 10), (15, 15), (15, 15), (10, 20)))
 RANDOM_200 = Design("Adult, 200 random rows", ADULT, 200)
 RANDOM_100 = Design("German, 100 random rows", GERMAN, 100)
+RANDOM_UNEVEN = Design("100 random rows, 7 of one group", ((2500, 2150), (200, 150)), 100)
 
 
 def _same(*rates: tuple[float, float]) -> PAIR:
@@ -95,6 +100,8 @@ def populations() -> Iterator[World]:
             yield from _briefly(design, name, TWO[name])
         for name, pair in EXTREME.items():
             yield from _briefly(design, name, pair)
+    for name in ("equal arms", "no gap"):
+        yield from _briefly(RANDOM_UNEVEN, name, TWO[name])
     yield from _unread()
     yield from _examples()
 
@@ -131,7 +138,11 @@ def _examples() -> Iterator[World]:
     """One set of examples for all repeats; sets that move the groups; arms that agree fully or never."""
     pair = TWO["equal arms"]
     for repeats in REPEATS[1:]:
-        yield ADULT_200.world("equal arms", pair, repeats, correlation=0.5, shift=0.05, redrawn=False)
+        for examples in (("once", "once"), ("once", "repeat"), ("row", "row"), ("repeat", "row")):
+            options: dict[str, Any] = {"correlation": 1.0, "shift": 0.05, "examples": examples}
+            yield ADULT_200.world("equal arms", pair, repeats, **options)
+            if examples[0] == "once":
+                yield GERMAN_100.world("no gap", TWO["no gap"], repeats, **options)
         yield ADULT_200.world("equal arms", pair, repeats, correlation=0.5, shift=0.05, group_shift=0.05)
         yield ADULT_200.world("no gap", TWO["no gap"], repeats, correlation=0.5, group_shift=0.1)
         for agreement in (0.0, 1.0):

@@ -27,13 +27,13 @@ POWER_WORLDS: tuple[World, ...] = (
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.5),
     ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.8),
     ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.5),
-    ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, redrawn=False, correlation=1.0),
+    ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, examples=("once", "once"), correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, group_shift=0.02, correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 20, group_shift=0.02, correlation=1.0),
-    GERMAN_100.world("gap 0.2 against 0.3", _TENTH, 20, redrawn=False, correlation=1.0),
+    GERMAN_100.world("gap 0.2 against 0.3", _TENTH, 20, examples=("once", "once"), correlation=1.0),
     GERMAN_100.world("gap 0.2 against 0.3", _TENTH, 20, group_shift=0.02, correlation=1.0),
     ADULT_200.world("accuracy 0.70 against 0.75", _BETTER, 1, agreement=0.8),
-    ADULT_200.world("accuracy 0.70 against 0.75", _BETTER, 5, redrawn=False, correlation=1.0),
+    ADULT_200.world("accuracy 0.70 against 0.75", _BETTER, 5, examples=("once", "once"), correlation=1.0),
     ADULT_200.world("accuracy 0.70 against 0.75", _BETTER, 20, correlation=1.0),
 )  # fmt: skip
 

@@ -30,8 +30,9 @@ class World:
     rows from the whole table, labels and groups at random. `yes` holds each arm's probability of yes per
     cell. `correlation` is that of two answers of one arm to one row; in a share `agreement` of the rows both
     arms decide by the same latent value. Each set of examples moves the probabilities of all cells by a
-    normal shift of standard deviation `shift`, and those of each group by one of `group_shift`; `redrawn`
-    draws a set for every repeat, else one serves all. `parsed` is the probability that an answer is read.
+    normal shift of standard deviation `shift`, and those of each group by one of `group_shift`. `examples`
+    says for each arm whether a set is drawn for every "repeat", for every "row", or "once" for all. `parsed`
+    is the probability that an answer is read.
     """
 
     name: str
@@ -44,7 +45,7 @@ class World:
     agreement: float = 0.5
     shift: float = 0.0
     group_shift: float = 0.0
-    redrawn: bool = True
+    examples: tuple[str, str] = ("repeat", "repeat")
     parsed: Table | None = None
 
     @cached_property
@@ -68,7 +69,7 @@ class World:
     def draw(self, rng: np.random.Generator) -> "Sample":
         """Draw a table, the test rows and sets of examples of every repeat, and the answers."""
         ids, cell = self._draw_rows(rng)
-        probabilities = self._draw_examples(rng)  # (arm, repeat, cell)
+        probabilities = [self._draw_examples(rng, arm, cell) for arm in range(len(ARMS))]
         n_rows = int(ids.max()) + 1
         sticky = rng.random(ids.shape) < np.sqrt(self.correlation)
 
@@ -77,17 +78,20 @@ class World:
 
         shared = latent()
         agreed = (rng.random(n_rows) < self.agreement)[ids]
-        answers, repeat = [], np.arange(self.repeats)[:, None]
-        for arm in range(len(ARMS)):
-            yes = np.where(agreed, shared, latent()) < probabilities[arm][repeat, cell]
+        answers = []
+        for by_question, _ in probabilities:
+            yes = np.where(agreed, shared, latent()) < by_question
             if self.parsed is None:
                 answers.append(np.where(yes, 1.0, 0.0))
             else:
                 answers.append(np.where(latent() < self.read.ravel()[cell], yes, np.nan))
-        truths = [
-            truth(p.mean(0).reshape(-1, 2), self.weights, self.read, self.groups) for p in probabilities
+        these = [truth(by_cell, self.weights, self.read, self.groups) for _, by_cell in probabilities]
+        # Of an arm whose examples are not drawn anew the strategy is the one prompt that it sent.
+        strategies = [
+            these[arm] if self.examples[arm] == "once" else self.of_strategies[arm]
+            for arm in range(len(ARMS))
         ]
-        return Sample(self, ids, cell, np.stack(answers), {EXAMPLES: truths, STRATEGY: self.of_strategies})
+        return Sample(self, ids, cell, np.stack(answers), {EXAMPLES: these, STRATEGY: strategies})
 
     def _draw_rows(self, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows asked (R, n), numbered through the table, and their cells (R, n)."""
@@ -110,14 +114,21 @@ class World:
         ids = np.stack(drawn)
         return ids, np.repeat(np.arange(len(sizes)), sizes)[ids]
 
-    def _draw_examples(self, rng: np.random.Generator) -> Floats:
-        """Probability of yes per arm, repeat and cell under the sets of examples drawn."""
-        sets = self.repeats if self.redrawn else 1
-        centre = np.asarray(self.yes)[:, None]  # (arm, 1, group, label)
-        shift = self.shift * rng.standard_normal((len(ARMS), sets, 1, 1))
-        shift = shift + self.group_shift * rng.standard_normal((len(ARMS), sets, len(self.groups), 1))
-        moved = np.clip(centre + shift, 0.0, 1.0).reshape(len(ARMS), sets, -1)
-        return np.asarray(np.repeat(moved, self.repeats // sets, axis=1))
+    def _draw_examples(
+        self, rng: np.random.Generator, arm: int, cell: npt.NDArray[np.intp]
+    ) -> tuple[Floats, Floats]:
+        """Probability of yes per question (R, n), and per cell (G, 2) over the sets of examples drawn."""
+        centre = np.asarray(self.yes[arm])
+        if self.examples[arm] == "row":
+            moved = centre.ravel()[cell] + self.shift * rng.standard_normal(cell.shape)
+            sd = np.full(centre.shape, self.shift)
+            return np.clip(moved, 0, 1), np.clip(centre[..., None] + sd[..., None] * _NORMAL, 0, 1).mean(-1)
+        sets = self.repeats if self.examples[arm] == "repeat" else 1
+        shift = self.shift * rng.standard_normal((sets, 1, 1))
+        shift = shift + self.group_shift * rng.standard_normal((sets, len(self.groups), 1))
+        by_set = np.clip(centre + shift, 0.0, 1.0)
+        by_repeat = np.repeat(by_set, self.repeats // sets, axis=0).reshape(self.repeats, -1)
+        return by_repeat[np.arange(self.repeats)[:, None], cell], by_set.mean(0)
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,14 @@ class Sample:
     cell: npt.NDArray[np.intp]
     answers: Floats
     truths: dict[str, list[dict[str, float]]]
+
+    def sets(self, arm: int) -> npt.NDArray[np.intp] | None:
+        """The number of the set of examples behind each answer; None where one serves all."""
+        kind = self.world.examples[arm]
+        if kind == "once":
+            return None
+        repeats, n = self.ids.shape
+        return np.arange(repeats * n) if kind == "row" else np.repeat(np.arange(repeats), n)
 
     def frame(self) -> pd.DataFrame:
         """The run as an audit takes it."""
@@ -145,10 +164,12 @@ class Sample:
         )
         words = np.array(["no", "yes", None], dtype=object)
         frames = []
-        for name, answers in zip(ARMS, self.answers, strict=True):
+        for arm, (name, answers) in enumerate(zip(ARMS, self.answers, strict=True)):
             said = words[np.where(np.isnan(answers), 2, answers).astype(int).ravel()]
-            sets = repeat if self.world.redrawn else np.zeros_like(repeat)
-            examples = np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
+            sets = self.sets(arm)
+            examples = (
+                "none" if sets is None else np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
+            )
             frames.append(one.assign(arm=name, answer=said, examples=examples))
         return pd.concat(frames, ignore_index=True)
 
