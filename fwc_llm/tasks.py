@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
+from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
 from fwc_llm.taskfile import TaskFile, read_taskfile
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _LARGEST_CENSUS = 10_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """A table with a protected attribute and a yes/no outcome, and the words for both.
 
@@ -93,6 +94,37 @@ class Task:
     def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The outcome (n,) of every row as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
+
+    def __repr__(self) -> str:
+        protected = ", ".join(self.protected)
+        simulated = " (SIMULATED)" if self.simulated else ""
+        columns = f"{len(self.columns)} columns, protected {protected}, outcome {self.outcome}"
+        return f"<Task {self.name}: {self.title}{simulated}; {columns}>"
+
+    def _repr_html_(self) -> str:
+        """The question, and how many rows each group and answer has; nothing is downloaded for it."""
+        names = [column.name for column in self.shown]
+        columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
+        parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
+        return figure(f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated)
+
+    def _counts(self) -> Markup:
+        """Groups × answers of the whole table, or why it cannot be shown."""
+        import numpy as np
+
+        if "_tables" not in vars(self) and self.locate() is None:
+            return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
+        try:
+            places = {group: place for place, group in enumerate(self.groups)}
+            group = np.array([places[level] for level in self.sensitive(self.table)])
+        except FwcError as error:
+            return note(str(error))
+        cells = np.bincount(2 * group + self.labels(self.table), minlength=2 * len(places)).reshape(-1, 2)
+        rows = []
+        for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
+            share = yes / (no + yes)
+            rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", bar(share, f"{share:.1%}")])
+        return table((" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows)
 
     @cached_property
     def groups(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import sys
 import typer
 
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.cli import prompt, report, rescore, serve, shots, tasks
+from fwc_llm.cli import power, prompt, report, rescore, serve, shots, tasks
 from fwc_llm.errors import FwcError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command("shots")(shots.shots)
 app.command("prompt")(prompt.prompt)
 app.command("tasks")(tasks.tasks)
 app.add_typer(tasks.task_app, name="task")
+app.command("power")(power.power)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
 app.command("rescore")(rescore.rescore)

@@ -139,7 +139,7 @@ def _chooser(
         )
 
     def choose(m: int) -> "Shots":
-        return select_shots(task, strategy, m, epsilon, seed, order=order, **options)
+        return select_shots(task, strategy, m, epsilon, seed, order=order, progress=False, **options)
 
     return choose
 

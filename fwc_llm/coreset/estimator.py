@@ -134,6 +134,13 @@ class FairCoreset(Parameters):
         """What `fit` solves, checked and encoded; for searches of one's own."""
         return self._read(X, y, sensitive, candidates)[1]
 
+    def _repr_html_(self) -> str:
+        """The cells with their weight and the course of the objective, once fitted."""
+        from fwc_llm.coreset.picture import draw_coreset
+        from fwc_llm.notebook import figure
+
+        return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
+
     def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
         self._check_parameters()
         encoder, table = encode(X)

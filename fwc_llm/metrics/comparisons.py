@@ -1,68 +1,86 @@
-"""Arms against each other on the same rows, with Holm's correction over everything that is asked."""
+"""Arms against each other, with Holm's correction over everything that is asked."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, Answers, pairs
-from fwc_llm.metrics.paired import holm, mcnemar, parity_permutation
+from fwc_llm.metrics.answers import Answered, pairs
+from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.contrasts import Difference, contrast
+from fwc_llm.metrics.estimates import Estimates
+from fwc_llm.metrics.sample import Sample
 
 LEVEL = 0.05
-_DRAWS, _FINE_DRAWS = 5_000, 50_000
+COMPARED = ("accuracy", "demographic_parity_difference")
 
 
-def comparisons(run: Answered) -> list[dict[str, Any]]:
-    """Return every pair of arms: differences (second − first), p-values, and whether they are told apart.
+def comparisons(run: Answered, found: dict[str, Estimates]) -> list[dict[str, Any]]:
+    """Return every pair of arms: differences (second − first), p-values, and whether they are significant.
 
-    Accuracy by McNemar's exact test, demographic parity by a permutation test, both on the rows that both
-    arms answered; Holm's correction runs over all p-values of the run together.
+    Each is as `compare_estimates` describes it. Holm's correction runs over all p-values of the run together.
     """
-    found = [
-        compare_answers(run.answers[a], run.answers[b]) | {"first": a, "second": b}
-        for a, b in pairs(run.arms)
+    tests = [
+        compare_estimates(found[first], found[second]) | {"first": first, "second": second}
+        for first, second in pairs(run.arms)
     ]
-    adjust(found)
-    return found
+    adjust(tests)
+    return tests
 
 
-def compare_answers(first: Answers, second: Answers) -> dict[str, Any]:
-    """Return the paired comparison of two sets of answers on the rows that both have and both parsed."""
-    first, second = paired(first, second)
-    both = ~np.isnan(first.answer) & ~np.isnan(second.answer)
-    first, second = first.where(both), second.where(both)
-    if not len(first):
-        return {
-            "n": 0,
-            "accuracy": {"difference": np.nan, "better": 0, "worse": 0, "p_value": np.nan},
-            "demographic_parity_difference": {"difference": np.nan, "p_value": np.nan},
-        }
-    right, other_right = first.answer == first.label, second.answer == second.label
-    test = mcnemar(other_right, right, first.row)
-    arguments = (second.answer, first.answer, first.group, first.repeat, first.row)
-    gap, p_value = parity_permutation(*arguments, _DRAWS)
-    if p_value < 10 / _DRAWS:  # small, and Holm will multiply it: draw again, finely enough to tell how small
-        gap, p_value = parity_permutation(*arguments, _FINE_DRAWS, seed=1)
+def compare_estimates(first: Estimates, second: Estimates, aligned: bool = True) -> dict[str, Any]:
+    """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
+
+    `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
+    of the very prompts that were sent. `n` counts questions that both answered, `better` and `worse` the
+    rows on which the second arm was right more often, and less often.
+    """
+    tested = contrast(first, second, aligned)
+    n, better, worse = _changed(first.sample, second.sample)
     return {
-        "n": len(first),
-        "accuracy": {
-            "difference": float(other_right.mean() - right.mean()),
-            "better": test.better,
-            "worse": test.worse,
-            "p_value": test.p_value,
+        "n": n,
+        "of": tested.of,
+        "reason": tested.reason,
+        "accuracy": _described(tested.accuracy) | {"better": better, "worse": worse},
+        "demographic_parity_difference": _described(tested.demographic_parity_difference),
+        "these_examples": {
+            "accuracy": _described(tested.accuracy_of_these),
+            "demographic_parity_difference": _described(tested.parity_of_these),
         },
-        "demographic_parity_difference": {"difference": gap, "p_value": p_value},
     }
 
 
-def paired(first: Answers, second: Answers) -> tuple[Answers, Answers]:
-    """Return both sets of answers restricted to the questions they share, in the same order."""
-    _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
-    return first.where(place), second.where(other)
+def _described(test: Difference) -> dict[str, Any]:
+    return dict(vars(test))
 
 
-def adjust(found: list[dict[str, Any]]) -> None:
+def _changed(one: Sample, other: Sample) -> tuple[int, int, int]:
+    """Questions that both answered, and rows on which the second arm is right more and less often."""
+    many = 1 + max(int(sample.row.max()) for sample in (one, other))
+    keys = one.repeat * many + one.row, other.repeat * many + other.row
+    _, here, there = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    both = one.parsed[here] & other.parsed[there]
+    here, there = here[both], there[both]
+    gained = (other.yes == other.label)[there].astype(float) - (one.yes == one.label)[here]
+    net = np.bincount(one.row[here], gained)
+    return len(here), int((net > 0).sum()), int((net < 0).sum())
+
+
+def holm(p_values: npt.ArrayLike) -> Floats:
+    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN."""
+    values = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    ascending = known[np.argsort(values[known], kind="stable")]
+    factors = len(known) - np.arange(len(known))
+    adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(values[ascending] * factors))
+    return adjusted
+
+
+def adjust(found: Sequence[dict[str, Any]]) -> None:
     """Add Holm's adjusted p-value and the verdict to every test of the comparisons."""
-    tests = [one[metric] for one in found for metric in ("accuracy", "demographic_parity_difference")]
+    tests = [one[metric] for one in found for metric in COMPARED]
     for test, adjusted in zip(tests, holm([test["p_value"] for test in tests]), strict=True):
         test["p_adjusted"] = float(adjusted)
         test["distinguishable"] = None if np.isnan(adjusted) else bool(adjusted < LEVEL)

@@ -1,7 +1,8 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.answers import Answered, Answers
-from fwc_llm.metrics.cells import Cells, measure
+from fwc_llm.metrics.cells import Cells, Strings, measure
 from fwc_llm.runs.folder import RunFolder, file_name
 
 if TYPE_CHECKING:
@@ -52,16 +53,37 @@ class Run:
         """Whether the model is simulated; a real one may well be asked about a simulated table."""
         return bool(self.described.get("simulated_answers", self.simulated))
 
-    @property
+    @cached_property
     def answered(self) -> Answered:
-        """What the statistics start from."""
+        """What the statistics start from; reads the examples, to know which repeats share them."""
         return Answered(
-            self.answers,
+            {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
             self.groups,
+            self.described["settings"].get("base_parity") is not None,
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
             self.described.get("sources") or {},
         )
+
+    def _examples(self, arm: str) -> Strings:
+        """A name of the set of examples under which each question was asked: two names, two prompts.
+
+        An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
+        other arms chose them anew for every row.
+        """
+        a = self.answers[arm]
+        shots = self.shots(arm)
+        if shots:
+            sets: dict[Any, str] = {}
+            named = {
+                repeat: sets.setdefault(tuple((e.row, e.label, w) for e, w in one.shown()), str(len(sets)))
+                for repeat, one in shots.items()
+            }
+            return np.array([named.get(repeat, "") for repeat in a.repeat.tolist()], dtype=np.str_)
+        zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
+        if zero or not (self.folder / "shots").is_dir():
+            return np.full(len(a), "")
+        return a.key
 
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""
@@ -203,6 +225,7 @@ def _arrays(rows: list[tuple[Any, ...]]) -> Answers:
         answer=np.array(answer, dtype=np.float64),
         reason=np.array(reason, dtype=np.str_),
         p_yes=np.array(p_yes, dtype=np.float64),
+        examples=np.full(len(repeat), ""),
     )
 
 

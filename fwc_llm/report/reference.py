@@ -11,8 +11,7 @@ from scipy import sparse
 
 from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import Floats, count_cells, measure
-from fwc_llm.metrics.intervals import mean_over_repeats
+from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
 from fwc_llm.report.read import Run
 from fwc_llm.shots.examples import features_frame
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
-_METRICS = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
 _ROWS_ON_MAP = 500
 _FARTHEST = 3.0
 
@@ -124,8 +117,8 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
 
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
     a = run.answers[run.arms[0]]
-    found = mean_over_repeats(measure(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts))
-    return {"name": name, **{metric: float(getattr(found, metric)) for metric in _METRICS}}
+    found = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
+    return {"name": name, **{metric: float(getattr(found, metric)[0]) for metric in METRICS}}
 
 
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":

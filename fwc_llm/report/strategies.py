@@ -74,7 +74,10 @@ def compare(
         asked = queries if is_per_row(name, own) else [None]
         try:
             start = time.perf_counter()
-            chosen = [select_shots(task, name, m, epsilon, seed, query=query, **own) for query in asked]
+            chosen = [
+                select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
+                for query in asked
+            ]
             seconds = (time.perf_counter() - start) / len(chosen)
             lines.append(
                 _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Model, Usage
+from fwc_llm.models.base import Message, Messages, Model, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
@@ -154,8 +154,7 @@ class Budget:
 
 
 def _completion_limit(model: Model) -> int:
-    limit: Any = getattr(model, "completion_limit", None)
-    return int(limit) if limit else _NO_LIMIT_TOKENS
+    return traits(model).completion_limit or _NO_LIMIT_TOKENS
 
 
 def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.progress import choose as show
 from fwc_llm.shots.base import Example, Request, Shots, Strategy
 from fwc_llm.shots.order import order_shots
 from fwc_llm.shots.registry import find_strategy
@@ -28,6 +29,7 @@ def select_shots(
     candidates: "np.ndarray | None" = None,
     query: "Mapping[str, Any] | None" = None,
     order: str = "given",
+    progress: bool | None = None,
     **options: Any,
 ) -> Shots:
     """Choose m examples for a prompt about `task`.
@@ -36,7 +38,9 @@ def select_shots(
     marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
     choose per row (its outcome, if it is there, is not looked at). `seed` decides whatever is drawn.
-    Further options belong to the strategy; see its docstring.
+    `order` arranges the examples (see `order_shots`). A notebook and a terminal show what is under way, but
+    not for a single `query`; `progress` False hides it. Further options belong to the strategy; see its
+    docstring.
 
     Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
     candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for whatever the strategy
@@ -44,7 +48,9 @@ def select_shots(
     """
     choose = find_strategy(strategy)
     request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
-    shots = _chosen(choose, strategy, request)
+    hidden = progress is None and query is not None
+    with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
+        shots = _chosen(choose, strategy, request)
     _check_result(shots, strategy, request, pool_checked=_is_own(choose))
     return order_shots(replace(shots, strategy=strategy), order, seed)
 

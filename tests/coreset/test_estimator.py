@@ -134,6 +134,7 @@ def test_neither_import_nor_a_small_fit_loads_numba_or_sklearn():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_adult_with_the_default_call(data_dir):
     from fwc_llm import load_task
 

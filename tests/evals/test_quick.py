@@ -10,6 +10,8 @@ import pytest
 
 from evals.paper.experiment import NAMES
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 

@@ -68,6 +68,7 @@ def test_without_a_rank_file_there_is_an_estimate(
     assert not TokenCounter("gpt-4", fetch=True).exact
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_does_not_hang_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:

@@ -13,11 +13,11 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.read import read_run
 from fwc_llm.report.reference import one_hot, table_statistics
 from fwc_llm.report.write import render
-from fwc_llm.runs.evaluate import evaluate
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 
@@ -98,6 +98,7 @@ def by_scikit_learn(task: Task, folder: Path, arm: str | None) -> float:
     return float(np.mean(accuracy))
 
 
+@pytest.mark.slow
 def test_the_logistic_regressions_are_scikit_learns(task: Task, folder: Path, found: dict[str, Any]) -> None:
     context = {row["name"]: row["accuracy"] for row in found["context"]}
     assert context == pytest.approx(

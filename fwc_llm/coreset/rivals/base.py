@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 METRICS = ("l1", "l2")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Coreset:
     """m weighted points that stand for n rows.
 
@@ -37,6 +37,13 @@ class Coreset:
     y: np.ndarray
     weights: np.ndarray
     note: str = ""
+
+    def __repr__(self) -> str:
+        kind = "free points" if self.rows is None else "rows"
+        note = f"; {self.note}" if self.note else ""
+        return (
+            f"<Coreset of {len(self.weights):,} {kind} with weights that sum to {self.weights.sum():g}{note}>"
+        )
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
@@ -48,6 +48,11 @@ class Transport:
     def dual(self) -> Floats:
         """`prices` by their earlier name."""
         return self.prices
+
+    def __repr__(self) -> str:
+        moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
+        bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
+        return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
 
     @cached_property
     def plan(self) -> "csr_array":

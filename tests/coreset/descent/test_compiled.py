@@ -18,6 +18,8 @@ from fwc_llm.coreset.search.schedule import start_rows
 from fwc_llm.coreset.search.swaps import SwapState
 from fwc_llm.coreset.threads import Threads
 
+pytestmark = pytest.mark.slow
+
 
 def mixed(n=3000, seed=0):
     rng = np.random.default_rng(seed)

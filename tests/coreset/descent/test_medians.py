@@ -21,6 +21,7 @@ def sorted_medians(x: np.ndarray, label: np.ndarray, points: np.ndarray) -> np.n
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("decimals", [0, 1, 9])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 12), (5000, 3), (20_000, 8), (3000, 300)])

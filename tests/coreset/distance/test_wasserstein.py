@@ -14,6 +14,7 @@ from fwc_llm.coreset.distance.wasserstein import capacities, wasserstein
 from fwc_llm.errors import FwcError
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
 def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int, seed: int) -> None:

@@ -58,6 +58,7 @@ def test_numpy_follows_the_formula(table: Table, cost: str) -> None:
     np.testing.assert_allclose(each, expected[np.arange(60), turned], atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", COSTS)
 def test_the_nearest_rows_are_at_their_costs(
     table: Table, cost: str, monkeypatch: pytest.MonkeyPatch
@@ -79,6 +80,7 @@ def asked(numeric: int, categorical: int, cost: str) -> Problem:
     return solver.problem(frame, rng.integers(0, 2, 400), rng.integers(0, 3, 400))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -> None:
@@ -96,6 +98,7 @@ def test_the_steps_add_what_cells_are_apart(shape: tuple[int, int], cost: str) -
         np.testing.assert_allclose(np.take_along_axis(expected, label.T, axis=1), least, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", COSTS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_tables_of_sums_give_the_summed_costs(shape: tuple[int, int], cost: str) -> None:

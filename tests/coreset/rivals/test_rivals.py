@@ -41,6 +41,7 @@ def joint(rows: LabelledTable) -> np.ndarray:
     return rows.dense(0.5).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rivals.RIVALS)
 @pytest.mark.parametrize("make", [table, mixed])
 def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) -> None:

@@ -209,6 +209,7 @@ def test_a_warm_start_changes_the_time_only(start: str) -> None:
     assert again.objective == pytest.approx(cold.objective, rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -230,6 +231,7 @@ def test_numpy_and_compiled_scans_agree(kind: str, dtype: type, order: Any) -> N
     assert scans[0].kept_cost == pytest.approx(scans[1].kept_cost, rel=1e-13)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_threads() -> None:
     script = (
         "import os, sys, zlib, numpy as np\n"
