@@ -12,7 +12,7 @@ from fwc_llm.apportion import largest_remainder
         ([4 / 3, 4 / 3, 4 / 3], 0, 99, [2, 1, 1]),  # a tie goes to the earlier
         ([0.5, 2.0, 1.5], 0, 99, [1, 2, 1]),
         ([3.92, 0.04, 0.04], 1, 99, [2, 1, 1]),  # what the least takes, the largest surplus gives
-        ([3.9, 0.1, 0.0], 0, np.array([2, 9, 1]), [2, 2, 0]),
+        ([3.9, 0.1, 0.0], 0, np.array([2, 9, 1]), [2, 1, 1]),
         ([2.9999999999999996, 1.0, 0.0], 0, 99, [3, 1, 0]),  # rounding is no remainder
     ],
 )

@@ -93,8 +93,8 @@ def timed_inner(n: int) -> Iterator[list[float]]:
     """The seconds of every inner problem of all n rows that is solved meanwhile."""
     plain, seconds = Problem.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, warm: np.ndarray | None) -> Any:
-        spent, found = timed(partial(plain, self, cost, warm))
+    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
+        spent, found = timed(partial(plain, self, cost, prices))
         if len(cost) == n:
             seconds.append(spent)
         return found

@@ -1,5 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,13 +118,13 @@ def shots(
 def _epsilon(text: str) -> float | None:
     if text.lower() == "none":
         return None
-    from fwc_llm.coreset.problem.parameters import check_epsilon
+    from fwc_llm.coreset.checks import check_epsilon
 
-    try:
-        value: Any = float(text)
-    except ValueError:
-        value = text
-    return check_epsilon(value)
+    epsilon: Any = text
+    with suppress(ValueError):
+        epsilon = float(text)
+    check_epsilon(epsilon)
+    return float(epsilon)
 
 
 def _chooser(

@@ -7,17 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
-from fwc_llm.coreset.problem.parameters import (
-    Parameters,
-    candidate_mask,
-    check_choice,
-    check_epsilon,
-    check_not_negative,
-)
+from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.schedule import Effort, Solver

@@ -10,7 +10,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.examples import features_frame
+from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
 
@@ -63,7 +63,7 @@ def compare(
     refuses the task becomes a line with its reason.
     """
     pool, queries = task.pool(), _queries(task, seed)
-    rows = _encoded(task, pool)
+    rows = labelled_pool(task, pool)
     tokens = _token_counter(task, template, model, queries[0])
     lines = []
     for name in names or [name for name in strategies() if name != "ids"]:
@@ -155,12 +155,6 @@ def _average(name: str, measured: list[Comparison], seconds: float, tokens: floa
         seconds,
         note,
     )
-
-
-def _encoded(task: "Task", pool: "pd.DataFrame") -> "LabelledTable":
-    from fwc_llm.coreset.rivals.base import as_rows
-
-    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
 
 
 def _queries(task: "Task", seed: int) -> list[Mapping[str, Any]]:

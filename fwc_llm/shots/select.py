@@ -82,7 +82,7 @@ def _checked(
     query: Mapping[str, Any] | None,
     options: Mapping[str, Any],
 ) -> Request:
-    from fwc_llm.coreset.problem.parameters import candidate_mask, check_epsilon
+    from fwc_llm.coreset.checks import candidate_mask, check_epsilon
 
     table = task.pool() if pool is None else pool
     mask = candidate_mask(candidates, len(table))

@@ -52,7 +52,7 @@ class PlainSteps:
         """See `Steps`."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        self.prices = inner.dual
+        self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:

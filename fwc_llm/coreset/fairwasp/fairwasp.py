@@ -12,14 +12,15 @@ from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import Table, encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
-from fwc_llm.coreset.problem.parameters import Parameters, check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
-_COMPILED = 10**8  # differences of two numbers from which compiled code pays
+COMPILED = 10**8  # differences of two numbers from which compiled code pays
 _ROWS = 256  # rows whose distances are held at once
 
 
@@ -112,7 +113,7 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
     out = np.full((n, cells.n_cells), np.inf)
     find_nearest: Callable[..., None] = _find_nearest
-    if n * n * table.p >= _COMPILED:
+    if n * n * table.p >= COMPILED:
         from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
     threads = Threads()
     everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space

@@ -1,4 +1,4 @@
-"""The ground cost: what it costs to move a row to a point (method.md, section 1), with numpy.
+"""The ground cost: what it costs to move a row to a point (docs/method.md, "Ground cost and scaling").
 
     c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical [x_k ≠ x'_k]
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
@@ -25,14 +25,16 @@ def column_costs(
     The rows are `numbers` (k, n) and `codes` (c, n), of any type; the point is `point` (k,) and `kinds` (c,),
     or as many as there are rows, (k, n) and (c, n).
     """
-    difference = numbers - point.reshape(len(numbers), -1)
+    if point.ndim == 1:
+        point, kinds = point[:, None], kinds[:, None]
+    difference = numbers - point
     if cost == "l1":
         np.abs(difference, out=difference)
     else:
         np.multiply(difference, difference, out=difference)
     total = difference.sum(0, dtype=np.float64)
     if len(codes):
-        total += (codes != kinds.reshape(len(codes), -1)).sum(0)
+        total += (codes != kinds).sum(0)
     return np.asarray(total)
 
 

@@ -61,8 +61,8 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
-        """The inner problem for the costs (n, G)."""
+    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,)."""
         return fair_transport(
-            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
+            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
         )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
-from fwc_llm.coreset.problem.parameters import candidate_mask
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:

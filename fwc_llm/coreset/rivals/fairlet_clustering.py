@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
-from fwc_llm.coreset.problem.parameters import candidate_mask
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, check_size
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
 from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
