@@ -67,10 +67,11 @@ class Result:
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
         """
-        from fwc_llm.report.write import choose_format, render, write
+        from fwc_llm.files import write_whole
+        from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write(render([self.folder], choose_format(None, where), task, data_dir), where)
+        write_whole(render([self.folder], choose_format(None, where), task, data_dir), where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
