@@ -22,7 +22,6 @@ freedom in the place of z; τ is the standard deviation that sets of examples gi
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -31,13 +30,14 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.limits import pairs_reach
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Answers
 
 Floats = npt.NDArray[np.float64]
-LEVEL, POWER = 0.05, 0.8
-STRATEGY_REPEATS = 5  # with fewer, the spread over sets of examples cannot be had from the repeats
+POWER = 0.8  # and tests at 5 %, as in `limits`
 _ENDLESS = 10**9  # repeats
 FEW = 10  # rows of a group in one repeat, below which its rate says little
 QUESTIONS = ("gap", "accuracy", "gap_of_one")
@@ -141,9 +141,9 @@ class Smallest:
 def smallest(design: Design, assumptions: Assumptions | None = None) -> list[Smallest]:
     """Return what the design finds: of these examples and, with repeats enough, of the strategy."""
     given = assumptions or Assumptions()
-    kinds = {"these examples": False}
-    if design.repeats >= STRATEGY_REPEATS:
-        kinds["this strategy"] = True
+    kinds: dict[str, bool] = {THESE_EXAMPLES: False}
+    if design.repeats >= LEAST_SETS:
+        kinds[THIS_STRATEGY] = True
     return [
         Smallest(of, *(smallest_of(question, design, given, strategy) for question in QUESTIONS))
         for of, strategy in kinds.items()
@@ -166,12 +166,9 @@ def smallest_of(question: str, design: Design, assumptions: Assumptions, strateg
 
 def smallest_difference(variance: float, groups: int = 2, repeats: int | None = None) -> float:
     """Return the difference found four times in five; with `repeats` a strategy's, by t quantiles."""
-    widening = range_quantile(groups) / range_quantile(2)
-    if repeats is None:
-        found, hoped = ndtri([1 - LEVEL / 2, POWER])
-    else:
-        found, hoped = stdtrit(repeats - 1, [1 - LEVEL / 2, POWER])
-    return float(widening * found + hoped) * math.sqrt(variance)
+    freedom = math.inf if repeats is None else repeats - 1
+    hoped = ndtri(POWER) if repeats is None else stdtrit(freedom, POWER)
+    return (pairs_reach(groups, 1, freedom) + float(hoped)) * math.sqrt(variance)
 
 
 def power(difference: float, variance: float, repeats: int | None = None) -> float:
@@ -180,8 +177,8 @@ def power(difference: float, variance: float, repeats: int | None = None) -> flo
         return float(difference != 0.0)
     size = abs(difference) / math.sqrt(variance)
     if repeats is None:
-        return float(ndtr(size - ndtri(1 - LEVEL / 2)))
-    return float(stdtr(repeats - 1, size - stdtrit(repeats - 1, 1 - LEVEL / 2)))
+        return float(ndtr(size - pairs_reach(2)))
+    return float(stdtr(repeats - 1, size - pairs_reach(2, 1, repeats - 1)))
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
@@ -242,21 +239,3 @@ def _weighted(design: Design, shares: Floats, spread: float, correlation: float)
     """a² · spread / n per cell; a cell that no question asks about adds nothing."""
     rows = effective_rows(design, correlation)
     return np.divide(shares**2 * spread, rows, out=np.zeros_like(rows), where=rows > 0)
-
-
-@cache
-def range_quantile(groups: int, level: float = 1 - LEVEL) -> float:
-    """Return the quantile of the range of independent standard normal deviates (Tukey's, known variance).
-
-    P(range ≤ q) = G ∫ φ(x) (Φ(x) − Φ(x − q))^(G − 1) dx, the largest deviate being at x.
-    """
-    if groups < 2:
-        return math.nan
-    x = np.linspace(-8.0, 8.0, 4001)
-    density = groups * np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
-    low, high = 0.0, 16.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        inside = float((density * (ndtr(x) - ndtr(x - middle)) ** (groups - 1)).sum())
-        low, high = (middle, high) if inside < level else (low, middle)
-    return high

@@ -3,13 +3,13 @@
 import math
 
 from fwc_llm.metrics.planning import (
-    STRATEGY_REPEATS,
     Assumptions,
     Design,
     Smallest,
     limit_of,
     smallest,
 )
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES
 from fwc_llm.report.numbers import number
 
 
@@ -18,16 +18,15 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
     given = assumptions or Assumptions()
     lines = ["found 4 times in 5, by tests at 5 %:"]
     lines += [f"  {_finds(one)}" for one in smallest(design, given)]
-    if design.repeats < STRATEGY_REPEATS:
+    if design.repeats < LEAST_SETS:
         lines.append(
-            "  this strategy, with examples drawn anew: cannot be told with fewer than "
-            f"{STRATEGY_REPEATS} repeats"
+            f"  this strategy, with examples drawn anew: cannot be told with fewer than {LEAST_SETS} repeats"
         )
     return [*lines, *_limits(design, given), _assuming(design, given)]
 
 
 def _finds(one: Smallest) -> str:
-    where = "these examples" if one.of == "these examples" else "this strategy, with examples drawn anew"
+    where = "these examples" if one.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
     accuracy = f"{number(one.accuracy, 1, 100)} points of accuracy"
     if math.isnan(one.gap):
         return f"{where}: {accuracy} between two arms"
@@ -59,7 +58,7 @@ def _assuming(design: Design, assumptions: Assumptions) -> str:
     )
     if design.repeats > 1:
         sentence += f"; answers to one row in two repeats correlate by {assumptions.correlation:g}"
-    if design.repeats >= STRATEGY_REPEATS:
+    if design.repeats >= LEAST_SETS:
         sentence += (
             f"; sets of examples move a difference by a standard deviation of {assumptions.examples_sd:g}"
         )

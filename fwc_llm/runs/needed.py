@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fwc_llm.metrics.planning import QUESTIONS, STRATEGY_REPEATS, Assumptions, steps_needed
+from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.runs.splits import design_of, whole_step
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def needed(
     step = whole_step(task.groups, base_parity)
     for question in QUESTIONS:
         for count in sorted({*REPEATS, repeats}):
-            strategy = count >= STRATEGY_REPEATS
+            strategy = count >= LEAST_SETS
             design = design_of(task, step, base_parity, count)
             steps = steps_needed(difference, question, design, assumptions, strategy)
             requests = (
@@ -58,7 +59,7 @@ def needed(
             )
             yield Needed(
                 question=question,
-                of="this strategy" if strategy else "these examples",
+                of=THIS_STRATEGY if strategy else THESE_EXAMPLES,
                 repeats=count,
                 n_test=None if steps is None else steps * step,
                 requests=requests,

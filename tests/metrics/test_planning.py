@@ -24,7 +24,6 @@ from fwc_llm.metrics.planning import (
     limit_of,
     observed,
     power,
-    range_quantile,
     smallest,
     smallest_difference,
     smallest_of,
@@ -74,9 +73,10 @@ def test_unequal_groups_tell_as_little_as_the_smallest() -> None:
     assert gap_variance(three, 0.25) == pytest.approx(0.25 * (1 / 10 + 1 / 20))
 
 
-@pytest.mark.parametrize("groups", [2, 3, 5, 12])
-def test_the_quantile_of_the_range_is_tukeys(groups: int) -> None:
-    assert range_quantile(groups) == pytest.approx(studentized_range.ppf(0.95, groups, np.inf), rel=1e-4)
+def test_more_groups_take_a_larger_difference() -> None:
+    two, three = (smallest_difference(0.003, groups) for groups in (2, 3))
+    tukey = studentized_range.ppf(0.95, 3, np.inf) / math.sqrt(2)
+    assert three / two == pytest.approx((tukey + 0.8416) / 2.8016, rel=1e-3)
 
 
 def test_repeats_on_a_small_table_give_no_more_than_its_rows() -> None:
