@@ -19,6 +19,7 @@ _LARGEST_WHOLE = 2**53  # beyond it floats, JavaScript and spreadsheets round
 _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
 _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # or to the end: linear
 _NO_BRACKET = re.compile(r"[^\[\]{}]+")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 
 
@@ -78,6 +79,16 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
         return text
     mark = f"… [cut: it had {len(text):,} characters]"
     return text[: max(most - len(mark), 0)] + mark
+
+
+def as_cell(text: str) -> str:
+    """`text` as a cell of a CSV file: what a spreadsheet would take for a formula gets an apostrophe."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def from_cell(cell: str) -> str:
+    """The text that `as_cell` wrote."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
 
 
 def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:

@@ -14,10 +14,10 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "resources", "untrusted", "version", "taskfile", "coreset", "metrics", "data", "tasks",
+    "errors", "files", "resources", "untrusted", "version", "taskfile", "coreset", "metrics", "data", "tasks",
     "records", "shots", "models", "answers", "prompts", "runs", "report", "cli",
 )  # fmt: skip
-BASE = {"errors", "resources", "untrusted", "version"}
+BASE = {"errors", "files", "resources", "untrusted", "version"}
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,

@@ -116,7 +116,7 @@ def body_failure(body: Any) -> AttemptError:
         return AttemptError(Reach.ATTEMPT, f"an error with status 200: {message}", 200)
     if isinstance(body, str):
         what = "HTML" if body.lstrip()[:1] == "<" else "text"
-        return AttemptError(Reach.ATTEMPT, f"{what} instead of JSON, with status 200: {_one_line(body)}", 200)
+        return AttemptError(Reach.ATTEMPT, f"{what} instead of JSON, with status 200: {one_line(body)}", 200)
     return AttemptError(Reach.ATTEMPT, "a response without choices", 200)
 
 
@@ -143,14 +143,15 @@ def _error_of(body: Any) -> Mapping[str, Any]:
 
 def _word(error: Mapping[str, Any], name: str) -> str:
     """A code or name in an error, which is short."""
-    return _one_line(str(error.get(name) or ""))[:_LONGEST_WORD]
+    return one_line(str(error.get(name) or ""))[:_LONGEST_WORD]
 
 
 def _message(error: Mapping[str, Any], body: Any) -> str:
     message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")
-    return _one_line(message if isinstance(message, str) else str(message))
+    return one_line(message if isinstance(message, str) else str(message))
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """What a service says, on one line of bounded length."""
     line = storable(" ".join(_TAG.sub(" ", shortened(text, _MOST_LOOKED_AT)).split()))
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…"
