@@ -116,6 +116,14 @@ def evaluate(
     batch: Annotated[
         bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
     ] = False,
+    cancel_batch: Annotated[
+        bool,
+        _service(
+            "End the folder's batches that are under way; what they leave open is asked live. [default: they "
+            "are waited for]",
+            "--cancel-batch",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, _cost("Say what would be asked and what it would cost; ask nothing.", "--dry-run")
     ] = False,
@@ -188,21 +196,28 @@ def evaluate(
         return
     budget = Budget(answerer, price, max_cost) if max_cost is not None else None
     try:
-        result = _ask(plan, answerer, out, concurrency, budget, batch)
+        result = _ask(plan, answerer, out, concurrency, budget, batch, cancel_batch)
     except FwcError as error:
         partial = getattr(error, "result", None)
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
             _report(plan, partial, price)
         raise
-    _report(plan, result, price)
+    if result.unanswered < result.data["requests"]:
+        _report(plan, result, price)
     if demonstration:
         console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
-            f"({_missing(result)}); the same command with --out {result.folder} asks them again"
+            f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+
+
+def _why(result: "Result") -> str:
+    """The most frequent reason for which rows have no reply."""
+    reasons = result.data["no_reply"]
+    return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
 
 
 def _missing(result: "Result") -> str:
@@ -244,17 +259,26 @@ def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) 
 
 
 def _ask(
-    plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None", batch: bool
+    plan: "Plan",
+    model: "Model",
+    out: Path | None,
+    concurrency: int,
+    budget: "Budget | None",
+    batch: bool,
+    cancel_batch: bool,
 ) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
+    from fwc_llm.runs.batch import batches_under_way
     from fwc_llm.runs.evaluate import run_plan
 
     where = "a simulation, no network" if model.simulated else "a service that may charge for them"
     arms = ", ".join(arm.name for arm in plan.arms)
     console.err.print(f"{plan.n_calls:,} requests to {model.name} ({where}); arms: {arms}", soft_wrap=True)
+    if out is not None and not cancel_batch and batches_under_way(out):
+        console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
     with console.asking(plan.n_calls) as progress:
-        return run_plan(plan, model, out, concurrency, budget, progress, batch)
+        return run_plan(plan, model, out, concurrency, budget, progress, batch, cancel_batch)
 
 
 def _report(plan: "Plan", result: "Result", price: "Price | None") -> None:

@@ -3,12 +3,13 @@
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, InterruptedRunError
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.models.base import Model
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
@@ -44,8 +45,8 @@ def evaluate(
     folder is `out`, by default ./runs/<time>-<task>-<model>. Options: every field of
     `Settings` (m, epsilon, template, orders, weights, redraw, counterfactual, strategy_options), those of
     the client (base_url, api_key_env, logprobs, params, max_tokens, rpm, tpm, deadline), `concurrency`,
-    `data_dir`, `allow_changed_data`, `max_cost`, `batch`, and the callbacks `on_step(text)` and
-    `on_progress(progress)`.
+    `data_dir`, `allow_changed_data`, `max_cost`, `batch`, `cancel_batch`, and the callbacks `on_step(text)`
+    and `on_progress(progress)`.
 
     With `out` naming the folder of an interrupted run, it continues where that stopped. Works inside a
     running event loop too (notebooks).
@@ -62,6 +63,7 @@ def evaluate(
     concurrency = options.pop("concurrency", 8)
     allow_changed_data = options.pop("allow_changed_data", False)
     max_cost, batch = options.pop("max_cost", None), options.pop("batch", False)
+    cancel_batch = options.pop("cancel_batch", False)
     on_step, on_progress = options.pop("on_step", None), options.pop("on_progress", None)
     model_options = {name: options.pop(name) for name in list(options) if name in _MODEL_OPTIONS}
     try:
@@ -73,7 +75,7 @@ def evaluate(
         model = open_model(model, concurrency=concurrency, **model_options)
     plan = make_plan(task, arms, settings, allow_changed_data, on_step)
     budget = Budget(model, price_of(model.name), max_cost) if max_cost is not None else None
-    return run_plan(plan, model, out, concurrency, budget, on_progress, batch)
+    return run_plan(plan, model, out, concurrency, budget, on_progress, batch, cancel_batch)
 
 
 def run_plan(
@@ -84,31 +86,43 @@ def run_plan(
     budget: "Budget | None" = None,
     on_progress: "Callable[[Progress], None] | None" = None,
     batch: bool = False,
+    cancel_batch: bool = False,
 ) -> Result:
-    """Ask everything that the plan holds and the folder does not, then score. See `evaluate`."""
+    """Ask everything that the plan holds and the folder does not, then score. See `evaluate`.
+
+    Batches that an earlier pass sent off are waited for and collected first, also without `batch`: what they
+    answer is paid for. `cancel_batch` asks the service to stop them.
+    """
 
     async def ask() -> "Outcome":
-        from fwc_llm.runs.batch import run_batch
+        from fwc_llm.runs.batch import batches_under_way, run_batch
         from fwc_llm.runs.execute import execute
 
-        if batch:  # what the batches leave unanswered is asked live
-            await run_batch(model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget)
+        if batch or cancel_batch or batches_under_way(folder.path):  # the rest is asked live
+            await run_batch(
+                model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget,
+                begin=batch and not cancel_batch, cancel=cancel_batch,
+            )  # fmt: skip
         return await execute(model, plan.calls(), journal, concurrency, on_progress, plan.n_calls, budget)
 
     folder = RunFolder(Path(out)) if out else RunFolder.default(plan.task.name, model.name)
-    begun = (folder.path / "run.json").exists()
+    begun = folder.begun
     if not begun:
         _refuse_early(model, plan, concurrency)
     folder.create()
     with Journal(folder.path) as journal:
-        if not begun:
-            _write_examples(folder, plan)
+        with _before_any_request():
+            if begun:
+                folder.begin(describe(plan, model))
+            else:
+                _write_examples(folder, plan)
             write_questions(folder, plan)
-        folder.begin(describe(plan, model))  # last: a folder with a run.json is complete
+            folder.begin(describe(plan, model))  # last: a folder with a run.json is complete
         try:
             outcome = _run(ask())
         except FwcError as error:
-            error.result = score(folder, journal)  # type: ignore[attr-defined]
+            with suppress(FwcError):  # where the disk is full, the first error says why
+                error.result = score(folder, journal)  # type: ignore[attr-defined]
             raise
         except (KeyboardInterrupt, asyncio.CancelledError):
             interrupted = InterruptedRunError(
@@ -118,6 +132,15 @@ def run_plan(
             interrupted.result = score(folder, journal)  # type: ignore[attr-defined]
             raise interrupted from None
         return score(folder, journal, outcome.stopped)
+
+
+@contextmanager
+def _before_any_request() -> Iterator[None]:
+    """What cannot be written while nothing was asked yet is a refusal like any other (exit code 2)."""
+    try:
+        yield
+    except StorageError as error:
+        raise FwcError(str(error)) from None
 
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
