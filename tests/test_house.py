@@ -15,11 +15,11 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "resources", "version", "notebook", "taskfile", "coreset",
-    "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers", "prompts", "runs",
-    "report", "evaluation", "cli",
+    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
+    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers", "prompts",
+    "runs", "report", "evaluation", "cli",
 )  # fmt: skip
-BASE = {"apportion", "errors", "files", "lazy", "resources", "version", "notebook"}
+BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 # What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.
 NAMED = {"errors": {"evaluation"}}
 ALONE = {
@@ -131,7 +131,7 @@ def test_every_room_of_the_solver_fits_on_a_shelf() -> None:
     "path", sorted((CHECKOUT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT))
 )
 def test_tests_use_public_names_alone(path: Path) -> None:
-    """No private name is imported, read off another object or put in its place; `self._x` and `_repr_html_` may."""
+    """No private name is imported, read off an object or put in its place; `self._x` and `_repr_html_` may."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.notebook import figure, note, table
+from fwc_llm.untrusted import from_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,10 @@ class Result:
         """Every answer of the run (answers.csv)."""
         import pandas as pd
 
-        return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
+        answers = pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
+        for name in ("arm", "row", "variant", "group", "reply"):
+            answers[name] = answers[name].astype(str).map(from_cell)
+        return answers
 
     def report(
         self,
