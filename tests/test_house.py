@@ -131,7 +131,7 @@ def test_every_room_of_the_solver_fits_on_a_shelf() -> None:
     "path", sorted((CHECKOUT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT))
 )
 def test_tests_use_public_names_alone(path: Path) -> None:
-    """No private name is imported, read off an object or put in its place; `self._x` and `_repr_html_` may."""
+    """No private name is imported, read off an object or put in its place; `self._x` and `__x__` may."""
     found = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names: list[str] = []
