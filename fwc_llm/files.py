@@ -67,6 +67,8 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
 def write_whole(text: str, path: Path, what: str = "") -> None:
     """Write `text` in the place of whatever is at `path`; `FwcError`, which says `what`, if that fails."""
     try:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
         with whole_file(path) as file:
             file.write(text)
     except (OSError, ValueError) as error:
