@@ -3,9 +3,9 @@
 The public names are imported when first used, so that `import fwc_llm` stays light.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fwc_llm.lazy import lazy_names
 from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.result import Result
     from fwc_llm.models import Client, Message, Messages, Model, Reply, Usage, open_model
     from fwc_llm.prompts import build_prompt
+    from fwc_llm.report.audit import Audit, audit
     from fwc_llm.runs.plan import Settings
     from fwc_llm.shots import (
         Certificate,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task, load_task
 
 __all__ = [
+    "Audit",
     "Certificate",
     "Client",
     "Example",
@@ -50,6 +52,7 @@ __all__ = [
     "Task",
     "Transport",
     "Usage",
+    "audit",
     "build_prompt",
     "evaluate",
     "fair_transport",
@@ -63,28 +66,22 @@ __all__ = [
 ]
 
 _HOME = {
-    "fwc_llm.coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
-    "fwc_llm.errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
-    "fwc_llm.evaluation.evaluate": ("evaluate",),
-    "fwc_llm.evaluation.result": ("Result",),
-    "fwc_llm.models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
-    "fwc_llm.prompts": ("build_prompt",),
-    "fwc_llm.runs.plan": ("Settings",),
-    "fwc_llm.shots": (
+    "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
+    "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.result": ("Result",),
+    "models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
+    "prompts": ("build_prompt",),
+    "report.audit": ("Audit", "audit"),
+    "runs.plan": ("Settings",),
+    "shots": (
         "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",
         "strategies", "strategy",
     ),
-    "fwc_llm.tasks": ("Task", "load_task"),
+    "tasks": ("Task", "load_task"),
 }  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
-
-    def __getattr__(name: str) -> Any:
-        for home, names in _HOME.items():
-            if name in names:
-                return getattr(import_module(home), name)
-        raise AttributeError(f"module 'fwc_llm' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    __getattr__, __dir__ = lazy_names(
+        __name__, {name: home for home, names in _HOME.items() for name in names}
+    )

@@ -1,4 +1,4 @@
-"""From a reply to yes, no or a reason why it is neither (protocol.md, "Parsing").
+"""From a reply to yes, no or a reason why it is neither (docs/protocol.md, "Parsing").
 
 The first run of letters decides, in any case; never a substring ("I cannot" is no "no"). A reply that holds
 both words is ambiguous. What is not parsed is kept apart by reason, because refusals are not random.

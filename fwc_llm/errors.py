@@ -31,6 +31,12 @@ class IncompleteRunError(FwcError):
     exit_code = 4
 
 
+class StorageError(FwcError):
+    """The disk is full, or the run's folder is gone: a file cannot be written in mid-run: exit code 7."""
+
+    exit_code = 7
+
+
 class InterruptedRunError(FwcError):
     """The run was interrupted (Ctrl-C); what was answered is saved: exit code 130."""
 

@@ -20,7 +20,7 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError
-from fwc_llm.records import Cells, Record, decimal
+from fwc_llm.records import Record, ShownColumns, decimal
 from fwc_llm.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Prompt:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
         self._templates = _template_set(template)
-        self._cells = Cells(task)
+        self._cells = ShownColumns(task)
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
             for example, weight in (shots.shown() if shots is not None else ())
@@ -90,7 +90,9 @@ class ShownExample(Record):
 
     __slots__ = ("label", "weight")
 
-    def __init__(self, cells: Cells, values: Mapping[str, Any], label: str, weight: str | None) -> None:
+    def __init__(
+        self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
+    ) -> None:
         super().__init__(cells, values)
         self.label = label
         self.weight = weight

@@ -120,7 +120,7 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
     return numbered
 
 
-class Cells:
+class ShownColumns:
     """The columns of a task that a prompt may show, compiled once."""
 
     def __init__(self, task: "Task") -> None:
@@ -144,7 +144,7 @@ class _Row:
 
     __slots__ = ("_cells", "_values")
 
-    def __init__(self, cells: Cells, values: Mapping[str, Any]) -> None:
+    def __init__(self, cells: ShownColumns, values: Mapping[str, Any]) -> None:
         self._cells = cells
         self._values = values
 

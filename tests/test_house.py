@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,11 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "resources", "version", "notebook", "taskfile", "coreset", "metrics", "data", "tasks",
-    "records", "progress", "shots", "models", "answers", "prompts", "runs", "report", "evaluation", "cli",
+    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
+    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers", "prompts",
+    "runs", "report", "evaluation", "cli",
 )  # fmt: skip
-BASE = {"errors", "resources", "version", "notebook"}
+BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 # What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.
 NAMED = {"errors": {"evaluation"}}
 ALONE = {
@@ -123,6 +125,24 @@ def test_every_room_of_the_solver_fits_on_a_shelf() -> None:
     for folder in {path.parent for path in (PACKAGE / "coreset").rglob("*.py")}:
         files = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
         assert len(files) <= 8, f"{folder.relative_to(CHECKOUT)} holds {len(files)} files: {sorted(files)}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT))
+)
+def test_tests_use_public_names_alone(path: Path) -> None:
+    """No private name is imported, read off an object or put in its place; `self._x` and `_repr_html_` may."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
+            names = [node.attr]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+            names = [str(node.value) for node in node.args[1:2] if isinstance(node, ast.Constant)]
+        found += [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
+    assert not found
 
 
 def test_only_the_command_line_prints() -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -113,6 +114,14 @@ def evaluate(
     batch: Annotated[
         bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
     ] = False,
+    cancel_batch: Annotated[
+        bool,
+        _service(
+            "End the folder's batches that are under way; what they leave open is asked live. [default: they "
+            "are waited for]",
+            "--cancel-batch",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, _cost("Say what would be asked and what it would cost; ask nothing.", "--dry-run")
     ] = False,
@@ -181,21 +190,28 @@ def evaluate(
         _forecast(job)
         return
     try:
-        result = _ask(job, out)
+        result = _ask(job, out, cancel_batch)
     except FwcError as error:
         partial = error.result
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
             _report(job, partial)
         raise
-    _report(job, result)
+    if result.unanswered < result.data["requests"]:
+        _report(job, result)
     if demonstration:
         console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
-            f"({_missing(result)}); the same command with --out {result.folder} asks them again"
+            f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+
+
+def _why(result: "Result") -> str:
+    """The most frequent reason for which rows have no reply."""
+    reasons = result.data["no_reply"]
+    return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
 
 
 def _missing(result: "Result") -> str:
@@ -233,12 +249,15 @@ def _forecast(job: "Job") -> None:
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
+    for line in plan_lines(job.plan):
+        out.print(line, soft_wrap=True, highlight=False)
 
 
-def _ask(job: "Job", out: Path | None) -> "Result":
+def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
     from fwc_llm.models import traits
+    from fwc_llm.runs.batch import batches_under_way
 
     where = (
         "a simulation, no network" if traits(job.model).simulated else "a service that may charge for them"
@@ -246,8 +265,10 @@ def _ask(job: "Job", out: Path | None) -> "Result":
     arms = ", ".join(arm.name for arm in job.plan.arms)
     line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
+    if out is not None and not cancel_batch and batches_under_way(out):
+        console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
     with console.asking(job.plan.n_calls) as progress:
-        return job.run(out, progress)
+        return job.run(out, progress, cancel_batch)
 
 
 def _report(job: "Job", result: "Result") -> None:

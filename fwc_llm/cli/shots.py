@@ -1,5 +1,6 @@
 """`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -117,10 +118,13 @@ def shots(
 def _epsilon(text: str) -> float | None:
     if text.lower() == "none":
         return None
-    try:
-        return float(text)
-    except ValueError:
-        raise FwcError(f"epsilon is {text!r}: give a number from 0 to below 1, or none") from None
+    from fwc_llm.coreset.checks import check_epsilon
+
+    epsilon: Any = text
+    with suppress(ValueError):
+        epsilon = float(text)
+    check_epsilon(epsilon)
+    return float(epsilon)
 
 
 def _chooser(

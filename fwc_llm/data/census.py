@@ -87,10 +87,10 @@ def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict
     """Codes of the jointly exact columns: shares by largest remainder, in random order."""
     import numpy as np
 
+    from fwc_llm.apportion import largest_remainder
+
     counts = np.array(joint["counts"], dtype=np.float64)
-    shares = counts.ravel() / counts.sum() * n
-    sizes = np.floor(shares).astype(np.int64)
-    sizes[np.argsort(sizes - shares, kind="stable")[: n - sizes.sum()]] += 1
+    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)
     cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
     return dict(zip(joint["values"], np.unravel_index(cells, counts.shape), strict=True))
 
@@ -109,9 +109,9 @@ def _draw(
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)
     pending = np.arange(n)
-    before: list[tuple[_Table, np.ndarray]] = []  # the tables so far, and every row's context in them
+    before: list[tuple[_Tabulated, np.ndarray]] = []  # the tables so far, and every row's context in them
     for depth in range(len(node["parents"]), -1, -1):
-        table = _Table(node["tables"][len(node["parents"]) - depth], n_values)
+        table = _Tabulated(node["tables"][len(node["parents"]) - depth], n_values)
         context = np.zeros(n, dtype=np.int64)
         for parent, size in zip(node["parents"][:depth], node["sizes"][:depth], strict=True):
             context = context * size + codes[parent]
@@ -131,7 +131,7 @@ def _draw(
     return drawn
 
 
-class _Table:
+class _Tabulated:
     """Entries [context, dropped, value, count, value, count, …] in increasing order, ready to draw from."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from fwc_llm.data.reading import NEEDS_PYARROW, Cells, csv_records, read_table
+from fwc_llm.data.reading import NEEDS_PYARROW, Texts, csv_records, read_table
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source
 
@@ -101,7 +101,7 @@ def _quietly(path: Path, content: bytes, source: Source) -> Iterator[list[str]]:
         yield record
 
 
-def _markers(columns: dict[str, Cells]) -> tuple[list[str], dict[str, Cells]]:
+def _markers(columns: dict[str, Texts]) -> tuple[list[str], dict[str, Texts]]:
     """Further missing markers, found as the only texts among numbers, and the columns cleared of them."""
     found: list[str] = []
     for cells in columns.values():
@@ -142,7 +142,7 @@ def _head(path: Path, outcome: str, missing: dict[str, int], n: int, checks: lis
     return lines
 
 
-def _column(name: str, cells: Cells, special: bool, checks: list[str]) -> str:
+def _column(name: str, cells: Texts, special: bool, checks: list[str]) -> str:
     known = [cell for cell in cells if cell is not None]
     distinct = set(known)
     numeric = bool(distinct) and all(map(_is_number, distinct))
@@ -187,7 +187,7 @@ def _data(path: Path, source: Source, markers: Sequence[str], beside: Path) -> l
     return lines
 
 
-def _outcome(name: str, cells: Cells, checks: list[str]) -> list[str]:
+def _outcome(name: str, cells: Texts, checks: list[str]) -> list[str]:
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[outcome]", f"column = {_quote(name)}"]
     said = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
@@ -211,7 +211,7 @@ def _outcome(name: str, cells: Cells, checks: list[str]) -> list[str]:
     return lines
 
 
-def _protected(name: str, cells: Cells, checks: list[str]) -> list[str]:
+def _protected(name: str, cells: Texts, checks: list[str]) -> list[str]:
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[[protected]]", f"column = {_quote(name)}"]
     if len(counts) > _FEW and all(map(_is_number, counts)):

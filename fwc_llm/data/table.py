@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from fwc_llm.data.reading import Cells, RawTable
+from fwc_llm.data.reading import RawTable, Texts
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
 
@@ -90,7 +90,7 @@ def _is_used(task: TaskFile, item: Field) -> bool:
     return item.use == "column" or item.name in {attribute.source for attribute in task.protected}
 
 
-def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> None:
+def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> None:
     for item in task.fields:
         if item.use != "id":
             continue
@@ -105,7 +105,7 @@ def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> Non
 
 
 def _missing(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Cells], ids: Sequence[str]
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
 ) -> tuple[list[bool], str]:
     """Apply the missing-value rule: which rows stay, and what is said about it. May fill `raw` in place."""
     counts = {item.name: raw[item.name].count(None) for item in used}
@@ -155,7 +155,7 @@ def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> lis
     return notes
 
 
-def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> object:
+def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> object:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
     import numpy as np
 
@@ -183,7 +183,7 @@ def _number(cell: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> None:
+def _check_order(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> None:
     for cell in set(cells):
         if cell not in item.column.order:
             raise FwcError(
@@ -192,7 +192,7 @@ def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) 
             )
 
 
-def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
     """The protected attribute's level of every row."""
     if attribute.above is not None:
         low, high = attribute.levels
@@ -219,7 +219,7 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids
     return levels
 
 
-def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[str]) -> list[str]:
     for cell in set(cells):
         if cell not in attribute.mapping and cell != UNKNOWN:
             raise FwcError(
@@ -229,7 +229,7 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"

@@ -76,6 +76,7 @@ def evaluate(
     data_dir: str | Path | None = None,
     allow_changed_data: bool = False,
     max_prompt_tokens: int | None = None,
+    cancel_batch: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: "Callable[[Progress], None] | None" = None,
@@ -96,7 +97,8 @@ def evaluate(
     name takes the place of the value's.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
-    changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit.
+    changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
+    batches that an earlier pass sent off; else their replies come first.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` take the news instead.
@@ -144,7 +146,7 @@ def evaluate(
             on_step=_both(step, on_step), notice=shown.say,
         )  # fmt: skip
     with shown.asking(job.plan.n_calls) as state:
-        return job.run(out, _both(state, on_progress))
+        return job.run(out, _both(state, on_progress), cancel_batch)
 
 
 def _with(value: _V, **options: Any) -> _V:

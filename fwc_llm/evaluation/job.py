@@ -4,15 +4,15 @@ import asyncio
 import contextvars
 import sys
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, InterruptedRunError
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, open_model, traits
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
@@ -84,41 +84,53 @@ class Job:
         return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
 
     def run(
-        self, out: str | Path | None = None, on_progress: "Callable[[Progress], None] | None" = None
+        self,
+        out: str | Path | None = None,
+        on_progress: "Callable[[Progress], None] | None" = None,
+        cancel_batch: bool = False,
     ) -> Result:
-        """Ask everything that the plan holds and the folder `out` does not, then score. See `evaluate`."""
+        """Ask everything that the plan holds and the folder `out` does not, then score. See `evaluate`.
+
+        Batches that an earlier pass sent off are waited for and collected first, also without `batch`: what
+        they answer is paid for. `cancel_batch` asks the service to stop them.
+        """
         from fwc_llm.runs.budget import Budget
 
         most = self.client.max_cost
         budget = Budget(self.model, self.price, most) if most is not None else None
 
         async def ask() -> "Outcome":
-            from fwc_llm.runs.batch import run_batch
+            from fwc_llm.runs.batch import batches_under_way, run_batch
             from fwc_llm.runs.execute import execute
 
-            model, plan = self.model, self.plan
-            if self.client.batch:  # what the batches leave unanswered is asked live
+            model, plan, batch = self.model, self.plan, self.client.batch
+            if batch or cancel_batch or batches_under_way(folder.path):  # the rest is asked live
                 await run_batch(
-                    model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget
-                )
+                    model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget,
+                    begin=batch and not cancel_batch, cancel=cancel_batch,
+                )  # fmt: skip
             return await execute(
                 model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget
             )
 
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
-        begun = (folder.path / "run.json").exists()
+        begun = folder.begun
         if not begun:
             self._refuse_early()
         folder.create()
         with Journal(folder.path) as journal:
-            if not begun:
-                _write_examples(folder, self.plan)
+            with _before_any_request():
+                if begun:
+                    folder.begin(describe(self.plan, self.model))
+                else:
+                    _write_examples(folder, self.plan)
                 write_questions(folder, self.plan)
-            folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
+                folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
             try:
                 outcome = _run(ask())
             except FwcError as error:
-                error.result = Result(folder.path, score(folder, journal))
+                with suppress(FwcError):  # where the disk is full, the first error says why
+                    error.result = Result(folder.path, score(folder, journal))
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
                 interrupted = InterruptedRunError(
@@ -145,6 +157,15 @@ class Job:
         for call in self.plan.first_calls:
             said.check(call.messages)
         check_context(self.model, self.plan.first_calls, self.price)
+
+
+@contextmanager
+def _before_any_request() -> Iterator[None]:
+    """What cannot be written while nothing was asked yet is a refusal like any other (exit code 2)."""
+    try:
+        yield
+    except StorageError as error:
+        raise FwcError(str(error)) from None
 
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:

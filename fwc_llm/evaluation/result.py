@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.notebook import figure, note, table
+from fwc_llm.untrusted import from_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +52,10 @@ class Result:
         """Every answer of the run (answers.csv)."""
         import pandas as pd
 
-        return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
+        answers = pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
+        for name in ("arm", "row", "variant", "group", "reply"):
+            answers[name] = answers[name].astype(str).map(from_cell)
+        return answers
 
     def report(
         self,
@@ -67,10 +71,11 @@ class Result:
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
         """
-        from fwc_llm.report.write import choose_format, render, write
+        from fwc_llm.files import write_whole
+        from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write(render([self.folder], choose_format(None, where), task, data_dir), where)
+        write_whole(render([self.folder], choose_format(None, where), task, data_dir), where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
@@ -87,11 +92,11 @@ class Result:
     @cached_property
     def _statistics(self) -> Mapping[str, Any] | None:
         """The statistics of the report; None without replies, or when the folder is gone."""
+        from fwc_llm.metrics.statistics import statistics
         from fwc_llm.report.read import read_run
-        from fwc_llm.report.statistics import statistics
 
         try:
-            return statistics(read_run(self.folder))
+            return statistics(read_run(self.folder).answered)
         except FwcError:
             return None
 

@@ -25,7 +25,9 @@ COUNTERFACTUAL = "counterfactual:"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides what is asked. Defaults are the paper's experiment (protocol.md).
+    """Everything that decides what is asked. Defaults are the paper's experiment.
+
+    See docs/protocol.md, "The paper's experiment".
 
     m                 examples per prompt
     epsilon           largest relative parity violation of the coreset; None for no limit
@@ -172,7 +174,7 @@ def make_plan(
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Draw the test rows and choose the examples of every repeat (protocol.md, "Ours").
+    """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike.

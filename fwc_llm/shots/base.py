@@ -60,9 +60,10 @@ class Shots:
         return any(example.weight is not None for example in self.examples)
 
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
-        """The examples that a prompt shows, each with its displayed weight θ/max θ (method.md, section 5).
+        """The examples that a prompt shows, each with its displayed weight θ/max θ.
 
-        An example whose θ is 0 is left out; a displayed weight has two decimals and is never "0.00".
+        An example whose θ is 0 is left out; a displayed weight has two decimals and is never "0.00"
+        (docs/method.md, "Weights in prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
         if not self.weighted or largest == 0.0:

@@ -11,6 +11,7 @@ from fwc_llm.shots.base import Example, Request, Shots
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
     from fwc_llm.tasks import Task
 
 LABELS = ("no", "yes")
@@ -108,6 +109,30 @@ def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False)
         elif column.kind == "categorical":
             table[column.name] = table[column.name].astype(str)
     return table
+
+
+def labelled_pool(task: "Task", pool: "pd.DataFrame") -> "LabelledTable":
+    """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
+    from fwc_llm.coreset.rivals.base import as_rows
+
+    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+
+
+def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
+    """The coreset of a rival by name, of the pool and from its candidates."""
+    from fwc_llm.coreset import rivals
+
+    task, pool = request.task, request.pool
+    choose = getattr(rivals, name)
+    return choose(  # type: ignore[no-any-return]
+        features_frame(task, pool),
+        task.labels(pool),
+        task.sensitive(pool),
+        request.m,
+        request.seed,
+        candidates=request.candidates,
+        **options,
+    )
 
 
 def alternate(no: "Sequence[int] | np.ndarray", yes: "Sequence[int] | np.ndarray") -> list[int]:

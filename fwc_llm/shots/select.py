@@ -82,14 +82,10 @@ def _checked(
     query: Mapping[str, Any] | None,
     options: Mapping[str, Any],
 ) -> Request:
-    import numpy as np
+    from fwc_llm.coreset.checks import candidate_mask, check_epsilon
 
     table = task.pool() if pool is None else pool
-    mask = np.ones(len(table), bool) if candidates is None else np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (len(table),):
-        raise FwcError(
-            f"candidates must be one bool a row of the pool, ({len(table)},): got {mask.dtype} {mask.shape}"
-        )
+    mask = candidate_mask(candidates, len(table))
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
@@ -100,8 +96,7 @@ def _checked(
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     if m > mask.sum() and strategy not in {"zero", "ids"}:
         raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples: lower m")
-    if epsilon is not None and not (isinstance(epsilon, (int, float)) and 0 <= epsilon < 1):
-        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 up to, not including, 1")
+    check_epsilon(epsilon)
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
     return Request(task, table, mask, m, epsilon, seed, query, dict(options))

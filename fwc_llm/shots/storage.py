@@ -1,12 +1,13 @@
 """Shots as a JSON file: what was chosen, from which table, with which weights and certificate."""
 
 import json
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import write_whole
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
 
@@ -20,16 +21,9 @@ def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
     text = json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):  # what is wrong, writing says
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise FwcError(f"cannot write the shots to {path}: {error.strerror or error}") from None
+    write_whole(text, path, "the shots to ")
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:

@@ -19,6 +19,8 @@ from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Request
 

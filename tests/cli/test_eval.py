@@ -36,6 +36,7 @@ def small_run(model: str, url: str, out: Path) -> tuple[object, ...]:
     return ("eval", "--model", model, "--base-url", url, "--shots", "zero", "--n-test", 8, "--out", out)
 
 
+@pytest.mark.slow
 def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
     outcome = fwc("eval", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.err
@@ -77,6 +78,7 @@ def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path
     assert results[0] == results[1]
 
 
+@pytest.mark.slow
 def test_the_surrogate_on_real_rows(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     outcome = fwc(
         "eval", "--task", "adult", "--model", "surrogate", "--out", tmp_path / "run", "--data-dir", data_dir
@@ -88,6 +90,7 @@ def test_the_surrogate_on_real_rows(fwc: Run, tmp_path: Path, data_dir: Path) ->
     assert all(arm["accuracy"] > 0.6 for arm in results["arms"])
 
 
+@pytest.mark.slow
 def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     shots = tmp_path / "shots.json"
     assert fwc("shots", "--task", "adult", "--strategy", "fwc", "--m", 16, "-o", shots).code == 0
@@ -150,6 +153,7 @@ def test_a_dry_run_counts_exactly_and_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_prompts_are_made_to_fit(
     fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +177,7 @@ def test_prompts_are_made_to_fit(
     assert fwc("eval", "--model", "gpt-4", "--n-test", 8, "--max-prompt-tokens", 10, "--dry-run").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -210,6 +215,7 @@ def test_bad_input_is_one_line_and_exit_2(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_control_c_saves_what_was_done(
     service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -243,6 +249,7 @@ def test_control_c_saves_what_was_done(
     assert 0 < results["arms"][0]["coverage"] < 1
 
 
+@pytest.mark.slow
 def test_options_of_strategies_reach_them(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     arguments = ("eval", "--task", "adult", "--model", "surrogate", "--shots", "fwc", "--n-test", 8, "--m", 8)
     outcome = fwc(*arguments, "--option", "slots=equal", "--out", tmp_path / "run")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fwc_llm import FwcError, Result, evaluate
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.report.read import read_run
-from fwc_llm.report.statistics import statistics
 from fwc_llm.runs.folder import FORMAT
 from fwc_llm.tasks import census_task
 from tests.report.conftest import write_folder
@@ -58,7 +58,7 @@ def test_the_picture_has_the_intervals_of_the_report(result: Result) -> None:
     drawn = ElementTree.fromstring(result._repr_html_())
     words = "".join(drawn.itertext())
     assert "SIMULATED" in words
-    for arm in statistics(read_run(result.folder))["arms"]:
+    for arm in statistics(read_run(result.folder).answered)["arms"]:
         gap = arm["demographic_parity_difference"]
         assert f"{gap['value']:.3f} ({gap['low']:.3f} to {gap['high']:.3f})" in words
     assert len(list(drawn.iter("path"))) == 2 * 3 + 2  # two groups in three lines, and in the legend

@@ -104,6 +104,7 @@ def steps_of_a_whole_run(folder: Path) -> int:
     return service.steps
 
 
+@pytest.mark.slow
 def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Path) -> None:
     total = steps_of_a_whole_run(tmp_path)
     assert total > 15
@@ -128,6 +129,7 @@ def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Pat
         assert answers(folder).items() <= expected().items()
 
 
+@pytest.mark.slow
 def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = steps_of_a_whole_run(tmp_path)
     for step in range(1, whole + 1):

@@ -52,11 +52,10 @@ def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
 
 
 @pytest.fixture(scope="module")
-def saved(two: Task) -> dict[str, Any]:
-    shots = select_shots(two, "fwc", 8)
-    from fwc_llm.shots.storage import _as_json
-
-    return _as_json(shots)
+def saved(two: Task, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("saved") / "shots.json"
+    save_shots(select_shots(two, "fwc", 8), path)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def load(folder: Path, content: Any, task: Task | None = None, **options: bool) -> Shots:

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 STALE, FRESH, DOUBTFUL = 0, 1, 2  # a lower bound; exact in float32; nearest one in doubt
 
@@ -26,7 +27,7 @@ FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bo
 _BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
 
 
-class Rows(NamedTuple):
+class Assignment(NamedTuple):
     """The rows: `x` (n, p) float32, their `cell` (n,), and the state of each row and cell."""
 
     x: Any
@@ -127,7 +128,7 @@ def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute
 
 
 @njit(nogil=True, cache=True)
-def assign_rows(rows, reps, costs, price, margin, everything, low, high):  # type: ignore[no-untyped-def]
+def assign_rows(rows, reps, costs, prices, margin, everything, low, high):  # type: ignore[no-untyped-def]
     """Brings the costs of rows low … high − 1 up to date, as far as they can matter.
 
     A cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen cell by more than
@@ -137,7 +138,7 @@ def assign_rows(rows, reps, costs, price, margin, everything, low, high):  # typ
     x, cell, chosen, cost, fresh, label, first, second = rows
     points, _, _, tile_start, way, reach = reps
     n_numeric, squared, move, relative, absolute = costs
-    cells = len(price)
+    cells = len(prices)
     queue = np.empty((cells, ROWS), np.int64)
     waiting = np.zeros(cells, np.int64)
     work = _make_work(x.shape[1])
@@ -159,7 +160,7 @@ def assign_rows(rows, reps, costs, price, margin, everything, low, high):  # typ
             if other:
                 queue[g0, waiting[g0]] = i
                 waiting[g0] += 1
-            limit = value + move[own, g0] - price[g0] + margin
+            limit = value + move[own, g0] - prices[g0] + margin
             for g in range(cells):
                 if g == g0 or tile_start[g] == tile_start[g + 1]:
                     continue
@@ -170,7 +171,7 @@ def assign_rows(rows, reps, costs, price, margin, everything, low, high):  # typ
                     bound *= bound
                 bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
                 bound += move[own, g]
-                if bound - price[g] > limit:
+                if bound - prices[g] > limit:
                     cost[i, g] = bound
                     fresh[i, g] = STALE
                     continue
@@ -240,13 +241,8 @@ def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-unt
                         break
                     total = 0.0
                     for k in range(p):
-                        difference = np.float64(values[i, k]) - points[j, k]
-                        if k >= costs.n_numeric:
-                            total += difference != 0
-                        elif costs.squared:
-                            total += difference * difference
-                        else:
-                            total += abs(difference)
+                        apart = np.float64(values[i, k]) - points[j, k]
+                        total += column_cost(apart, k < costs.n_numeric, costs.squared)
                     if total < best:
                         best, place = total, j
             if place != rows.label[i, g]:
@@ -261,9 +257,13 @@ def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-unt
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
-def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no-untyped-def]
-    """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label."""
-    cell, label, move, n_numeric = rows.cell, rows.label, costs.move, costs.n_numeric
+def exact_costs(rows, costs, move, values, points, out, low, high):  # type: ignore[no-untyped-def]
+    """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label.
+
+    `move` (G, G) float64: `costs` has it rounded.
+    """
+    cell, label = rows.cell, rows.label
+    n_numeric, squared = costs.n_numeric, costs.squared
     p = values.shape[1]
     for i in range(low, high):
         for g in range(out.shape[1]):
@@ -272,15 +272,10 @@ def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no
                 out[i, g] = np.inf
                 continue
             total = 0.0
-            if costs.squared:
-                for k in range(n_numeric):
-                    difference = np.float64(values[i, k]) - points[j, k]
-                    total += difference * difference
-            else:
-                for k in range(n_numeric):
-                    total += abs(np.float64(values[i, k]) - points[j, k])
+            for k in range(n_numeric):
+                total += column_cost(np.float64(values[i, k]) - points[j, k], True, squared)
             for k in range(n_numeric, p):
-                total += np.float64(values[i, k]) != points[j, k]
+                total += column_cost(np.float64(values[i, k]) - points[j, k], False, squared)
             out[i, g] = total + move[cell[i], g]
 
 

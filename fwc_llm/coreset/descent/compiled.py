@@ -15,18 +15,19 @@ import numpy as np
 
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.assignment_kernels import STALE, Costs, Representatives, Rows
+from fwc_llm.coreset.descent.assignment_kernels import STALE, Assignment, Costs, Representatives
 from fwc_llm.coreset.descent.medians import Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
 from fwc_llm.coreset.descent.updates import Groups, Medoids, Shares, modes, move_to_medians
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport
 
 _log = logging.getLogger("fwc_llm.coreset")
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
-_SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
+SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
 _HALF_ULP = 2.0**-24
 
 
@@ -68,7 +69,7 @@ class CompiledSteps:
         n, shape = table.n, (table.n, cells.n_cells)
         label = np.full(shape, -1, np.int16 if problem.m < 2**15 else np.int32)
         cost = np.full(shape, np.inf, np.float32)
-        self._rows = Rows(
+        self._rows = Assignment(
             x,
             cells.cell.astype(np.int16),
             np.zeros(n, np.int32),
@@ -95,7 +96,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
-        self._small = table.n * problem.m * table.p < _SMALL
+        self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
         self._unsplit_medians: Medians | None = None
@@ -107,8 +108,8 @@ class CompiledSteps:
         self._assign(reps, everything, 2 * self._drift + 0.01 * self._objective)
         while True:
             inner = self.problem.transport(self._rows.cost, self.prices)
-            self._drift = float(np.abs(inner.dual - self.prices).max())
-            self.prices = inner.dual
+            self._drift = float(np.abs(inner.prices - self.prices).max())
+            self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
             stale = self._threads.over_rows(kernels.pick, self._rows, inner.cell, label, n=len(label))
             parts = self._rows.fresh[inner.split_row, inner.split_cell] == STALE
@@ -135,17 +136,28 @@ class CompiledSteps:
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
         return inner.objective, Shares(label, inner.split_row, part, inner.split_share, self.problem.m)
 
-    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
-        """See `Steps`."""
-        self._unsplit_medians = None  # room for the costs in float64
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
         cost = np.empty(self._rows.cost.shape)
+        table, move = self.problem.table.values, self.problem.move
         self._threads.over_rows(
-            kernels.exact_costs, self._rows, self._costs, self.problem.table.values, points, cost, n=len(cost)
+            kernels.exact_costs, self._rows, self._costs, move, table, points, cost, n=len(cost)
         )
+        return cost, self._rows.label.T
+
+    def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
+        """See `Steps`."""
+        self._unsplit_medians = None  # room for the costs in float64
+        cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, self._rows.label.T, self.problem.m)
+        return inner, share_out(inner, label, self.problem.m)
+
+    @property
+    def skipped(self) -> float:
+        """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
+        return float((self._rows.fresh == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
         """The representatives, and whether they came so far that bounds are of no use."""
@@ -158,11 +170,9 @@ class CompiledSteps:
         old = self._reps
         step = np.full(len(points), np.inf)
         if old is not None:
-            numeric = np.abs(
-                near[:, : self._costs.n_numeric].astype(np.float64) - old.points[:, : self._costs.n_numeric]
+            step = feature_costs(
+                near.T.astype(np.float64), self._costs.n_numeric, old.points.T, self.problem.cost
             )
-            step = (numeric**2 if squared else numeric).sum(axis=1)
-            step += (near[:, self._costs.n_numeric :] != old.points[:, self._costs.n_numeric :]).sum(axis=1)
             step = np.sqrt(step) if squared else step
         typical = np.sqrt(self._objective) if squared else self._objective
         everything = self._small or old is None or bool(step.max() > typical)
@@ -228,13 +238,11 @@ class CompiledSteps:
         table = self.problem.table
         chunk = max(16_384, -(-table.n // 64))
         sums = self._threads.over(
-            lambda low: moves.sum_rows(
-                table.values, table.n_numeric, shares.label, low, min(low + chunk, table.n), shares.m
-            ),
+            lambda low: moves.sum_rows(table.numbers, shares.label, low, min(low + chunk, table.n), shares.m),
             range(0, table.n, chunk),
         )
         total = np.sum(sums, axis=0)
-        parts = table.values[shares.part_row, : table.n_numeric] * shares.part_weight[:, None]
+        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
         np.subtract.at(total, shares.label[shares.part_row], parts)
         np.add.at(total, shares.part_label, parts)
         weights = shares.weights()

@@ -22,15 +22,15 @@ class Medians:
     def __init__(self, table: Table, m: int, threads: Threads) -> None:
         n, q = table.n, table.n_numeric
         self._threads = threads
-        self._columns = [table.values[:, k] for k in range(q)]
+        self._columns = list(table.numbers.T)
         # So few that the counts take little against the table.
         bins = int(np.clip(n // (8 * m), 4, _BINS))
-        edges = np.empty((q, bins - 1), table.values.dtype)
+        edges = np.empty((q, bins - 1), table.numbers.dtype)
         for k, own in enumerate(threads.over(lambda column: _cut(column, bins), self._columns)):
             edges[k] = own
         self._bins = np.empty((q, n), np.uint8)
         chunk = -(-n // _CHUNKS)
-        ends = threads.over_rows(moves.put_in_bins, table.values, edges, self._bins, n=n, chunk=chunk)
+        ends = threads.over_rows(moves.put_in_bins, table.numbers, edges, self._bins, n=n, chunk=chunk)
         least, most = np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
         self._only = np.where(least == most, least, np.nan)  # (q, bins) the value of a bin that has but one
         self._count = np.empty((q, m + 1, self._only.shape[1]), np.int32)  # rows by representative and bin

@@ -5,10 +5,10 @@ from numba import njit
 
 
 @njit(nogil=True, cache=True)
-def put_in_bins(values, edges, bins, low, high):  # type: ignore[no-untyped-def]
-    """Writes how many of its column's ascending `edges` (q, bins − 1) each value reaches to `bins` (q, n).
+def put_in_bins(numbers, edges, bins, low, high):  # type: ignore[no-untyped-def]
+    """Writes how many of its column's ascending `edges` (q, bins − 1) each number reaches to `bins` (q, n).
 
-    `values` (n, p) holds the q columns first. Returns the least and the greatest value in each bin of rows
+    `numbers` are (n, q). Returns the least and the greatest value in each bin of rows
     low … high − 1, (q, bins) each.
     """
     q, e = edges.shape
@@ -18,7 +18,7 @@ def put_in_bins(values, edges, bins, low, high):  # type: ignore[no-untyped-def]
     least, most = np.full((q, e + 1), np.inf), np.full((q, e + 1), -np.inf)
     for i in range(low, high):
         for k in range(q):
-            value = values[i, k]
+            value = numbers[i, k]
             b = 0
             step = half
             while step:  # without a branch that could be mispredicted
@@ -104,12 +104,13 @@ def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-unt
 
 
 @njit(nogil=True, cache=True)
-def sum_rows(values, n_numeric, label, low, high, m):  # type: ignore[no-untyped-def]
-    """The sums (m, n_numeric) of the numeric columns of rows low … high − 1, by representative."""
-    sums = np.zeros((m, n_numeric), np.float64)
+def sum_rows(numbers, label, low, high, m):  # type: ignore[no-untyped-def]
+    """The sums (m, q) of the `numbers` (n, q) of rows low … high − 1, by representative."""
+    q = numbers.shape[1]
+    sums = np.zeros((m, q), np.float64)
     for i in range(low, high):
-        for k in range(n_numeric):
-            sums[label[i], k] += values[i, k]
+        for k in range(q):
+            sums[label[i], k] += numbers[i, k]
     return sums
 
 

@@ -15,10 +15,10 @@ _ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is no
 
 
 @njit(cache=True)
-def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
+def balance(cost, capacity, unit, prices):  # type: ignore[no-untyped-def]
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
-    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `price` (m,) is where the prices π
+    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `prices` (m,) is where the prices π
     start, any numbers; in the end it holds those that prove the plan best: but for rounding, every piece of
     row i lies where c_ij − π_j is least.
     """
@@ -29,7 +29,7 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     rest = capacity.copy()  # what a point still wants; below 0: what it has too much
     for i in range(n):
         n_unused -= 1
-        point = _nearest(cost[i], price)
+        point = _nearest(cost[i], prices)
         _add(pieces, first, eldest, unused[n_unused], i, point, unit)
         rest[point] -= unit
     carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
@@ -40,18 +40,18 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
     distance, waiting = np.empty(m), np.empty(m, np.int64)
     while True:
-        settled, reached = _shortest_paths(step, price, rest, distance, previous, waiting, order)
+        settled, reached = _shortest_paths(step, prices, rest, distance, previous, waiting, order)
         if not reached:
             break
         surely = True  # the first path holds, later ones where no earlier one has used them up
         for target in order[:settled]:
             while rest[target] > 0:
-                amount = _passable(pieces, carrier, step, price, previous, rest, target, surely)
+                amount = _passable(pieces, carrier, step, prices, previous, rest, target, surely)
                 if amount == 0:
                     break
                 surely = False
                 if n_unused < m:
-                    pieces, unused, n_unused = _grown(pieces, unused, n_unused)
+                    pieces, unused, n_unused = grown_pieces(pieces, unused, n_unused)
                 rest[target] -= amount
                 k = target
                 while previous[k] != _NONE:
@@ -74,23 +74,23 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _nearest(cost, price):  # type: ignore[no-untyped-def]
-    """Where cost − price is least."""
+def _nearest(cost, prices):  # type: ignore[no-untyped-def]
+    """Where cost − prices is least."""
     best, least = 0, np.inf
-    for j in range(len(price)):
-        if cost[j] - price[j] < least:
-            best, least = j, cost[j] - price[j]
+    for j in range(len(prices)):
+        if cost[j] - prices[j] < least:
+            best, least = j, cost[j] - prices[j]
     return best
 
 
 @njit(cache=True)
-def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
+def _shortest_paths(step, prices, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
     """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
 
     Returns how many points are settled (`order`, nearest first), and whether one that wants something is.
     Raises the prices, so that reduced costs stay non-negative and are 0 along the paths.
     """
-    m = len(price)
+    m = len(prices)
     wanting = 0
     at, least = _NONE, np.inf
     for j in range(m):
@@ -110,22 +110,22 @@ def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # t
         if reached == wanting:
             break
         at, nearest = _NONE, np.inf
-        base = reach + price[j]
+        base = reach + prices[j]
         for place in range(m - settled):
             k = waiting[place]
-            length = max(reach, base + step[j, k] - price[k])
+            length = max(reach, base + step[j, k] - prices[k])
             if length < distance[k]:
                 distance[k], previous[k] = length, j
             if distance[k] < nearest:
                 at, nearest = place, distance[k]
         least = nearest
     for j in range(m):
-        price[j] += min(distance[j], reach)
+        prices[j] += min(distance[j], reach)
     return settled, reached > 0
 
 
 @njit(cache=True)
-def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # type: ignore[no-untyped-def]
+def _passable(pieces, carrier, step, prices, previous, rest, target, surely):  # type: ignore[no-untyped-def]
     """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
 
     Where a row would be passed on twice, one time after the other, the path is shortened: it goes straight,
@@ -142,8 +142,8 @@ def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # 
             j = previous[j]
             piece = carrier[j, k]
         previous[k] = j
-        nothing = _ROUNDING * (abs(step[j, k]) + abs(price[j]) + abs(price[k]))
-        if piece == _NONE or not (surely or step[j, k] + price[j] - price[k] <= nothing):
+        nothing = _ROUNDING * (abs(step[j, k]) + abs(prices[j]) + abs(prices[k]))
+        if piece == _NONE or not (surely or step[j, k] + prices[j] - prices[k] <= nothing):
             return 0
         amount = min(amount, pieces[piece, _AMOUNT])
         k = j
@@ -208,7 +208,7 @@ def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
+def grown_pieces(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     """Twice as many pieces, with the new ones on the stack."""
     size = len(pieces)
     grown, more = np.empty((2 * size, 6), np.int64), np.empty(2 * size, np.int64)

@@ -1,22 +1,15 @@
 """Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
 
-import numba as nb
 import numpy as np
+from numba import njit
+
+from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def find_nearest(
-    rows: np.ndarray,
-    place: np.ndarray,
-    members: np.ndarray,
-    member_place: np.ndarray,
-    n_numeric: int,
-    squared: bool,
-    best: np.ndarray,
-    row: np.ndarray,
-    low: int,
-    high: int,
-) -> None:
+@njit(nogil=True, cache=True, error_model="numpy")
+def find_nearest(  # type: ignore[no-untyped-def]
+    rows, place, members, member_place, n_numeric, squared, best, row, low, high
+):
     """Find the nearest of `members` (k, p) for each of `rows` (n, p) from `low` to `high`.
 
     `member_place` (k,), ascending, and `place` (n,) bound the cost from below by their difference (squared
@@ -41,11 +34,7 @@ def find_nearest(
                 break
             cost = 0.0
             for column in range(p):
-                apart = rows[i, column] - members[j, column]
-                if column >= n_numeric:
-                    cost += 1.0 if apart != 0 else 0.0
-                else:
-                    cost += apart * apart if squared else abs(apart)
+                cost += column_cost(rows[i, column] - members[j, column], column < n_numeric, squared)
                 if cost > least:
                     break
             if cost < least or (cost == least and j < found):

@@ -23,8 +23,9 @@ def _per_row(options: Mapping[str, Any]) -> bool:
 def balanced(request: Request, redraw: str) -> Shots:
     """Equal numbers per cell, drawn uniformly without replacement, labels alternating no, yes, …, unweighted.
 
-    The demographically balanced few-shot examples of DecodingTrust and of the paper (protocol.md). When m is
-    no multiple of the number of cells, the numbers differ by one, dealt so that the labels stay balanced.
+    The demographically balanced few-shot examples of DecodingTrust and of the paper
+    (docs/protocol.md, "Balanced examples"). When m is no multiple of the number of cells, the numbers differ
+    by one, dealt so that the labels stay balanced.
 
     Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as DecodingTrust does; the
     draw then depends on the seed and on the row's values.

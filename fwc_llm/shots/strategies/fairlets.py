@@ -1,7 +1,7 @@
 """`fairlets`: centres of small groups in which both protected levels meet."""
 
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import make_weighted, rival_coreset
 from fwc_llm.shots.registry import strategy
 
 
@@ -17,16 +17,5 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
 
     Errors: `FwcError` unless there are two levels, and for a balance that the table does not have.
     """
-    from fwc_llm.coreset.rivals import fairlets as coreset
-
-    task, pool = request.task, request.pool
-    found = coreset(
-        features_frame(task, pool),
-        task.labels(pool),
-        task.sensitive(pool),
-        request.m,
-        request.seed,
-        balance=balance,
-        candidates=request.candidates,
-    )
+    found = rival_coreset(request, "fairlets", balance=balance)
     return make_weighted(request, "fairlets", found.rows, found.weights, found.note, balance=balance)

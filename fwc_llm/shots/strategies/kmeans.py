@@ -3,7 +3,7 @@
 import numpy as np
 
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import labelled_pool, make_weighted
 from fwc_llm.shots.registry import strategy
 
 
@@ -17,11 +17,9 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
     Option: `max_iter` iterations at most.
     """
-    from fwc_llm.coreset.rivals.base import as_rows
     from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
 
-    task, pool = request.task, request.pool
-    rows = as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+    rows = labelled_pool(request.task, request.pool)
     points = rows.dense(np.sqrt(0.5))
     clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter)
     weights = np.bincount(clusters.labels, minlength=request.m)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import alternate, cell_positions, make_shots
@@ -34,7 +35,8 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
     cells = cell_positions(request)
     others = [str(level) for level in levels if level != preferred]
-    sizes_wanted = _split(request.m, [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)])
+    shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
+    sizes_wanted = largest_remainder(np.array(shares) * request.m, request.m).tolist()
     yes_wanted = _running(sizes_wanted, positive_share)
     wanted_of = {}
     for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
@@ -58,15 +60,6 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         group_share=group_share,
         positive_share=positive_share,
     )
-
-
-def _split(m: int, shares: list[float]) -> list[int]:
-    """Shares of m as whole numbers that sum to m: largest remainder, ties to the earlier share."""
-    exact = np.array(shares) * m
-    counts = np.floor(exact + 1e-9).astype(int)
-    order = np.argsort(-(exact - counts), kind="stable")
-    counts[order[: m - counts.sum()]] += 1
-    return [int(count) for count in counts]
 
 
 def _running(sizes: list[int], share: float) -> list[int]:

@@ -1,0 +1,73 @@
+"""Files that may have been tampered with: read only if they are files of some size, written whole or not."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from fwc_llm.errors import FwcError
+
+LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
+
+
+def read_text(path: Path, most: int = LARGEST_FILE) -> str:
+    """The UTF-8 text of a file. `OSError` for a pipe or a device, which might never end, and for a huge file.
+
+    `UnicodeDecodeError`, a `ValueError`, for bytes that are no UTF-8.
+    """
+    with path.open("rb") as file:
+        check_regular(file.fileno(), path)
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content.decode("utf-8-sig")
+
+
+def check_regular(handle: int, path: Path) -> None:
+    """`OSError` for an open file that is none: a pipe, a device."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a file, in a few words."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` is a file, for any name at all: one that the system refuses names none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """A text file to write, which takes the place of `path` when the block ends well; `OSError` if it cannot.
+
+    It is always a new file: a link that someone put there is not followed. What UTF-8 cannot hold is escaped.
+    """
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial.unlink(missing_ok=True)
+    try:
+        with partial.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(text: str, path: Path, what: str = "") -> None:
+    """Write `text` in the place of whatever is at `path`; `FwcError`, which says `what`, if that fails."""
+    try:
+        with whole_file(path) as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None
