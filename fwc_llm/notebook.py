@@ -34,8 +34,8 @@ class Shell(Protocol):
 
 def shell() -> Shell | None:
     """Return the shell of the notebook that this code runs in, or None."""
-    ipython = sys.modules.get("IPython")
-    found = ipython.get_ipython() if ipython is not None else None
+    find = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    found = find() if find is not None else None
     return found if getattr(found, "kernel", None) is not None else None
 
 

@@ -46,6 +46,11 @@ def prepare(
     """
     from fwc_llm.tasks import Task, load_task
 
+    if not isinstance(model, str | Model):
+        raise FwcError(
+            f"the model is {type(model).__name__}: give a name, or an object with name, parameters, ask and "
+            "aclose (fwc_llm.Model)"
+        )
     answerer = _open(model, client, notice) if isinstance(model, str) else model
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if max_prompt_tokens is not None:

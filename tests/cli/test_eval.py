@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fwc_llm import evaluate
 from tests.cli.conftest import Outcome
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
@@ -47,6 +48,34 @@ def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
         assert f"{100 * arm['accuracy']:.2f}" in outcome.out
         assert f"{arm['demographic_parity_difference']:.3f}" in outcome.out
     assert "fwc-llm eval --model" in outcome.out
+
+
+def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path) -> None:
+    arguments = (
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero,random",
+        "--m",
+        4,
+        "--n-test",
+        8,
+    )
+    more = ("--order", "random", "--weights", "hide", "--seed", 3, "--concurrency", 2)
+    outcome = fwc("eval", *arguments, *more, "--out", tmp_path / "a")
+    assert outcome.code == 0, outcome.err
+    evaluate(
+        "census", "surrogate", ("zero", "random"), 8, out=tmp_path / "b", m=4, orders=("random",),
+        weights="hide", seed=3, concurrency=2,
+    )  # fmt: skip
+    described = [json.loads((tmp_path / run / "run.json").read_text()) for run in ("a", "b")]
+    for one in described:
+        del one["created"], one["command"]
+    assert described[0] == described[1]
+    results = [(tmp_path / run / "results.json").read_bytes() for run in ("a", "b")]
+    assert results[0] == results[1]
 
 
 @pytest.mark.slow

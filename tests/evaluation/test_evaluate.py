@@ -269,6 +269,12 @@ def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
     assert result.arms[0]["rates"] == {"Female": 1.0, "Male": 1.0}
 
 
+def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"the model is function.*name, parameters, ask and aclose"):
+        evaluate(adult, lambda messages: "yes", ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
 def test_examples_of_a_row_are_chosen_once(
     adult: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
