@@ -9,6 +9,7 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import Source
+from fwc_llm.untrusted import storable
 
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 Texts = list[str | None]  # one column: raw texts, None where the value is missing
@@ -82,7 +83,8 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
     """The records of a CSV file, each with the 1-based line it starts on; no empty and no comment lines."""
     try:
         text = content.decode(source.encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+        text.encode("utf-8")  # some encodings write half a character
+    except (ValueError, LookupError) as error:
         raise FwcError(
             f"{path} is no table of {source.encoding} text ({error}); name its encoding "
             '(encoding = "latin-1") or format = "parquet" under [data]'
@@ -149,4 +151,4 @@ def _as_text(cell: Any) -> str:
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return str(cell)
+    return storable(str(cell))

@@ -36,6 +36,8 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     one column is named twice.
     """
     named = (*protected, outcome)
+    if not all(name.strip() for name in named):
+        raise FwcError("a column that is named is empty: name the protected attribute and the outcome")
     if twice := [name for name in named if named.count(name) > 1]:
         raise FwcError(
             f"column {twice[0]!r} is named twice: protected attributes and outcome are columns of their own"
