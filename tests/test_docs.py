@@ -191,6 +191,7 @@ for kind, text in json.load(sys.stdin):
 """
 
 
+@pytest.mark.slow
 def test_the_snippets_of_contributing_run_in_order(tmp_path: Path) -> None:
     """Blocks that name a file are written; other Python and the lines of console blocks are run."""
     steps: list[tuple[str, str]] = []

@@ -137,9 +137,9 @@ def test_tests_use_public_names_alone(path: Path) -> None:
         names: list[str] = []
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) not in {"self", "cls"}:
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {"self", "cls"}:
             names = [node.attr]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("setattr"):
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
             names = [str(node.value) for node in node.args[1:2] if isinstance(node, ast.Constant)]
         found += [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
     assert not found

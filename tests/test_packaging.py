@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
@@ -53,7 +55,6 @@ def test_the_wheel_carries_templates_and_task_files(installed: Path, tmp_path: P
     assert {"adult", "communities", "drug", "german"} <= set(tasks.split())
 
 
-@pytest.mark.slow
 def test_the_demonstration_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:
     done = outside(installed, tmp_path, "-m", "fwc_llm", "eval", "--out", "run")
     assert done.returncode == 0, done.stderr

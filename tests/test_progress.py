@@ -23,6 +23,7 @@ def terminal() -> tuple[io.StringIO, Terminal]:
     return file, Terminal(Console(file=file, force_terminal=True, width=100, color_system=None))
 
 
+@pytest.mark.slow
 def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert isinstance(choose(), Silent)
     assert isinstance(choose(False), Silent)
@@ -36,6 +37,7 @@ def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_what_was_asked_for_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     select_shots(load_task("census"), "random", m=2, progress=True)
     choose(True).say("[/b] is no markup")

@@ -105,6 +105,7 @@ def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_di
     assert asked[0]["content"].splitlines()[0] in shown.out
 
 
+@pytest.mark.slow
 def test_another_server_and_rescoring(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -120,6 +121,7 @@ def test_another_server_and_rescoring(
     assert (run / "results.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_rows_without_reply_exit_with_4_and_are_named(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_rows_without_reply_exit_with_4_and_are_named(
     ] == pytest.approx(7 / 8)
 
 
+@pytest.mark.slow
 def test_a_retired_model_is_one_line_and_exit_3(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:

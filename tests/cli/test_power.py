@@ -28,6 +28,7 @@ def test_with_repeats_it_speaks_of_the_strategy_and_of_the_tables_limit(fwc: Run
     assert "repeats draw from one table, whose smallest cell (Female, yes) has" in outcome.out
 
 
+@pytest.mark.slow
 def test_as_json(fwc: Run) -> None:
     outcome = fwc(
         "power", "--task", "census", "--repeats", 5, "--detect", "0.1", "--shots", "zero,fwc", "--json"
@@ -44,6 +45,7 @@ def test_as_json(fwc: Run) -> None:
     assert found["assumptions"]["discordant"] == 0.25
 
 
+@pytest.mark.slow
 def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
     (cheap, dear) = (
@@ -62,6 +64,7 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
+@pytest.mark.slow
 def test_a_model_without_a_price(fwc: Run) -> None:
     outcome = fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.2", "--model", "surrogate")
     assert outcome.code == 0, outcome.err
@@ -129,6 +132,7 @@ def test_a_share_and_a_run_are_one_too_many(fwc: Run, tmp_path: Path) -> None:
     assert "not both" in outcome.line
 
 
+@pytest.mark.slow
 def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
     outcome = fwc(
         "eval", "--task", "census", "--model", "gpt-4o-mini", "--shots", "zero", "--n-test", 80, "--dry-run"

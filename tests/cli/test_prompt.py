@@ -43,6 +43,7 @@ def test_weights_and_wordings(fwc: Run) -> None:
     assert "will this from 1996" in shown[0]["content"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_text("")
     (tmp_path / "shots.j2").write_text("")

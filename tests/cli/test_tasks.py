@@ -47,6 +47,7 @@ def people(folder: Path, name: str = "people.csv", n: int = 60, **columns: list[
     return path
 
 
+@pytest.mark.slow
 def test_tasks_lists_what_there_is(data_dir: Path) -> None:
     output = run("tasks", "--data-dir", data_dir)
     for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):

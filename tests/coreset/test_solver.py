@@ -47,6 +47,7 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     assert fitted.n_iter_ > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_the_objective_is_the_wasserstein_distance(support, cost):
@@ -144,6 +145,7 @@ tables = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(tables)
 def test_the_objective_never_rises(case):

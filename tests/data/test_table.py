@@ -265,6 +265,7 @@ cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), mi
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -19,6 +19,7 @@ from evals.coverage.worlds import EXAMPLES, STRATEGY, World, truth
 EQUAL = TWO["equal arms"]
 
 
+@pytest.mark.slow
 def test_the_short_version_is_accepted() -> None:
     """Statistics that count a row anew in every repeat fail on most of these populations."""
     for name, tally in run(quick_populations(), runs=60, processes=2).items():
@@ -26,6 +27,7 @@ def test_the_short_version_is_accepted() -> None:
         assert sum(one.given for one in tally.intervals.values()) > 0
 
 
+@pytest.mark.slow
 def test_every_population_can_be_drawn_and_has_a_name_of_its_own() -> None:
     worlds = list(populations())
     assert len({world.name for world in worlds}) == len(worlds)
@@ -155,12 +157,14 @@ def test_misses_of_every_kind_are_faults() -> None:
     assert (interval.absent, test.absent) == (1, 1)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_counts_whatever_the_processes() -> None:
     worlds = [quick_populations()[-1]]
     first, second = (run(worlds, runs=60, seed=3, processes=number) for number in (1, 2))
     assert first[worlds[0].name].as_json() == second[worlds[0].name].as_json()
 
 
+@pytest.mark.slow
 def test_predicted_power_is_near_the_simulated() -> None:
     world = ADULT_200.world("gap 0.1 against 0.3", TWO["gap 0.1 against 0.3"], 1, agreement=0.8)
     found = measure_power(world, 200)

@@ -53,6 +53,7 @@ def run(task: Task, url: str, out: Path, **options: object) -> Result:
     return evaluate(task, "my-model", base_url=url, out=out, **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_answers(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -275,6 +276,7 @@ def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_examples_of_a_row_are_chosen_once(
     adult: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -88,6 +88,7 @@ def test_requests_without_reply_are_said(tmp_path: Path) -> None:
     assert "1 of 8 requests have no reply" in partial._repr_html_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"), [("r.html", "<!"), ("r.md", "# "), ("r.json", "{"), ("r.csv", "run,")]
 )
@@ -96,6 +97,7 @@ def test_the_report_is_written_by_its_ending(result: Result, tmp_path: Path, nam
     assert (tmp_path / name).read_text().lower().startswith(begins)
 
 
+@pytest.mark.slow
 def test_the_report_lies_in_the_folder_by_default(result: Result) -> None:
     assert result.report() == result.folder / "report.html"
     with pytest.raises(FwcError, match="none of html, md"):

@@ -21,6 +21,8 @@ from fwc_llm.report.write import render
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 
+pytestmark = pytest.mark.slow
+
 
 class Coin:
     """A model whose answers depend on nothing but the text's hash."""
@@ -98,7 +100,6 @@ def by_scikit_learn(task: Task, folder: Path, arm: str | None) -> float:
     return float(np.mean(accuracy))
 
 
-@pytest.mark.slow
 def test_the_logistic_regressions_are_scikit_learns(task: Task, folder: Path, found: dict[str, Any]) -> None:
     context = {row["name"]: row["accuracy"] for row in found["context"]}
     assert context == pytest.approx(

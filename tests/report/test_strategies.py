@@ -71,6 +71,7 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
     assert refused["random"].distance is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_the_plot_is_a_picture(two: Task, tmp_path: Path, suffix: str) -> None:
     lines = compare(two, ["random", "balanced", "zero"], m=8)

@@ -43,6 +43,7 @@ def test_three_groups_are_evenly_spaced() -> None:
     assert [counts[group, "no"] for group in "abc"] == [15, 10, 5]
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 600), st.integers(0, 20))
 def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, twentieths: int) -> None:
     groups, parity = [f"g{k}" for k in range(n_groups)], twentieths / 20

@@ -61,6 +61,7 @@ def test_examples_are_distinct_true_rows_with_all_that_a_prompt_shows(name: str,
         assert weights == sorted(weights, reverse=True)  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSING)
 def test_the_seed_decides(name: str, two: Task) -> None:
     def rows(seed: int) -> list[str]:

@@ -43,6 +43,7 @@ def any_shots(draw: st.DrawFn) -> Shots:
     )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:

@@ -139,6 +139,7 @@ def test_rows_may_be_barred_from_cells() -> None:
 values = st.one_of(st.integers(0, 3).map(float), st.floats(0, 1), st.sampled_from([0.0, 1e-9, 1e6]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
@@ -154,6 +155,7 @@ def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
         assert result.objective == pytest.approx(full, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "outcomes", "n"), [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)]
 )
@@ -167,6 +169,7 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_whole_numbers_in_sixty_four_cells_do_not_cycle() -> None:
     rng = np.random.default_rng(0)
     cost = np.abs(rng.integers(0, 5, 700)[:, None] - rng.integers(0, 5, 64)).astype(float)
