@@ -149,32 +149,23 @@ def assign_rows(rows, reps, costs, prices, margin, everything, low, high):  # ty
                 queue[g, waiting[g]] = i
                 waiting[g] += 1
         else:
-            g0 = chosen[i]
-            j = label[i, g0]
-            value, other = _look(
-                x, points, n_numeric, squared, i, j, second[i, g0], reach[g0], relative, absolute
-            )
-            cost[i, g0] = value + move[own, g0]
-            fresh[i, g0] = FRESH
-            first[i, g0] = (np.sqrt(value) if squared else value) + way[j]
-            if other:
-                queue[g0, waiting[g0]] = i
-                waiting[g0] += 1
-            limit = value + move[own, g0] - prices[g0] + margin
-            for g in range(cells):
-                if g == g0 or tile_start[g] == tile_start[g + 1]:
-                    continue
+            limit = np.float32(0)  # what the chosen cell, which comes first, costs
+            for turn in range(-1, cells):
+                g = chosen[i] if turn < 0 else turn
                 j = label[i, g]
-                bound = min(first[i, g] - way[j], second[i, g] - reach[g])
-                bound = max(bound - _BOUND_ERROR * (first[i, g] + second[i, g]), np.float32(0))
-                if squared:
-                    bound *= bound
-                bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
-                bound += move[own, g]
-                if bound - prices[g] > limit:
-                    cost[i, g] = bound
-                    fresh[i, g] = STALE
-                    continue
+                if turn >= 0:
+                    if g == chosen[i] or tile_start[g] == tile_start[g + 1]:
+                        continue
+                    bound = min(first[i, g] - way[j], second[i, g] - reach[g])
+                    bound = max(bound - _BOUND_ERROR * (first[i, g] + second[i, g]), np.float32(0))
+                    if squared:
+                        bound *= bound
+                    bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
+                    bound += move[own, g]
+                    if bound - prices[g] > limit:
+                        cost[i, g] = bound
+                        fresh[i, g] = STALE
+                        continue
                 value, other = _look(
                     x, points, n_numeric, squared, i, j, second[i, g], reach[g], relative, absolute
                 )
@@ -184,6 +175,8 @@ def assign_rows(rows, reps, costs, prices, margin, everything, low, high):  # ty
                 if other:
                     queue[g, waiting[g]] = i
                     waiting[g] += 1
+                if turn < 0:
+                    limit = cost[i, g] - prices[g] + margin
         for g in range(cells):
             if waiting[g] == ROWS:
                 _scan(rows, reps, costs, g, queue[g], ROWS, work)
