@@ -109,7 +109,7 @@ def predicted(world: World, metric: str, of: str) -> float:
     if of != STRATEGY:
         return power(_difference(world, metric), known)
     sets = 0.0 if metric == "accuracy" else 4 * world.group_shift**2 / world.repeats  # two arms, two groups
-    return power(_difference(world, metric), known + sets, world.repeats)
+    return power(_difference(world, metric), known + sets, world.repeats - 1)
 
 
 def permutation_p(sample: Sample, rng: np.random.Generator) -> float:
