@@ -13,13 +13,6 @@ from fwc_llm.untrusted import from_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
-
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -109,7 +102,9 @@ class Result:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
     def __str__(self) -> str:
-        shown = self.to_frame()[["n", "coverage", *_SHOWN]].round(3)
+        from fwc_llm.metrics.cells import METRICS
+
+        shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
         label = "  (SIMULATED)" if self.data["simulated"] else ""
         return f"{self._title}{label}\n{shown.to_string(na_rep='–')}"
 
