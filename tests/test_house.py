@@ -5,6 +5,7 @@ import graphlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -45,14 +46,26 @@ def dotted(path: Path) -> str:
 KNOWN = {dotted(path) for path in SOURCES}
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def modules(path: Path) -> set[str]:
     """The modules of the package that a file imports, wherever in it, but for those only types need."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = []
+    for_types = {
+        id(inner)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
+        if id(node) in for_types:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
             # A package is needed only for names of its own; its modules stand for themselves.
@@ -64,7 +77,7 @@ def modules(path: Path) -> set[str]:
 
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fwc_llm."):
             names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
@@ -133,7 +146,7 @@ def test_every_room_of_the_solver_fits_on_a_shelf() -> None:
 def test_tests_use_public_names_alone(path: Path) -> None:
     """No private name is imported, read off an object or put in its place; `self._x` and `__x__` may."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom):
             names = [alias.name for alias in node.names]
@@ -147,11 +160,7 @@ def test_tests_use_public_names_alone(path: Path) -> None:
 
 def test_only_the_command_line_prints() -> None:
     for path in (path for path in SOURCES if room(path) != "cli"):
-        calls = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Call)
-        ]
+        calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
         assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
 
 

@@ -56,6 +56,7 @@ def test_adult(data_dir: Path) -> None:
     assert (test["native-country"] != "Holand-Netherlands").all()
 
 
+@pytest.mark.slow
 def test_adults_overlap_by_value(data_dir: Path) -> None:
     task = load_task("adult", data_dir)
     trained = set(row_values(task, task.pool()))

@@ -50,6 +50,7 @@ def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
     assert "fwc-llm eval --model" in outcome.out
 
 
+@pytest.mark.slow
 def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path) -> None:
     arguments = (
         "--task",
@@ -145,6 +146,7 @@ def test_a_retired_model_is_one_line_and_exit_3(
     assert "does not know the model" in outcome.line
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_exactly_and_writes_nothing(
     fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +273,7 @@ def test_a_key_among_the_parameters_is_refused_unseen(fwc: Run, tmp_path: Path, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_strategy_that_fails_is_named(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     outcome = fwc(
         "eval", "--task", "adult", "--model", "surrogate", "--shots", "os:fspath", "--out", tmp_path / "r"

@@ -12,6 +12,7 @@ from tests.report.conftest import write_run
 Run = Callable[..., Outcome]
 
 
+@pytest.mark.slow
 def test_it_says_what_the_design_finds(fwc: Run) -> None:
     outcome = fwc("power", "--task", "census", "--repeats", 1)
     assert outcome.code == 0, outcome.err
@@ -22,6 +23,7 @@ def test_it_says_what_the_design_finds(fwc: Run) -> None:
     assert "to find" not in outcome.out
 
 
+@pytest.mark.slow
 def test_with_repeats_it_speaks_of_the_strategy_and_of_the_tables_limit(fwc: Run) -> None:
     outcome = fwc("power", "--task", "census", "--repeats", 10)
     assert "this strategy, with examples drawn anew: 0.0" in outcome.out
@@ -90,6 +92,7 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
     assert "– the table has too few rows for it" in outcome.out
 
 
+@pytest.mark.slow
 def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", unparsed=0.0)
     outcome = fwc("power", "--task", "census", "--run", folder, "--json")
@@ -100,6 +103,7 @@ def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> N
     assert 0.1 < shown["variance"] < 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -57,6 +57,7 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.line) == (2, f"fwc-llm: {tmp_path}/query.j2, line 2: 'sex' is undefined")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

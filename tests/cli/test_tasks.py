@@ -58,6 +58,7 @@ def test_tasks_lists_what_there_is(data_dir: Path) -> None:
     assert "https://doi.org/10.24432/C5XW20" in output
 
 
+@pytest.mark.slow
 def test_tasks_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

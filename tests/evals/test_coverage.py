@@ -37,6 +37,7 @@ def test_every_population_can_be_drawn_and_has_a_name_of_its_own() -> None:
         assert all(len(set(rows)) == len(rows) for rows in sample.ids.tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [

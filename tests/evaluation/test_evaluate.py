@@ -310,6 +310,7 @@ def test_the_callbacks_hear_of_every_step(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_prompts_are_made_to_fit(adult: Task, tmp_path: Path) -> None:
     options = {"n_test": 8, "m": 8, "client": Client(), "max_prompt_tokens": 900, "progress": False}
     evaluate(adult, Surrogate(), ("random",), out=tmp_path / "run", **options)  # type: ignore[arg-type]

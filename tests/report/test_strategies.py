@@ -141,6 +141,7 @@ def test_the_command_lists_examples_without_a_file(run: Run, people: Path) -> No
     assert out.index("people.csv:3") < out.index("people.csv:9")
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     code, out, err = run(

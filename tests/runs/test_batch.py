@@ -142,6 +142,7 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
         assert answers(folder) == expected()
 
 
+@pytest.mark.slow
 def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
     service = BatchService(ends_as="failed")
     with pytest.raises(ProviderError, match="enqueued token limit"):

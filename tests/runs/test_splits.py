@@ -128,6 +128,7 @@ def test_a_plain_draw_of_too_many_rows(task: Task, n: int) -> None:
         draw_split(task, n, None)
 
 
+@pytest.mark.slow
 def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     adult = load_task("adult", data_dir)
     split = draw_split(adult, seed=0)

@@ -16,7 +16,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Request, Shots, accepted_options, is_per_row, strategies
 from fwc_llm.shots.examples import make_shots
 from fwc_llm.shots.registry import strategy
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
+from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
 WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "fairlets"}
@@ -182,6 +183,20 @@ def test_nearest_is_nearest(two: Task) -> None:
             own = np.flatnonzero((pool["group"] == level) & (pool["y"] == label))
             best = set(pool.index[own[np.argsort(distance[own], kind="stable")[:2]]])
             assert best == {e.row for e in within.examples if cell(e) == (level, label)}
+
+
+def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
+    """Ages on both sides of the query, and one mismatch or several, are as near but for rounding."""
+    people = make_people(240, 2, seed=1)
+    people["hours"], people["school"] = 40.0, "low"
+    task = load_task(write_people(tmp_path, people))
+    for age in (30, 41, 57):
+        query = {"age": age, "hours": 40.0, "school": "low", "job": "pilot", "group": "c"}
+        shots = select_shots(task, "nearest", 60, query=query)
+        mismatches = 1 + (people["job"] != "pilot")  # nobody is of group c
+        exact = abs(people["age"] - age) / people["age"].std(ddof=0) + mismatches
+        expected = np.argsort(exact.round(9), kind="stable")[:60]
+        assert [example.row for example in shots.examples] == list(task.pool().index[expected])
 
 
 def test_nearest_takes_an_unseen_category(two: Task) -> None:

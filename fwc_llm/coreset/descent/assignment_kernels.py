@@ -27,7 +27,7 @@ FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bo
 _BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
 
 
-class Assignment(NamedTuple):
+class Rows(NamedTuple):
     """The rows: `x` (n, p) float32, their `cell` (n,), and the state of each row and cell."""
 
     x: Any

@@ -15,7 +15,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.assignment_kernels import STALE, Assignment, Costs, Representatives
+from fwc_llm.coreset.descent.assignment_kernels import STALE, Costs, Representatives, Rows
 from fwc_llm.coreset.descent.medians import Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
@@ -69,7 +69,7 @@ class CompiledSteps:
         n, shape = table.n, (table.n, cells.n_cells)
         label = np.full(shape, -1, np.int16 if problem.m < 2**15 else np.int32)
         cost = np.full(shape, np.inf, np.float32)
-        self._rows = Assignment(
+        self._rows = Rows(
             x,
             cells.cell.astype(np.int16),
             np.zeros(n, np.int32),

@@ -39,6 +39,7 @@ def test_many_rows_and_uneven_weights() -> None:
     assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decimals", [0, 1, 8])
 def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
     """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""

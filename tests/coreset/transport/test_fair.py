@@ -263,6 +263,7 @@ def test_large_table_with_a_rare_level_and_ties() -> None:
     certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [1, 2, 5])
 def test_many_equal_rows_are_solved_as_few(values: int) -> None:
     rng = np.random.default_rng(values)
