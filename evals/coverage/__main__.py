@@ -20,13 +20,13 @@ from evals.coverage.worlds import World
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 _PART = 50  # runs drawn from one seed
-_AGAIN = 5  # times as many runs where the first are doubtful
+_AGAIN = 4  # times as many runs where the first are doubtful
 
 
 def run(
     worlds: Sequence[World], runs: int, seed: int = 0, processes: int = 1, bar: Progress | None = None
 ) -> dict[str, Tally]:
-    """Measure every world with so many runs, and those that come out doubtful with five times as many."""
+    """Measure every world with so many runs, and those that come out doubtful with four times as many."""
     found = {world.name: Tally(0, {}, {}) for world in worlds}
     with ProcessPoolExecutor(processes) as pool:
 
