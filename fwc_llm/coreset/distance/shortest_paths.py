@@ -7,14 +7,15 @@ short chain of siblings.
 """
 
 import numpy as np
-from numba import njit
+
+from fwc_llm.coreset.compiling.kernel import kernel, part
 
 _NONE = -1
 _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
 _ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
 
 
-@njit(cache=True)
+@kernel
 def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
@@ -73,7 +74,7 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     return total / unit
 
 
-@njit(cache=True)
+@part
 def _nearest(cost, price):  # type: ignore[no-untyped-def]
     """Where cost − price is least."""
     best, least = 0, np.inf
@@ -83,7 +84,7 @@ def _nearest(cost, price):  # type: ignore[no-untyped-def]
     return best
 
 
-@njit(cache=True)
+@part
 def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
     """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
 
@@ -124,7 +125,7 @@ def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # t
     return settled, reached > 0
 
 
-@njit(cache=True)
+@part
 def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # type: ignore[no-untyped-def]
     """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
 
@@ -150,7 +151,7 @@ def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # 
     return min(amount, max(0, -rest[k]))
 
 
-@njit(cache=True)
+@part
 def _pass_on(  # type: ignore[no-untyped-def]
     cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount
 ):
@@ -181,7 +182,7 @@ def _pass_on(  # type: ignore[no-untyped-def]
     return n_unused
 
 
-@njit(cache=True)
+@part
 def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
     """The piece at j that passes to k at the least cost, of equal ones the largest, and that cost."""
     least = np.inf
@@ -201,13 +202,13 @@ def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
     return best, value
 
 
-@njit(cache=True)
+@part
 def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
     """Below what two ways from j to k cost the same."""
     return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
 
 
-@njit(cache=True)
+@part
 def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     """Twice as many pieces, with the new ones on the stack."""
     size = len(pieces)
@@ -218,7 +219,7 @@ def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     return grown, more, n_unused + size
 
 
-@njit(cache=True)
+@part
 def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped-def]
     """Make `piece` hold the amount of row i at point j, at the head of both lists."""
     pieces[piece, _ROW], pieces[piece, _POINT], pieces[piece, _AMOUNT] = i, j, amount
@@ -230,7 +231,7 @@ def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped
     eldest[i] = piece
 
 
-@njit(cache=True)
+@part
 def _remove(pieces, first, eldest, piece):  # type: ignore[no-untyped-def]
     """Take a piece out of the lists of its point and of its row."""
     before, after = pieces[piece, _BEFORE], pieces[piece, _AFTER]

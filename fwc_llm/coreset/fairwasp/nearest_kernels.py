@@ -1,10 +1,11 @@
 """Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
 
-import numba as nb
 import numpy as np
 
+from fwc_llm.coreset.compiling.kernel import kernel
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
+
+@kernel  # type: ignore[misc]
 def find_nearest(
     rows: np.ndarray,
     place: np.ndarray,

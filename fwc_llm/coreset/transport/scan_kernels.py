@@ -2,12 +2,13 @@
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fwc_llm.coreset.compiling.kernel import kernel
 
-@nb.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)  # type: ignore[misc]
+
+@kernel  # type: ignore[misc]
 def scan(
     cost: NDArray[Any],
     prices: NDArray[np.float64],
