@@ -1,7 +1,10 @@
 """The decorators of compiled functions, and the one message while they compile.
 
-A `kernel` is called from Python, a `part` only from kernels. Each spends its compilation only on what it
-needs: a part has no wrapper for Python, and neither has one for C. Wrappers take as long as small bodies.
+A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
+
+What compiles fast: a kernel that takes the room it needs as an argument (numba compiles a function for every
+`np.zeros` and each of its types), that assigns numbers and no slices, and that sees one type of table. So
+callers convert tables to float64, a chunk at a time.
 """
 
 import logging
@@ -37,28 +40,28 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
     if function is None:
         return lambda function: kernel(function, **options)
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
-    return _kept([], options, function)
+    return _kept([], {"nogil": True, "error_model": "numpy", **options}, function)
 
 
-def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
+def part(function: Callable[..., Any] | None = None, *, signature: Any = None) -> Any:
     """Compiles the function as a part of the kernels that call it.
 
     With a `signature` it is compiled at once, and kept on disk.
     """
     if function is None:
-        return lambda function: part(function, signature=signature, **options)
-    options = {"error_model": "numpy", "no_cfunc_wrapper": True, "no_cpython_wrapper": True, **options}
+        return lambda function: part(function, signature=signature)
+    options = {"error_model": "numpy"}
     return njit(**options)(function) if signature is None else _kept([signature], options, function)
 
 
 def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
     """The function, compiled code of which is kept on disk, if there is a folder that can be written."""
+    decorate: Any = njit
     try:
-        return njit(*signatures, cache=True, **options)(function)
+        return decorate(*signatures, cache=True, **options)(function)
     except RuntimeError:  # not even the user's own folder of caches
         _warn_of_no_cache()
-        return njit(*signatures, **options)(function)
+        return decorate(*signatures, **options)(function)
 
 
 @cache
@@ -103,7 +106,7 @@ def _watch() -> None:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", Listener())
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
 
 
 try_private("a notice when it compiles", _watch, None)
