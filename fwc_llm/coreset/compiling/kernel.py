@@ -50,8 +50,9 @@ def part(function: Callable[..., Any] | None = None, *, signature: Any = None) -
     """
     if function is None:
         return lambda function: part(function, signature=signature)
-    options = {"error_model": "numpy"}
-    return njit(**options)(function) if signature is None else _kept([signature], options, function)
+    if signature is None:
+        return njit(error_model="numpy")(function)
+    return _kept([signature], {"error_model": "numpy"}, function)
 
 
 def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:

@@ -15,8 +15,7 @@ _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the colum
 _ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
 
 
-@kernel
-def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
+def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, price: np.ndarray) -> float:
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
     The `capacity` (m,) int64 of the points, in units, sums to n · unit. `price` (m,) is where the prices π
@@ -25,27 +24,40 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
     """
     n, m = cost.shape
     pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
-    unused = np.arange(len(pieces) - 1, -1, -1)  # a stack of free pieces
-    n_unused = len(pieces)
+    unused = np.arange(len(pieces))[::-1].copy()  # a stack of free pieces
     rest = capacity.copy()  # what a point still wants; below 0: what it has too much
+    carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
+    places, distance = np.empty((3, m), np.int64), np.empty(m)
+    total: float = _balance(
+        *(cost, unit, price, pieces, first, eldest, unused, rest, carrier, step, places, distance)
+    )
+    return total / unit
+
+
+@kernel
+def _balance(  # type: ignore[no-untyped-def]
+    cost, unit, price, pieces, first, eldest, unused, rest, carrier, step, places, distance
+):
+    """See `balance`, which makes the arrays; returns the cost in units."""
+    n, m = cost.shape
+    n_unused = len(unused)
+    previous, order, waiting = places[0], places[1], places[2]
     for i in range(n):
         n_unused -= 1
         point = _nearest(cost[i], price)
         _add(pieces, first, eldest, unused[n_unused], i, point, unit)
         rest[point] -= unit
-    carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     for j in range(m):
         for k in range(m):
             if j != k:
                 carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k)
-    previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
-    distance, waiting = np.empty(m), np.empty(m, np.int64)
     while True:
         settled, reached = _shortest_paths(step, price, rest, distance, previous, waiting, order)
         if not reached:
             break
         surely = True  # the first path holds, later ones where no earlier one has used them up
-        for target in order[:settled]:
+        for place in range(settled):
+            target = order[place]
             while rest[target] > 0:
                 amount = _passable(pieces, carrier, step, price, previous, rest, target, surely)
                 if amount == 0:
@@ -71,7 +83,7 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
         while piece != _NONE:
             total += pieces[piece, _AMOUNT] * cost[pieces[piece, _ROW], j]
             piece = pieces[piece, _AFTER]
-    return total / unit
+    return total
 
 
 @part
@@ -213,9 +225,13 @@ def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     """Twice as many pieces, with the new ones on the stack."""
     size = len(pieces)
     grown, more = np.empty((2 * size, 6), np.int64), np.empty(2 * size, np.int64)
-    grown[:size] = pieces
-    more[:n_unused] = unused[:n_unused]
-    more[n_unused : n_unused + size] = np.arange(size, 2 * size)
+    for piece in range(size):
+        for column in range(6):
+            grown[piece, column] = pieces[piece, column]
+    for place in range(n_unused):
+        more[place] = unused[place]
+    for place in range(size):
+        more[n_unused + place] = size + place
     return grown, more, n_unused + size
 
 

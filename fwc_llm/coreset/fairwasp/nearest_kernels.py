@@ -26,17 +26,23 @@ def find_nearest(
     """
     p, k = rows.shape[1], len(members)
     for i in range(low, high):
-        right = np.searchsorted(member_place, place[i])
+        right, above = 0, k  # the first place that is not smaller
+        while right < above:
+            middle = (right + above) // 2
+            if member_place[middle] < place[i]:
+                right = middle + 1
+            else:
+                above = middle
         left = right - 1
         least, found = np.inf, k
         while left >= 0 or right < k:
-            below = place[i] - member_place[left] if left >= 0 else np.inf
-            above = member_place[right] - place[i] if right < k else np.inf
-            if below <= above:
-                j, bound = left, below
+            before = place[i] - member_place[left] if left >= 0 else np.inf
+            after = member_place[right] - place[i] if right < k else np.inf
+            if before <= after:
+                j, bound = left, before
                 left -= 1
             else:
-                j, bound = right, above
+                j, bound = right, after
                 right += 1
             if (bound * bound if squared else bound) > least:
                 break
