@@ -11,8 +11,10 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import njit
 
 _log = logging.getLogger("fwc_llm.coreset")
@@ -63,6 +65,17 @@ def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[...
     except RuntimeError:  # not even the user's own folder of caches
         _warn_of_no_cache()
         return decorate(*signatures, **options)(function)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same memory for kernels that only read it, whether or not it may be written.
+
+    numba compiles a kernel anew for arrays that must not be written, and pandas marks what it gives as such.
+    """
+    if array.flags.writeable:
+        return array
+    interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+    return np.asarray(SimpleNamespace(__array_interface__=interface, keep=array))
 
 
 @cache

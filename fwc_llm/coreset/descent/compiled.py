@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.assignment_kernels import (
@@ -58,8 +59,9 @@ class CompiledSteps:
         self._threads = threads
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p)
-        if table.values.dtype == np.float32 and table.values.flags.c_contiguous:
-            x = table.values
+        exact = table.values.dtype == np.float32 and table.values.flags.c_contiguous
+        if exact:
+            x = read_only(table.values)
         else:
             self._shift[: table.n_numeric] = table.values[:, : table.n_numeric].mean(axis=0)
             x = np.ascontiguousarray(table.values - self._shift, dtype=np.float32)
@@ -77,7 +79,7 @@ class CompiledSteps:
             np.zeros(shape, np.float32),
         )
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
-        rounding = np.zeros(table.p) if x is table.values else 2 * _HALF_ULP * largest
+        rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         self._costs = Costs(
@@ -172,7 +174,7 @@ class CompiledSteps:
                 (old.reach + 1.000001 * longest).astype(np.float32),
             )
         tiles, tile_label, tile_start = _tiles(near, cell_of, cells)
-        self._points = np.ascontiguousarray(points, np.float64)
+        self._points = np.array(points, np.float64, order="C")
         self._reps = Representatives(near, tiles, tile_label, tile_start, way, reach)
         return self._reps, everything
 

@@ -75,8 +75,8 @@ class Medians:
 
 
 def label_type(m: int) -> type[np.unsignedinteger]:
-    """The smallest type for labels from 0 to m."""
-    return np.uint8 if m < 2**8 else np.uint16 if m < 2**16 else np.uint32
+    """The type of labels from 0 to m: nearly always the same, as kernels are compiled for each."""
+    return np.uint16 if m < 2**16 else np.uint32
 
 
 def _cut(values: np.ndarray, bins: int) -> np.ndarray:

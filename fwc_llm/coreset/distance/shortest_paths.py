@@ -8,7 +8,7 @@ short chain of siblings.
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.kernel import kernel, part
+from fwc_llm.coreset.compiling.kernel import kernel, part, read_only
 
 _NONE = -1
 _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
@@ -29,7 +29,7 @@ def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, price: np.ndarray
     carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     places, distance = np.empty((3, m), np.int64), np.empty(m)
     total: float = _balance(
-        *(cost, unit, price, pieces, first, eldest, unused, rest, carrier, step, places, distance)
+        *(read_only(cost), unit, price, pieces, first, eldest, unused, rest, carrier, step, places, distance)
     )
     return total / unit
 
