@@ -2,13 +2,13 @@
 
 HELP = (
     "Compile the solver now, so that no later run waits for it: for images and CI.\n\n"
-    "A solver compiles when it is first used, which takes seconds. This compiles all there is to compile, in "
-    "about half a minute, and says where it keeps the code: beside the package, or in the user's cache folder "
-    "where that cannot be written, or where the variable NUMBA_CACHE_DIR says. What is there already is not "
-    "compiled again.\n\n"
-    "In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, keep "
-    "the environment after it. The code is for one kind of processor: another one compiles it again, unless "
-    "NUMBA_CPU_NAME=generic is set for both. A new installation starts anew."
+    "A solver compiles when it is first used, which takes seconds. This compiles all there is to compile, "
+    "in about half a minute, and says where it keeps the code: beside the package, or in the user's cache "
+    "folder where that cannot be written, or where the variable NUMBA_CACHE_DIR says. What is there already "
+    "is not compiled again.\n\n"
+    "In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, "
+    "keep the environment after it. The code is for one kind of processor: another one compiles it again, "
+    "unless NUMBA_CPU_NAME=generic is set for both. A new installation starts anew."
 )
 
 

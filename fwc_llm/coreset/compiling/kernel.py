@@ -111,9 +111,11 @@ def _watch() -> None:
 
     class Listener(event.Listener):  # type: ignore[misc, name-defined]
         def on_start(self, event: Any) -> None:
-            function = event.data["dispatcher"].py_func
-            if function.__module__.startswith("fwc_llm."):
-                compiled.append(f"{function.__module__}.{function.__qualname__}")
+            # Every compilation in the process comes by, whoever asked for it.
+            function = getattr(event.data.get("dispatcher"), "py_func", None)
+            module = getattr(function, "__module__", None) or ""
+            if module.startswith("fwc_llm."):
+                compiled.append(f"{module}.{function.__qualname__}")
                 if not _quiet:
                     _announce()
 

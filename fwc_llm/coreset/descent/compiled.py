@@ -150,7 +150,7 @@ class CompiledSteps:
         """The representatives, and whether they came so far that bounds are of no use."""
         squared = self._costs.squared
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
-        near = (points - self._shift).astype(np.float32)
+        near = np.ascontiguousarray(points - self._shift, np.float32)
         whole = self._whole and bool((near == np.rint(near)).all())
         relative = np.float32(0.0 if whole else (near.shape[1] + 4) * _HALF_ULP)
         self._costs = self._costs._replace(relative=relative)
