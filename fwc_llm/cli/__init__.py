@@ -7,7 +7,7 @@ from typing import Any
 import typer
 
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.cli import power, prompt, report, rescore, serve, shots, tasks
+from fwc_llm.cli import power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.errors import FwcError
 from fwc_llm.untrusted import storable, visible
 
@@ -33,6 +33,7 @@ app.command("report")(report.report)
 app.command("compare")(report.compare)
 app.command("rescore")(rescore.rescore)
 app.command("serve-surrogate")(serve.serve_surrogate)
+app.command("warm-up", help=warm_up.HELP)(warm_up.warm_up)
 
 
 def _version(show: bool) -> None:
