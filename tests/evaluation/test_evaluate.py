@@ -72,6 +72,7 @@ def test_the_numbers_are_those_of_the_answers(
         assert arm["coverage"] == 1.0
 
 
+@pytest.mark.slow
 def test_all_arms_of_a_repeat_see_the_same_rows_and_no_outcome(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_finished_run_asks_nothing_again(
     assert len(service[0].asked) == asked == 32
 
 
+@pytest.mark.slow
 def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -126,6 +128,7 @@ def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     assert len(handler.asked) == 21 + 12
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_before_its_last_repeat_is_scored(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -146,6 +149,7 @@ def test_arms_that_are_one_text_are_refused(adult: Task, tmp_path: Path) -> None
         evaluate(adult, "surrogate", "zero", out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_run_is_refused(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:

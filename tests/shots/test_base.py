@@ -55,6 +55,7 @@ def test_a_mapping_becomes_a_certificate(two: Task) -> None:
     assert Shots("x", "t", "0", 0, ()).certificate is None
 
 
+@pytest.mark.slow
 def test_thousands_of_examples_print_one_line() -> None:
     certificate = {
         "objective": 1.25, "violation": 0.01, "rows": ["r"] * 5000, "weights": [1.0] * 5000,

@@ -40,6 +40,7 @@ def test_medians_stay_exact_while_labels_change(kind: type, decimals: int, n: in
         np.testing.assert_array_equal(points, expected)
 
 
+@pytest.mark.slow
 def test_a_representative_without_rows_stays_and_one_with_all_gets_the_median():
     x = np.arange(101, dtype=np.float32)[:, None]
     moved = Medians(numbers(x), 2, Threads(1)).move(np.ones(101, np.uint8), np.array([[7.5], [3.0]]))
