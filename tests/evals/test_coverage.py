@@ -164,12 +164,22 @@ def test_the_same_seed_gives_the_same_counts_whatever_the_processes() -> None:
 
 
 def test_predicted_power_is_near_the_simulated() -> None:
-    world = next(one for one in POWER_WORLDS if ", gap 0.1 against 0.3, R = 1" in one.name)
+    world = next(one for one in POWER_WORLDS if ", gap 0.1 against 0.3, R = 1, agreement 0.5" in one.name)
     found = measure_power(world, 200)
     assert found.difference == pytest.approx(0.2)
     assert found.simulated == pytest.approx(found.predicted, abs=0.15)
     assert found.permutation is not None
     assert found.simulated >= found.permutation - 0.07
+
+
+def test_opposite_gaps_of_one_size_are_no_difference() -> None:
+    """Permuting rows takes two arms that agree on most rows, with gaps 0.1 and -0.1, for different."""
+    world = next(one for one in POWER_WORLDS if ", gap 0.1 the other way, R = 1, agreement 0.95" in one.name)
+    found = measure_power(world, 200)
+    assert found.difference == pytest.approx(0, abs=1e-12)
+    assert found.simulated <= 0.1
+    assert found.permutation is not None
+    assert found.permutation > 0.3
 
 
 def test_discordant_rows_are_those_on_which_the_arms_differ() -> None:
