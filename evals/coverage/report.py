@@ -167,7 +167,9 @@ def _power(powers: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "Predicted by `fwc_llm.metrics.planning` from the population's own share of discordant rows; "
         "simulated with the audit's test; by permutation: exchanging the two answers to a row at random "
-        "(one repeat).",
+        "(one repeat). Where two gaps are alike in size and opposite, the arms do not differ in |gap| and a "
+        "test may find a difference in 5 % of runs: permuting rows finds it far more often where the arms "
+        "agree on most rows, which is also where it finds true differences more often.",
         "",
         "| population | test | of | difference | discordant | runs | predicted | simulated "
         "| by permutation |",
