@@ -152,8 +152,10 @@ def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "name", ["run.json", "answers.csv", "results.json", "journal.jsonl", "questions.jsonl"]
-)
+    ("name", "read"),
+    [("run.json", read_run), ("answers.csv", read_run), ("results.json", read_run), ("run.json", rescore),
+     ("journal.jsonl", rescore), ("questions.jsonl", rescore)],
+)  # fmt: skip
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
     tmp_path: Path, name: str, read: Callable[[Path], object]
 ) -> None:
