@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from fwc_llm.errors import FwcError
 
@@ -18,12 +18,22 @@ def read_text(path: Path, most: int = LARGEST_FILE) -> str:
 
     `UnicodeDecodeError`, a `ValueError`, for bytes that are no UTF-8.
     """
-    with path.open("rb") as file:
-        check_regular(file.fileno(), path)
+    with open_binary(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content.decode("utf-8-sig")
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """The file, open to be read. `OSError` for a pipe or a device, at once: a pipe would be waited for."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        check_regular(handle, path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def check_regular(handle: int, path: Path) -> None:
