@@ -32,9 +32,9 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table: one row an arm, one column a metric (means over repeats, `_sd` their spread).
+        """The arms as a table: a row per arm, a column per metric (mean over repeats; `_sd`: their spread).
 
-        `answers` has the single answers, one row each.
+        `answers` has one row per answer.
         """
         import pandas as pd
 
