@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fwc_llm.runs.evaluate import run_plan
 from rich.console import Console
 
 from fwc_llm.cli.console import SafeConsole
@@ -16,7 +17,6 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.report.terminal import results_table
 from fwc_llm.report.write import FORMATS, render
-from fwc_llm.runs.evaluate import run_plan
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, make_plan

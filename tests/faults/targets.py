@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
+from fwc_llm.runs.evaluate import run_plan
+
 from fwc_llm.cli import main
 from fwc_llm.data.sniff import draft_task
 from fwc_llm.errors import FwcError
@@ -26,7 +28,6 @@ from fwc_llm.prompts import Prompt
 from fwc_llm.report.write import render
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.calls import Call, make_record
-from fwc_llm.runs.evaluate import run_plan
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Settings, make_plan

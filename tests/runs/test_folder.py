@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fwc_llm.runs.evaluate import run_plan
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.read import read_run
-from fwc_llm.runs.evaluate import run_plan
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import Result, score
