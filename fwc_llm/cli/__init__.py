@@ -6,8 +6,8 @@ from typing import Any
 
 import typer
 
+from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.cli import power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.errors import FwcError
 from fwc_llm.untrusted import storable, visible
 
@@ -31,6 +31,7 @@ app.add_typer(tasks.task_app, name="task")
 app.command("power")(power.power)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
+app.command("audit")(audit.audit)
 app.command("rescore")(rescore.rescore)
 app.command("serve-surrogate")(serve.serve_surrogate)
 app.command("warm-up", help=warm_up.HELP)(warm_up.warm_up)
