@@ -8,8 +8,8 @@ def largest_remainder(
 ) -> np.ndarray:
     """Whole numbers (k,) that sum to `total`, each the `quota` (k,) rounded down or up.
 
-    Those with the largest remainders are rounded up, ties to the earlier. None is below `least` or above
-    `most`, for which others then make up.
+    Those with the largest remainders are rounded up, ties to the earlier. All stay within `least` and `most`;
+    the others make up the difference.
     """
     seats = np.clip(np.floor(quota + 1e-9), least, most).astype(np.int64)
     while seats.sum() < total:

@@ -1,4 +1,4 @@
-"""Files that may have been tampered with: read only if they are files of some size, written whole or not."""
+"""Safe reading and writing: type and size are checked before reading; a write is complete or not made."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, BinaryIO
 
 from fwc_llm.errors import FwcError
 
@@ -18,16 +18,26 @@ def read_text(path: Path, most: int = LARGEST_FILE) -> str:
 
     `UnicodeDecodeError`, a `ValueError`, for bytes that are no UTF-8.
     """
-    with path.open("rb") as file:
-        check_regular(file.fileno(), path)
+    with open_binary(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content.decode("utf-8-sig")
 
 
+def open_binary(path: Path) -> BinaryIO:
+    """The file, open to be read. `OSError` for a pipe or a device, at once: a pipe would be waited for."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        check_regular(handle, path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
 def check_regular(handle: int, path: Path) -> None:
-    """`OSError` for an open file that is none: a pipe, a device."""
+    """`OSError` for an open handle of a pipe or a device."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
@@ -38,7 +48,7 @@ def reason(error: Exception) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Whether `path` is a file, for any name at all: one that the system refuses names none."""
+    """Whether `path` is a file; False for a name that the system refuses."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -47,9 +57,9 @@ def is_file(path: Path) -> bool:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A text file to write, which takes the place of `path` when the block ends well; `OSError` if it cannot.
+    """Open a text file that replaces `path` when the block ends without error; `OSError` if it cannot.
 
-    It is always a new file: a link that someone put there is not followed. What UTF-8 cannot hold is escaped.
+    It is always a new file: links are not followed. Characters that UTF-8 cannot hold are escaped.
     """
     partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +75,7 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
 
 
 def write_whole(text: str, path: Path, what: str = "") -> None:
-    """Write `text` in the place of whatever is at `path`; `FwcError`, which says `what`, if that fails."""
+    """Write `text` to `path`, replacing what is there; if that fails, `FwcError` with `what` in its text."""
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")

@@ -1,6 +1,6 @@
-"""The pieces of what values show in a notebook: text, tables, bars and lines, as HTML without scripts.
+"""Building blocks for values in notebooks: text, tables, bars and lines, as HTML without scripts.
 
-Everything that is not `Markup` is data and is escaped. Colours go with a light and with a dark page.
+Everything that is not `Markup` is data and is escaped. Colours suit light and dark pages.
 """
 
 import html
@@ -70,7 +70,7 @@ def element(name: str, *parts: object, **attributes: object) -> Markup:
 
 
 def figure(title: str, *parts: Markup, simulated: bool = False) -> str:
-    """Return a value's whole picture: its title, what it consists of, and whether it is a simulation."""
+    """Return the HTML of a value: its title, its parts, and a mark if it is simulated."""
     badge = element("b", "SIMULATED", style="background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px")
     head = element("div", element("b", title), " ", badge if simulated else "")
     return element("div", head, *parts, style=_FRAME)
@@ -119,7 +119,7 @@ def bar(share: float, text: str = "") -> Markup:
 
 
 def sparkline(values: Sequence[float], label: str, width: float = 240.0, height: float = 44.0) -> Markup:
-    """Return a line through the values, lowest at the bottom, for a look at their course."""
+    """Return a small line plot of the values, the lowest at the bottom."""
     if len(values) < 2:
         return Markup("")
     low, high = min(values), max(values)

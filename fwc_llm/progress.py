@@ -1,6 +1,6 @@
-"""What a long step shows while it works: words and a bar, in a notebook or on a terminal.
+"""Progress of long steps: text and a bar, in a notebook or on a terminal.
 
-`choose` decides where. `working` and `asking` are context managers; the value of each takes the news.
+`choose` decides where. `working` and `asking` are context managers; each yields a function for updates.
 """
 
 import importlib
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class State(Protocol):
-    """Where the questions of a run stand."""
+    """Counts of a run's questions so far."""
 
     @property
     def done(self) -> int:
@@ -40,7 +40,7 @@ class Display(Protocol):
     """A place that shows progress."""
 
     def working(self, words: str) -> AbstractContextManager[Callable[[str], None]]:
-        """Show that something is worked out; call the value to change the words."""
+        """Show these words during a step; call the value to change them."""
 
     def asking(self, total: int) -> AbstractContextManager[Callable[[State], None]]:
         """Show how many of `total` questions are answered; call the value with the state."""
@@ -136,7 +136,7 @@ class Notebook:
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show what is worked out, then how long it took."""
+        """Show the step, then how long it took."""
         began, latest = time.monotonic(), words
 
         def change(words: str) -> None:

@@ -1,8 +1,8 @@
 """From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
 
 A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
-A template hands over a message by calling `message(role)`, so a message is a value from the start: no text in
-a cell can end one or begin another (`records.py` has what a cell may show).
+A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
+cell can end one or begin another (`records.py` defines what a cell may show).
 
 The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
 cache it; the queried row comes last.
@@ -40,8 +40,8 @@ _KEPT_PROMPTS = 8
 class Prompt:
     """The prompts of one task, one set of examples and one template set.
 
-    `template` is the name of a set (see `templates`) or a folder of one's own. `show_weights=False` hides the
-    weights of weighted shots; examples of weight zero are left out either way. Building raises `FwcError` for
+    `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
+    weights of weighted shots; examples of weight zero are always left out. Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -77,7 +77,7 @@ class Prompt:
         return [message.copy() for message in self._fixed]
 
     def build(self, row: "Row") -> "list[Message]":
-        """The whole conversation that asks for `row` (its outcome, when passed along, is not looked at)."""
+        """The whole conversation that asks for `row`; an outcome in `row` is ignored."""
         record = Record(self._cells, _mapping(row))
         query = self._templates.render("query.j2", {**self._variables, "row": record})
         if not query or query[-1]["role"] != "user":

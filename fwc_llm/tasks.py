@@ -26,8 +26,8 @@ class Task:
     """A table with a protected attribute and a yes/no outcome, and the words for both.
 
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
-    read (and, for a built-in task, downloaded where it is nowhere found) when it is first asked for.
-    `load` reads it, `locate` says which files hold it (none when they are not here, and before a download).
+    read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
+    `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so.
     """
 
@@ -102,7 +102,7 @@ class Task:
         return f"<Task {self.name}: {self.title}{simulated}; {columns}>"
 
     def _repr_html_(self) -> str:
-        """The question, and how many rows each group and answer has; nothing is downloaded for it."""
+        """The question, and the rows of each group and answer; never starts a download."""
         names = [column.name for column in self.shown]
         columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
         parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
@@ -176,11 +176,11 @@ def task_names() -> tuple[str, ...]:
 def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
     """The built-in task called `name`, or the task of a TOML file.
 
-    Its data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
-    folder (for a task file of one's own in that file's folder first), and else downloaded where the task
-    file says from where. Nothing is read before it is needed.
+    The data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
+    folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
+    has a `url`, it is downloaded. Nothing is read before it is needed.
 
-    Raises `FwcError` for an unknown name and for a file that is no task; `Task.pool` for what the data lacks.
+    Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     text = str(name)
     if text.endswith(".toml"):
@@ -198,8 +198,8 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
     """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
 
-    Both are as many as Adult has unless given. Columns, words, protected attribute, outcome and question are
-    those of the task "adult". `FwcError` for sizes below 2 or above ten million.
+    By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
+    of the task "adult". `FwcError` for sizes below 2 or above ten million.
     """
     given = {
         name: value

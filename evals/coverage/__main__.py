@@ -5,9 +5,10 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any
 
 from rich.progress import Progress
 
@@ -20,13 +21,14 @@ from evals.coverage.worlds import World
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 _PART = 50  # runs drawn from one seed
-_AGAIN = 5  # times as many runs where the first are doubtful
+_POWER = 5  # times as many runs for power
+_AGAIN = 4  # times as many runs where the first are doubtful
 
 
 def run(
     worlds: Sequence[World], runs: int, seed: int = 0, processes: int = 1, bar: Progress | None = None
 ) -> dict[str, Tally]:
-    """Measure every world with so many runs, and those that come out doubtful with five times as many."""
+    """Measure every world with so many runs, and those that come out doubtful with four times as many."""
     found = {world.name: Tally(0, {}, {}) for world in worlds}
     with ProcessPoolExecutor(processes) as pool:
 
@@ -53,11 +55,14 @@ def run_power(runs: int, seed: int, processes: int, bar: Progress | None = None)
     return [done[world.name] for world in POWER_WORLDS]
 
 
-def _watched(tasks: Iterable, title: str, bar: Progress | None) -> Iterator:  # type: ignore[type-arg]
-    task = bar.add_task(title, total=len(list(tasks))) if bar else None
-    for done in as_completed(tasks):
+def _watched(tasks: Collection[Future[Any]], title: str, bar: Progress | None) -> Iterator[Future[Any]]:
+    """The tasks as they are done, with a progress bar, or a line now and then where there is no terminal."""
+    task = bar.add_task(title, total=len(tasks)) if bar else None
+    for number, done in enumerate(as_completed(tasks), start=1):
         if bar and task is not None:
             bar.advance(task)
+            if bar.disable and number % max(1, len(tasks) // 20) == 0:
+                print(f"{title}: {number} of {len(tasks)}", file=sys.stderr, flush=True)
         yield done
 
 
@@ -66,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m evals.coverage", description=(__doc__ or "").partition(":")[0]
     )
-    parser.add_argument("--runs", type=int, default=None, help="runs a population (default 400; quick: 50)")
+    parser.add_argument("--runs", type=int, default=None, help="runs a population (default 200; quick: 50)")
     parser.add_argument(
         "--quick", action="store_true", help="a few populations; records nothing without --out"
     )
@@ -77,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=None, help="folder of coverage.json and coverage.md")
     given = parser.parse_args(arguments)
-    runs = given.runs if given.runs is not None else (50 if given.quick else 400)
+    runs = given.runs if given.runs is not None else (50 if given.quick else 200)
     if runs < 1 or given.processes < 1:
         parser.error("runs and processes are whole numbers from 1 up")
     known = quick_populations() if given.quick else tuple(populations())
@@ -86,7 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"no population has {given.only!r} in its name")
     with Progress(disable=not sys.stderr.isatty()) as bar:
         tallies = run(worlds, runs, given.seed, given.processes, bar)
-        powers = [] if given.quick or given.only else run_power(5 * runs, given.seed, given.processes, bar)
+        powers = (
+            [] if given.quick or given.only else run_power(_POWER * runs, given.seed, given.processes, bar)
+        )
     about = {
         "command": " ".join(
             ["python -m evals.coverage", *(sys.argv[1:] if arguments is None else arguments)]

@@ -54,7 +54,7 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
         label=label,
         group=np.array([names.index(level) for level in levels])[group],
         repeat=np.repeat(np.arange(repeats), n),
-        row=sample.ids.ravel(),
+        row=sample.rows,
         groups=len(names),
         labels_fixed=not isinstance(sample.world.rows, int),
         examples=sample.sets(arm),

@@ -8,7 +8,7 @@ import numpy as np
 
 from evals.coverage.audits import array_audit
 from evals.coverage.populations import ADULT_200, GERMAN_100, PAIR
-from evals.coverage.readings import LEVEL, TESTED, Verdict, read
+from evals.coverage.readings import LEVEL, Verdict, read
 from evals.coverage.worlds import STRATEGY, Floats, Sample, World
 from fwc_llm.metrics.planning import Design, accuracy_variance, gap_variance, power
 
@@ -21,12 +21,15 @@ def _pair(first: tuple[float, float], second: tuple[float, float]) -> PAIR:
 
 
 _TENTH, _FIFTH = _pair((0.3, 0.5), (0.3, 0.6)), _pair((0.35, 0.45), (0.3, 0.6))
+_OPPOSITE = _pair((0.55, 0.45), (0.45, 0.55))
 _BETTER: PAIR = (((0.3, 0.7), (0.3, 0.7)), ((0.25, 0.75), (0.25, 0.75)))
 POWER_WORLDS: tuple[World, ...] = (
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.8),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 1, agreement=0.5),
     ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.8),
     ADULT_200.world("gap 0.1 against 0.3", _FIFTH, 1, agreement=0.5),
+    ADULT_200.world("gap 0.1 the other way", _OPPOSITE, 1, agreement=0.8),
+    ADULT_200.world("gap 0.1 the other way", _OPPOSITE, 1, agreement=0.95),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, examples=("once", "once"), correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 5, group_shift=0.02, correlation=1.0),
     ADULT_200.world("gap 0.2 against 0.3", _TENTH, 20, group_shift=0.02, correlation=1.0),
@@ -62,7 +65,7 @@ class PowerTally:
 
 def measure_power(world: World, runs: int, seed: int = 0) -> PowerTally:
     """Draw `runs` runs and test each."""
-    metric = next(one for one in TESTED if abs(_difference(world, one)) > LEVEL / 10)
+    metric = "accuracy" if ", accuracy " in world.name else "demographic_parity_difference"
     rng = np.random.default_rng([seed, crc32(world.name.encode())])
     found = permuted = 0
     of = ""
@@ -104,12 +107,14 @@ def predicted(world: World, metric: str, of: str) -> float:
         world.groups, np.asarray(world.rows, float), np.asarray(world.table, float), world.repeats
     )
     share = float((world.weights * discordant(world)).sum())
+    if abs(_difference(world, metric)) < 1e-9:
+        return LEVEL
     variance = accuracy_variance if metric == "accuracy" else gap_variance
     known = variance(design, share, world.correlation)
     if of != STRATEGY:
         return power(_difference(world, metric), known)
     sets = 0.0 if metric == "accuracy" else 4 * world.group_shift**2 / world.repeats  # two arms, two groups
-    return power(_difference(world, metric), known + sets, world.repeats)
+    return power(_difference(world, metric), known + sets, world.repeats - 1)
 
 
 def permutation_p(sample: Sample, rng: np.random.Generator) -> float:

@@ -148,18 +148,14 @@ def _contradicts(found: Mapping[str, Any], printed: float | None) -> bool:
         return True
     if p is None or difference is None:
         return False
-    if p < LEVEL and (difference == 0 or _against(found.get("better"), found.get("worse"), difference)):
+    if p < LEVEL and difference == 0:
         return True
     low, high = found.get("low"), found.get("high")
-    if low is None or high is None:
-        return False
+    if low is None or high is None:  # a sign test, whose sign is that of the rows
+        return bool(p < LEVEL and (found.get("better", 0) - found.get("worse", 0)) * difference < 0)
     excluded = low > _ROUNDING or high < -_ROUNDING
     touching = min(abs(low), abs(high)) <= _ROUNDING or abs(p - LEVEL) <= _ROUNDING
     return (excluded != (p < LEVEL) and not touching) or (excluded and difference * (low + high) < 0)
-
-
-def _against(better: int | None, worse: int | None, difference: float) -> bool:
-    return better is not None and worse is not None and (better - worse) * difference < 0
 
 
 def _of(found: Mapping[str, Any], default: str) -> str:

@@ -68,7 +68,7 @@ def _opening(result: Mapping[str, Any]) -> list[str]:
     return [
         f"Made by `{result['command']}` on {result['machine']}, seed {result['seed']}.",
         "",
-        f"{len(populations)} populations, {result['runs']} runs each and five times as many where a number "
+        f"{len(populations)} populations, {result['runs']} runs each and four times as many where a number "
         f"came out doubtful: {runs:,} runs, {intervals:,} intervals, {tests:,} tests. Each run draws a "
         "table from the population, the test rows of every repeat from the table, sets of examples, and "
         "the answers of two arms; `audit` sees the answers alone. The truth is the population's, never the "
@@ -167,7 +167,9 @@ def _power(powers: Sequence[Mapping[str, Any]]) -> list[str]:
         "",
         "Predicted by `fwc_llm.metrics.planning` from the population's own share of discordant rows; "
         "simulated with the audit's test; by permutation: exchanging the two answers to a row at random "
-        "(one repeat).",
+        "(one repeat). Where two gaps are alike in size and opposite, the arms do not differ in |gap| and a "
+        "test may find a difference in 5 % of runs: permuting rows finds it far more often where the arms "
+        "agree on most rows, which is also where it finds true differences more often.",
         "",
         "| population | test | of | difference | discordant | runs | predicted | simulated "
         "| by permutation |",

@@ -141,6 +141,11 @@ class Sample:
     answers: Floats
     truths: dict[str, list[dict[str, float]]]
 
+    @cached_property
+    def rows(self) -> npt.NDArray[np.intp]:
+        """The rows asked about, numbered without gaps."""
+        return np.unique(self.ids, return_inverse=True)[1].ravel()
+
     def sets(self, arm: int) -> npt.NDArray[np.intp] | None:
         """The number of the set of examples behind each answer; None where one serves all."""
         kind = self.world.examples[arm]

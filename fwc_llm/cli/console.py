@@ -13,16 +13,16 @@ from fwc_llm.untrusted import visible, visible_json
 
 
 class SafeConsole(Console):
-    """A console on which no text can steer the terminal: rich itself lets escape sequences through."""
+    """A console whose text cannot control the terminal: rich itself prints escape sequences."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Everything that is printed, also by progress bars and tables, comes through here."""
+        """All output passes through here, that of progress bars and tables too."""
         for segment in super().render(renderable, options):
             text, style, control = segment
             yield segment if control or text.isprintable() else Segment(visible(text), style)
 
     def on_broken_pipe(self) -> None:
-        """Whoever read the output has gone (`fwc-llm eval | head`): go on quietly, to the right exit code."""
+        """The reader has closed the pipe (`fwc-llm eval | head`): stop printing, keep the exit code."""
         self.quiet = True
         let_go(self.file)
 
@@ -36,7 +36,7 @@ asking = _shown.asking
 
 
 def write(text: str, is_json: bool = False) -> None:
-    """Write a document to standard output as it is, but for what would steer a terminal."""
+    """Write a document to standard output; characters that control a terminal are made visible."""
     try:
         sys.stdout.write(visible_json(text) if is_json else visible(text))
         sys.stdout.flush()
@@ -45,7 +45,7 @@ def write(text: str, is_json: bool = False) -> None:
 
 
 def let_go(stream: IO[str]) -> None:
-    """Send what is still written to a stream that nobody reads to nowhere."""
+    """Discard further output to a stream that has no reader."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

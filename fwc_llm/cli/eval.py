@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.result import Result
 
 _EXPLANATION = """
-What was run: {n_test} rows of a simulated census, as many women as men, with a gap of \
-{base_parity:g} in their true rates, were put to a simulated model once an arm: `zero` without \
-examples, `balanced` with {m} drawn equally from all groups, `fwc` with {m} weighted ones chosen so \
-that groups and outcomes are in parity. Accuracy is the share of right answers; the DP gap is the \
-difference of the groups' rates of "yes" (0 is parity; the true answers themselves have \
-{base_parity:g} here). None of this measures a real model. That is:
+Each arm asked a simulated model about {n_test} rows of a simulated census. Half of them are women; \
+the true rates of women and men differ by {base_parity:g}. `zero` shows no examples, `balanced` shows \
+{m} drawn equally from all groups, and `fwc` shows {m} weighted ones chosen so that groups and \
+outcomes are in parity. Accuracy is the share of right answers. The DP gap is the difference of the \
+groups' rates of "yes": 0 is parity, and the true answers have {base_parity:g} here. None of this \
+measures a real model. To measure one:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
@@ -94,15 +94,15 @@ def evaluate(
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
     base_url: Annotated[
-        str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
+        str | None, _service("Any OpenAI-compatible server; it never receives the OpenAI key.")
     ] = None,
     api_key_env: Annotated[
         str | None,
         _service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
     ] = None,
     concurrency: Annotated[int, _service("Requests under way at once.")] = 8,
-    rpm: Annotated[float | None, _service("At most so many requests a minute.")] = None,
-    tpm: Annotated[float | None, _service("At most so many tokens a minute.")] = None,
+    rpm: Annotated[float | None, _service("Limit of requests per minute.")] = None,
+    tpm: Annotated[float | None, _service("Limit of tokens per minute.")] = None,
     deadline: Annotated[float, _service("Seconds for one row, retries included.")] = 300.0,
     max_tokens: Annotated[
         int | None, _service("Largest number of tokens in a reply. [default: a few]")
@@ -117,15 +117,15 @@ def evaluate(
     cancel_batch: Annotated[
         bool,
         _service(
-            "End the folder's batches that are under way; what they leave open is asked live. [default: they "
-            "are waited for]",
+            "Cancel the folder's batches that are under way and ask their open questions live. [default: "
+            "wait for them]",
             "--cancel-batch",
         ),
     ] = False,
     dry_run: Annotated[
-        bool, _cost("Say what would be asked and what it would cost; ask nothing.", "--dry-run")
+        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
     ] = False,
-    max_cost: Annotated[float | None, _cost("Stop before the run has cost so many dollars.")] = None,
+    max_cost: Annotated[float | None, _cost("Stop before the run costs more dollars than this.")] = None,
     prices: Annotated[Path | None, _cost("A price file of your own (TOML).")] = None,
     max_prompt_tokens: Annotated[
         int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
@@ -133,8 +133,8 @@ def evaluate(
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
-    Without any option it is a demonstration: a simulated census, a simulated model.
-    The real thing: fwc-llm eval --model gpt-4 --shots fwc
+    Without options it is a demonstration: a simulated census and a simulated model.
+    With a real model: fwc-llm eval --model gpt-4 --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
@@ -209,7 +209,7 @@ def evaluate(
 
 
 def _why(result: "Result") -> str:
-    """The most frequent reason for which rows have no reply."""
+    """The most frequent reason why rows have no reply."""
     reasons = result.data["no_reply"]
     return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
 
@@ -235,14 +235,14 @@ def _forecast(job: "Job") -> None:
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     out.print(f"{numbers.calls:,} requests to {job.model.name}")
     if job.plan.settings.counterfactual:
-        out.print("the counterfactual probe is part of them: it asks every row again for each other level")
+        out.print("this includes the counterfactual probe, which asks every row again for each other level")
     out.print(
         f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
     )
     out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
     out.print(f"at most {numbers.completion_tokens:,} completion tokens")
     if numbers.dollars is None or numbers.price is None:
-        out.print(f"cost unknown: no price of {job.model.name} is at hand; name a price file with --prices")
+        out.print(f"cost unknown: no price of {job.model.name} is known; give a price file with --prices")
     else:
         out.print(
             f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"

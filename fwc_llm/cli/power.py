@@ -1,4 +1,4 @@
-"""`fwc-llm power`: the smallest differences that a design finds, and what it takes to find a given one."""
+"""`fwc-llm power`: the smallest differences that a design detects, or the design for a given difference."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -30,13 +30,13 @@ def power(
     repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
     base_parity: Annotated[float, typer.Option(help="Gap of the groups' base rates in the test rows.")] = 0.5,
     shots: Annotated[
-        str, typer.Option(help="The arms, comma-separated: what is asked of each row.")
+        str, typer.Option(help="The arms, comma-separated: each asks about every row.")
     ] = "zero,balanced,fwc",
     m: Annotated[int, typer.Option("--m", help="Examples per prompt.")] = 16,
     detect: Annotated[
-        float | None, typer.Option(help="Say how many rows and repeats it takes to find this difference.")
+        float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="The model whose prices say what that costs.")] = None,
+    model: Annotated[str | None, typer.Option(help="The model whose prices give the cost.")] = None,
     batch: Annotated[bool, typer.Option("--batch", help="Prices of the provider's Batch API.")] = False,
     prices: Annotated[Path | None, typer.Option(help="A price file of your own (TOML).")] = None,
     discordant: Annotated[
@@ -46,18 +46,18 @@ def power(
         float, typer.Option(help="Correlation of an arm's answers to one row in two repeats.")
     ] = 1.0,
     examples_sd: Annotated[
-        float, typer.Option(help="Standard deviation that sets of examples give to a difference.")
+        float, typer.Option(help="Standard deviation of a difference over sets of examples.")
     ] = 0.05,
     run: Annotated[
         Path | None,
-        typer.Option(help="A finished run, whose arms say how many rows are answered differently."),
+        typer.Option(help="A finished run that gives the share of rows answered differently."),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
 ) -> None:
-    """Say which differences a design would find 4 times in 5, before anything is paid for.
+    """Print the differences that a design detects 4 times in 5, before it costs anything.
 
-    With --detect 0.1: how many rows and repeats it takes to find that, and what they cost.
+    With --detect 0.1: the rows and repeats that detect this difference, and their cost.
     """
     import json
 
@@ -117,7 +117,7 @@ def power(
 
 
 def plan_lines(plan: "Plan") -> list[str]:
-    """What a planned run would find, in sentences."""
+    """Sentences on the differences that a planned run detects."""
     from fwc_llm.report.design import power_lines
     from fwc_llm.runs.splits import design_of
 
@@ -146,7 +146,7 @@ def _assumptions(
     given: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
     if run is not None:
         if discordant is not None:
-            raise FwcError("give --discordant or a --run that says it, not both")
+            raise FwcError("give --discordant or --run, not both: the run determines it")
         seen = observed(read_run(run).answers)
         given |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
     elif discordant is not None:
@@ -155,7 +155,7 @@ def _assumptions(
 
 
 def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | None") -> None:
-    """The ways to find the difference, a table."""
+    """Print a table of the designs that detect the difference."""
     from rich import box
     from rich.table import Table
 
@@ -177,9 +177,9 @@ def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | No
         table.add_row(*cells)
     out.print(table)
     if any(one.n_test is None for one in found):
-        out.print(f"{DASH} the table has too few rows for it, whatever is asked")
+        out.print(f"{DASH} the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
         price = cost.price
         out.print(f"cost with and without the provider's cache, by prices of {price.date} ({price.source})")
     elif cost is not None:
-        out.print("cost unknown: no price of this model is at hand; name a price file with --prices")
+        out.print("cost unknown: no price of this model is known; give a price file with --prices")

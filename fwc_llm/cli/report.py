@@ -1,4 +1,4 @@
-"""`fwc-llm report` and `fwc-llm compare`: what runs found, as a page, as files, or on the terminal."""
+"""`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
+"""`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -65,7 +65,7 @@ def shots(
         ),
     ] = None,
 ) -> None:
-    """Choose the examples of a prompt and save them; or compare all ways of choosing them.
+    """Choose the examples of a prompt and save them, or compare the strategies.
 
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
@@ -164,7 +164,7 @@ def _fitting(
         except FwcError:
             if size == m:
                 raise
-            return 0  # too few for this strategy: more may be right
+            return 0  # too few for this strategy; a larger size may do
 
     size = largest_m(tokens, limit, m)
     if tokens(size) == 0:
@@ -210,7 +210,7 @@ def _certificate(certificate: "Mapping[str, Any]") -> str:
 
 
 def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
-    """The comparison as a table, closest first; what has no distance comes last."""
+    """The comparison as a table, closest first; rows without a distance come last."""
     from rich.table import Table
     from rich.text import Text
 

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 TABLES = Path(__file__).with_name("census.json")
 N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
-SEED = 1994  # the census that Adult was taken from; nothing was tried out to choose it
-_TRIES = 60  # redraws of a value that a table before had a count for
+SEED = 1994  # the year of the census behind Adult; no other seed was tried
+_TRIES = 60  # redraws of a value that an earlier table has a count for
 
 
 def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> "Tables":
     """`n_pool` rows to choose examples from and `n_test` rows to draw test rows from, as clean tables.
 
-    `adult` is the task file of the task "adult", whose columns they have.
+    They have the columns of `adult`, the task file of the task "adult".
     """
     import numpy as np
     import pandas as pd
@@ -100,9 +100,9 @@ def _draw(
 ) -> "np.ndarray":
     """Draw one node's codes (n,) given its parents' codes.
 
-    Its tables go from all parents to none. A row starts with the first; where that has no counts for the
-    row's parents, or the draw falls on the mass of its dropped counts, the next table decides, among the
-    values that the tables before have no counts for: else common values would be drawn twice over.
+    Its tables go from all parents to none. A row starts with the first. It moves to the next if the table has
+    no counts for its parents, or if the draw falls on the mass of dropped counts. It then draws only values
+    that no earlier table counts: common values would otherwise be drawn too often.
     """
     import numpy as np
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MANY_LEVELS = 20
-# Two outcome values that need no `positive`: which of them means yes is plain.
+# Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"), ("true", "false"))}
 
 
@@ -98,7 +98,7 @@ def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> Non
         for cell, place in zip(raw[item.name], ids, strict=True):
             if cell in seen:
                 raise FwcError(
-                    f"{place}: id {cell!r} in column {item.name!r} stands at {seen[cell]} already; "
+                    f"{place}: id {cell!r} in column {item.name!r} is already used at {seen[cell]}; "
                     "ids must be unique: remove the repeated row or give the column another role"
                 )
             seen[cell] = place
@@ -107,7 +107,7 @@ def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> Non
 def _missing(
     task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Apply the missing-value rule: which rows stay, and what is said about it. May fill `raw` in place."""
+    """Apply the missing-value rule: return which rows to keep, and a note. May fill `raw` in place."""
     counts = {item.name: raw[item.name].count(None) for item in used}
     counts = {name: count for name, count in counts.items() if count}
     total = len(ids)
@@ -146,7 +146,7 @@ def _missing(
 
 
 def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> list[str]:
-    """What is said of each file: how many of its rows stay."""
+    """One note per file: how many of its rows are kept."""
     notes, start = [], 0
     for name, raw in zip(task.source.files, raws, strict=True):
         kept = sum(keep[start : start + len(raw.ids)])
@@ -213,7 +213,7 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids
             f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map "
             "or split a number with threshold = { above = NUMBER }"
         )
-    for level in distinct:  # a level is printed in every table; no cell may steer a terminal
+    for level in distinct:  # every table prints the level; no cell may control a terminal
         if any(unicodedata.category(character) == "Cc" for character in level):
             raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
     return levels

@@ -1,1 +1,1 @@
-"""The whole line in one function: a task, a model and ways to choose examples in, a `Result` out."""
+"""Evaluate a model: takes a task, a model and ways to choose examples; returns a `Result`."""

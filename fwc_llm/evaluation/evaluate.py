@@ -1,4 +1,4 @@
-"""`evaluate`: plan, ask, score. The whole line in one function."""
+"""`evaluate`: plan, ask and score a run in one call."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 
 
 class _Default:
-    """A default that is not taken for the same value given by name; it prints as that value."""
+    """Marks a default, to distinguish it from an equal value that the caller gives; prints as the value."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -87,24 +87,24 @@ def evaluate(
     `task` is a name, a task file or a `Task`, `model` a name or a `Model`. `arms` are strategy names, files
     of saved shots (ending in .json) or `Shots`. Each of the `repeats` draws `n_test` rows with the given
     `base_parity`, and its examples, from `seed` + its number. The run's folder is `out`, by default
-    ./runs/<time>-<task>-<model>; with `out` naming the folder of an interrupted run, it continues where that
-    stopped. Works inside a running event loop too (notebooks).
+    ./runs/<time>-<task>-<model>; if `out` is the folder of an interrupted run, that run continues. Works
+    inside a running event loop too (notebooks).
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
     `template`, `orders`, `weights`, `redraw`, `counterfactual`, `strategy_options`. `client` is the service
     as one value: `base_url`, `api_key_env`, `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`,
     `concurrency`, `batch`, `max_cost`, `prices`. `Settings` and `Client` explain them. An option given by
-    name takes the place of the value's.
+    name overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
-    batches that an earlier pass sent off; else their replies come first.
+    batches that an earlier pass sent; by default their replies are collected first.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
-    `on_progress(progress)` take the news instead.
+    `on_progress(progress)` receive it instead.
 
     Errors: `FwcError` for bad input, before any request; `ProviderError` when the provider rejects the run
-    and `InterruptedRunError` on Ctrl-C, both with what was answered scored and kept (attribute `result`).
+    and `InterruptedRunError` on Ctrl-C. Both keep the answers so far and score them (attribute `result`).
     """
     if unknown:
         raise FwcError(f"evaluate has no option {next(iter(unknown))!r}: see help(fwc_llm.evaluate)")
@@ -155,7 +155,7 @@ def _with(value: _V, **options: Any) -> _V:
 
 
 def _both(first: Callable[[_T], None], second: Callable[[_T], None] | None) -> Callable[[_T], None]:
-    """A function that hands its argument to both."""
+    """A function that calls both with its argument."""
 
     def tell(news: _T) -> None:
         first(news)

@@ -42,7 +42,7 @@ def prepare(
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
-    See `evaluate` for the arguments. `notice` takes what the model's client has to say.
+    See `evaluate` for the arguments. `notice` receives the notes of the model's client.
     """
     from fwc_llm.tasks import Task, load_task
 
@@ -64,7 +64,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Job:
-    """A run that is planned: what it asks, whom, and how."""
+    """A planned run: its questions, its model and its client options."""
 
     plan: Plan
     model: Model
@@ -72,7 +72,7 @@ class Job:
 
     @cached_property
     def price(self) -> "Price | None":
-        """What the model costs, or None where that is not known."""
+        """The model's price, or None if it is not known."""
         from fwc_llm.models.openai.prices import price_of
 
         return price_of(self.model.name, self.client.prices)
@@ -89,10 +89,10 @@ class Job:
         on_progress: "Callable[[Progress], None] | None" = None,
         cancel_batch: bool = False,
     ) -> Result:
-        """Ask everything that the plan holds and the folder `out` does not, then score. See `evaluate`.
+        """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
 
-        Batches that an earlier pass sent off are waited for and collected first, also without `batch`: what
-        they answer is paid for. `cancel_batch` asks the service to stop them.
+        Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
+        for. `cancel_batch` asks the service to stop them.
         """
         from fwc_llm.runs.budget import Budget
 
@@ -129,7 +129,7 @@ class Job:
             try:
                 outcome = _run(ask())
             except FwcError as error:
-                with suppress(FwcError):  # where the disk is full, the first error says why
+                with suppress(FwcError):  # if the disk is full, the first error says so
                     error.result = Result(folder.path, score(folder, journal))
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
@@ -142,9 +142,9 @@ class Job:
             return Result(folder.path, score(folder, journal, outcome.stopped))
 
     def _refuse_early(self) -> None:
-        """Refuse, before anything is written, what the model would refuse: no key, prompts it cannot take.
+        """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
 
-        A run that was begun is not looked at again: what is answered already needs neither.
+        A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
         from fwc_llm.runs.budget import check_context
 
@@ -161,7 +161,7 @@ class Job:
 
 @contextmanager
 def _before_any_request() -> Iterator[None]:
-    """What cannot be written while nothing was asked yet is a refusal like any other (exit code 2)."""
+    """Before the first request, a failure to write counts as bad input (exit code 2)."""
     try:
         yield
     except StorageError as error:
@@ -169,7 +169,7 @@ def _before_any_request() -> Iterator[None]:
 
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
-    """The content of run.json: all that decides the run, and the versions it ran with."""
+    """The content of run.json: everything that determines the run, and the versions used."""
     simulated = traits(model).simulated
     return {
         "format": FORMAT,
@@ -222,9 +222,9 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
 
 
 def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
-    """Run a coroutine to its end, in a thread of its own when this one already runs an event loop.
+    """Run a coroutine to its end, in a second thread if this one already runs an event loop.
 
-    An interruption of this thread cancels the work in the other.
+    An interruption of this thread cancels the work in the second one.
     """
     try:
         asyncio.get_running_loop()
@@ -237,7 +237,7 @@ def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
         started.set_result((asyncio.get_running_loop(), asking))
         return await asking
 
-    context = contextvars.copy_context()  # a notebook's cell, for what is shown from the other thread
+    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
     with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
         outcome = thread.submit(context.run, asyncio.run, cancellable())
         try:

@@ -13,13 +13,6 @@ from fwc_llm.untrusted import from_cell
 if TYPE_CHECKING:
     import pandas as pd
 
-_SHOWN = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
-
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -39,9 +32,9 @@ class Result:
         return int(self.data["unanswered"])
 
     def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table: one row an arm, one column a metric (means over repeats, `_sd` their spread).
+        """The arms as a table: a row per arm, a column per metric (mean over repeats; `_sd`: their spread).
 
-        `answers` has the single answers, one row each.
+        `answers` has one row per answer.
         """
         import pandas as pd
 
@@ -109,7 +102,9 @@ class Result:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
     def __str__(self) -> str:
-        shown = self.to_frame()[["n", "coverage", *_SHOWN]].round(3)
+        from fwc_llm.metrics.cells import METRICS
+
+        shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
         label = "  (SIMULATED)" if self.data["simulated"] else ""
         return f"{self._title}{label}\n{shown.to_string(na_rep='–')}"
 

@@ -158,27 +158,23 @@ def smallest_of(question: str, design: Design, assumptions: Assumptions, strateg
     else:
         variance, groups = gap_variance(design, spread, assumptions.correlation), len(design.groups)
     if strategy:
-        return smallest_difference(
-            variance + assumptions.examples_sd**2 / design.repeats, groups, design.repeats
-        )
+        sets = assumptions.examples_sd**2 / design.repeats
+        return smallest_difference(variance + sets, groups, design.repeats - 1)
     return smallest_difference(variance, groups)
 
 
-def smallest_difference(variance: float, groups: int = 2, repeats: int | None = None) -> float:
-    """Return the difference found four times in five; with `repeats` a strategy's, by t quantiles."""
-    freedom = math.inf if repeats is None else repeats - 1
-    hoped = ndtri(POWER) if repeats is None else stdtrit(freedom, POWER)
-    return (pairs_reach(groups, 1, freedom) + float(hoped)) * math.sqrt(variance)
+def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
+    """Return the difference found four times in five; `freedom` is that of a strategy's t test."""
+    hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
+    return (pairs_reach(groups, 1, freedom) + hoped) * math.sqrt(variance)
 
 
-def power(difference: float, variance: float, repeats: int | None = None) -> float:
+def power(difference: float, variance: float, freedom: float = math.inf) -> float:
     """Return the probability that a test of such variance finds the difference, on its right side."""
     if variance <= 0.0:
         return float(difference != 0.0)
-    size = abs(difference) / math.sqrt(variance)
-    if repeats is None:
-        return float(ndtr(size - pairs_reach(2)))
-    return float(stdtr(repeats - 1, size - pairs_reach(2, 1, repeats - 1)))
+    beyond = abs(difference) / math.sqrt(variance) - pairs_reach(2, 1, freedom)
+    return float(ndtr(beyond) if freedom == math.inf else stdtr(freedom, beyond))
 
 
 def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:

@@ -40,7 +40,7 @@ class Audit:
     def __str__(self) -> str:
         from fwc_llm.report.terminal import as_text, statistics_table
 
-        return as_text(statistics_table(self._found))
+        return as_text(statistics_table(self._found, rates=True))
 
     def __repr__(self) -> str:
         return str(self)

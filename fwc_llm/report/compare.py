@@ -17,7 +17,7 @@ from fwc_llm.metrics.estimates import estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.tables.rows import certificate_text, verdict
+from fwc_llm.report.tables.rows import certificate_text
 
 
 def compare_runs(first: Run, second: Run) -> dict[str, Any]:
@@ -129,12 +129,15 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
 
 
 def _verdict(test: Mapping[str, Any]) -> str:
-    return {"told apart": "more than noise", "not told apart": "within noise"}.get(verdict(test), "undefined")
+    return {True: "more than noise", False: "within noise"}.get(test["distinguishable"], "undefined")
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     if any(arm["paired"] for arm in compared["arms"]):
-        yield "Paired on the rows that both runs answered; differences are over these rows."
+        yield "Paired on the rows that both runs asked about."
+    if compared["arms"]:
+        yield f"Differences speak of {' or '.join(sorted({arm['of'] for arm in compared['arms']}))}."
+    yield from {f"{arm['arm']}: {arm['reason']}." for arm in compared["arms"] if arm["reason"]}
     if any(not arm["paired"] for arm in compared["arms"]):
         yield "The runs asked about different rows: compared as independent samples."
     for side, label in (("only_first", "first"), ("only_second", "second")):

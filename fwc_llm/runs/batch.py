@@ -254,7 +254,7 @@ class _Work:
         if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return  # what it would have answered stays unanswered
         try:
-            reply = _reply(result)
+            reply = batch_reply(result)
         except AttemptError as failure:
             self.reasons[request] = str(failure)
             return
@@ -313,7 +313,7 @@ class _Work:
                 self.progress(Progress(done, failed, self.skipped, total, rate))
 
 
-def _reply(result: Mapping[str, Any]) -> Reply:
+def batch_reply(result: Mapping[str, Any]) -> Reply:
     """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
     response = result.get("response")
     response = response if isinstance(response, Mapping) else {}

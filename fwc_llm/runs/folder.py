@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import LARGEST_FILE, check_regular, is_file, read_text, reason, whole_file
+from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
 from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
@@ -147,8 +148,7 @@ class RunFolder:
         # As long as what any version wrote; the limit belongs to the whole process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         try:
-            with path.open(encoding="utf-8", newline="") as file:
-                check_regular(file.fileno(), path)
+            with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
                 reader = csv.DictReader(file)
                 if tuple(reader.fieldnames or ()) != ANSWER_COLUMNS:
                     raise FwcError(
@@ -189,8 +189,7 @@ class RunFolder:
             yield from self.read_answers()
             return
         try:
-            with path.open("rb") as file:
-                check_regular(file.fileno(), path)
+            with open_binary(path) as file:
                 header = parse_json(next(file, b""))
                 count = -1
                 for count, line in enumerate(file):

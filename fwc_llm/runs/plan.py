@@ -1,4 +1,4 @@
-"""What a run will ask: per repeat the test rows, per arm the examples, and from both the calls."""
+"""The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,7 +25,7 @@ COUNTERFACTUAL = "counterfactual:"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides what is asked. Defaults are the paper's experiment.
+    """Everything that determines what is asked. Defaults are the paper's experiment.
 
     See docs/protocol.md, "The paper's experiment".
 
@@ -36,7 +36,7 @@ class Settings:
     repeats           repeat r draws its rows and its examples from seed + r
     seed              of the first repeat
     template          a template set's name, or a folder with one of your own
-    orders            of the examples; empty: the strategy's own; several make an arm each
+    orders            of the examples; empty: the strategy's own; each of several makes an arm
     weights           "show" or "hide" the weights of the examples
     redraw            balanced examples: "once" a repeat, or "per-row"
     counterfactual    ask again with the protected level changed
@@ -57,7 +57,7 @@ class Settings:
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as they stand in run.json."""
+        """The settings as written to run.json."""
         return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
 
 
@@ -129,7 +129,7 @@ class Plan:
         return self._builder(repeat, arm, position).build(values)
 
     def _builder(self, repeat: Repeat, arm: Arm, position: int) -> Prompt:
-        """What builds the arm's prompt for a test row; made once where it is needed again."""
+        """The prompt builder of an arm for a test row; cached if other rows use it too."""
         fixed = repeat.shots.get(arm.name)
         if fixed is None and position > 0:
             return self._prompt(self.shots_for_row(repeat, arm, position))
@@ -140,7 +140,7 @@ class Plan:
 
     @cached_property
     def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """By repeat and arm: what builds all its prompts or, if each row has its own examples, the first."""
+        """Cached builders by repeat and arm; if each row has its own examples, only the first row's."""
         return {}
 
     def _prompt(self, shots: Shots) -> Prompt:
@@ -179,7 +179,7 @@ def make_plan(
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike.
 
-    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that do not come out.
+    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
     _check(settings)
     saved: dict[str, Shots] = {}
@@ -202,7 +202,7 @@ def make_plan(
                 chosen[arm.name] = _ordered(shots, arm, seed)
         repeats.append(Repeat(index, seed, split, chosen))
     plan = Plan(task, arms, settings, tuple(repeats))
-    plan.first_calls  # noqa: B018 (what a template cannot render is found here, before anything is written)
+    plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
 
@@ -238,7 +238,7 @@ def _arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
-    """One arm per source and order, each with a name of its own; fills `saved` with the files' shots."""
+    """One arm per source and order, each with a unique name; fills `saved` with the files' shots."""
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
@@ -256,7 +256,7 @@ def _arms(
             is_per_row(source, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
         arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
-    names = [file_name(arm.name) for arm in arms]  # an arm's files carry its name
+    names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
             f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"

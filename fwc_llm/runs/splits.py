@@ -1,7 +1,7 @@
 """Test rows with controlled base rates, and the rows that may still become examples.
 
-The rules of the evaluation protocol: test rows are drawn first; a pool row that equals one by value is no
-candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
+The rules of the evaluation protocol: test rows are drawn first; a pool row with equal values cannot become
+an example; groups have equal numbers of test rows, with base rates evenly spaced over 0.5 ± b/2.
 """
 
 import math
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Split:
     """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
 
-    The pool is the table that examples shall represent: candidates only says which of its rows can be one.
+    The examples represent the whole pool; `candidates` only marks the rows that may become examples.
     """
 
     pool: "pd.DataFrame"
@@ -40,7 +40,7 @@ def draw_split(
     exclude: Collection[str] | None = None,
     not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]] | None" = None,
 ) -> Split:
-    """Draw `n_test` test rows without replacement, then say which pool rows may be examples.
+    """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
 
     `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
     in the order of `task.groups`; None draws from all test rows alike. Rows whose id is in `exclude`, or that
@@ -78,7 +78,7 @@ def draw_split(
 
 
 def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) -> "Design":
-    """The rows per cell that a run asks about, and those of the table that it draws them from.
+    """The rows per cell that a run asks about, and the rows per cell that it can draw from.
 
     Raises `FwcError` as `draw_split` does. Nothing is drawn.
     """
@@ -129,7 +129,7 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
 
 
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
-    """The smallest number of test rows whose cells come out whole; exactly its multiples do."""
+    """The smallest number of test rows with whole cells; its multiples are the only others."""
     return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
 
 
@@ -143,9 +143,9 @@ def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
 
 
 def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
-    """One tuple per row with what makes two rows the same by value: features and protected attributes.
+    """One tuple per row for comparing rows by value: features and protected attributes.
 
-    Extras and the outcome are left out: people who differ only in a sampling weight are one question.
+    Extras and the outcome are left out: people who differ only in a sampling weight give one question.
     """
     names = [column.name for column in task.features] + list(task.protected)
     if isinstance(rows, Sequence):

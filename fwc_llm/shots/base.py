@@ -32,9 +32,9 @@ class Example:
 
 @dataclass(frozen=True, repr=False)
 class Shots:
-    """The examples of one prompt, in prompt order, with where they came from and their certificate.
+    """The examples of one prompt, in prompt order, with their origin and certificate.
 
-    A certificate that is given as a mapping becomes a `Certificate`.
+    A certificate given as a mapping becomes a `Certificate`.
     """
 
     strategy: str
@@ -77,7 +77,7 @@ class Shots:
     def to_frame(self) -> "pd.DataFrame":
         """The examples as a table indexed by row id: their values, then `label` and `weight` (None: NaN).
 
-        A column of the task's own with one of these names keeps it, and ours then ends in "_".
+        If the task has a column named `label` or `weight`, ours is named `label_` or `weight_`.
         """
         import pandas as pd
 
@@ -116,7 +116,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class Request:
-    """What a strategy is asked for.
+    """The input of a strategy.
 
     `pool` (n rows, indexed by row id) is the table; `candidates` (n,) marks the rows that may become
     examples; `query` is the row to be answered, given to strategies that choose per row.

@@ -4,7 +4,7 @@ from typing import Any
 
 from fwc_llm.notebook import figure, table
 
-# Long lists that `Shots` holds anyway, example by example.
+# Long lists, which `Shots` also holds example by example.
 _OF_SHOTS = ("rows", "weights")
 
 
@@ -13,7 +13,7 @@ class Certificate(dict[str, Any]):
 
     For `fwc`: the `objective` (distance between table and examples), its `lower_bound`, the `violation` of
     parity, `slots` (how many examples each cell has), `rows` and `weights`, iterations, restarts, seed and
-    the table's fingerprint. Other strategies have what they can prove.
+    the table's fingerprint. Other strategies add what they can prove.
     """
 
     def facts(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""`select_shots`: check what is asked, let the strategy choose, check what it returns."""
+"""`select_shots`: check the input, call the strategy, check its result."""
 
 import math
 import operator
@@ -37,14 +37,13 @@ def select_shots(
     `pool` is the table (n rows, indexed by row id; default: the task's own pool) and `candidates` (n,) bool
     marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
-    choose per row (its outcome, if it is there, is not looked at). `seed` decides whatever is drawn.
-    `order` arranges the examples (see `order_shots`). A notebook and a terminal show what is under way, but
-    not for a single `query`; `progress` False hides it. Further options belong to the strategy; see its
-    docstring.
+    choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges the
+    examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
+    `query`; `progress` False hides it. Further options belong to the strategy; see its docstring.
 
     Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
-    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for whatever the strategy
-    itself refuses or returns wrongly.
+    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
+    returns a wrong result.
     """
     choose = find_strategy(strategy)
     request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
@@ -56,7 +55,7 @@ def select_shots(
 
 
 def _chosen(choose: Strategy, strategy: str, request: Request) -> Any:
-    """What the strategy returns; whatever a user's own one raises becomes one clear error."""
+    """What the strategy returns; any exception in a user's own strategy becomes one `FwcError`."""
     try:
         return choose(request)
     except FwcError:
@@ -110,7 +109,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request, pool_checked: bool) -> None:
-    """Refuse what is no choice of examples; the values of a plugin's rows are compared with the table."""
+    """Refuse a result that is not a valid choice; compare the values of a plugin's rows with the table."""
     import pandas as pd
 
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
@@ -146,11 +145,11 @@ def _check_result(shots: Any, strategy: str, request: Request, pool_checked: boo
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
-    """Refuse duplicate rows, labels other than yes and no, and weights that are no weights."""
+    """Refuse duplicate rows, labels other than yes and no, and invalid weights."""
     rows = [example.row for example in examples]
     if len(set(rows)) < len(rows):
         twice = next(row for row in rows if rows.count(row) > 1)
-        raise FwcError(f"{where}: the row {twice!r} stands there twice")
+        raise FwcError(f"{where}: the row {twice!r} occurs twice")
     for example in examples:
         if example.label not in {"yes", "no"}:
             raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")

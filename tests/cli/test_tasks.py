@@ -158,7 +158,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
 
 def test_bad_input_to_init(tmp_path: Path) -> None:
     table = people(tmp_path)
-    with pytest.raises(FwcError, match="names no column 'gender'"):
+    with pytest.raises(FwcError, match="has no column 'gender'"):
         init(table, protected="gender")
     with pytest.raises(FwcError, match="'sex' is named twice"):
         init(table, outcome="sex")

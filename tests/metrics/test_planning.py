@@ -53,7 +53,7 @@ def test_one_repeat_is_the_formula_of_two_independent_shares() -> None:
 
 def test_the_smallest_difference_is_found_four_times_in_five() -> None:
     assert power(smallest_difference(0.003), 0.003) == pytest.approx(0.8)
-    assert power(smallest_difference(0.003, repeats=8), 0.003, repeats=8) == pytest.approx(0.8)
+    assert power(smallest_difference(0.003, freedom=7), 0.003, freedom=7) == pytest.approx(0.8)
     assert power(0.0, 0.003) == pytest.approx(0.025)
     assert power(0.1, 0.0) == 1.0
 

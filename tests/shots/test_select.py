@@ -361,7 +361,7 @@ def test_an_installed_package_adds_a_strategy(
 NONSENSE = {
     "returns_nothing": "returned NoneType, not Shots",
     "returns_too_many": "returned 5 examples, 4 were asked for",
-    "returns_one_twice": "stands there twice",
+    "returns_one_twice": "occurs twice",
     "returns_unknown_row": "the row 'nowhere:1', which is not in the pool",
     "returns_wrong_label": "does not have its true label",
     "returns_wrong_value": "does not have the table's 'age'",

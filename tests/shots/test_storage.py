@@ -120,8 +120,8 @@ def test_a_wrong_example_is_refused(
 
 def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
     for content, message in (
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[]", "was not written by `fwc-llm shots`"),
         ({**saved, "format": "fwc-llm-shots/9"}, "this version reads 'fwc-llm-shots/1'"),
         ({**saved, "examples": None}, '"examples" is None, not a list'),
@@ -129,12 +129,12 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
         ({**saved, "certificate": 3}, '"certificate" is neither'),
         ({**saved, "seed": True}, '"seed" is True, not a whole number'),
         ({key: value for key, value in saved.items() if key != "task"}, '"task" is missing'),
-        ({**saved, "examples": [saved["examples"][0]] * 2}, "stands there twice"),
+        ({**saved, "examples": [saved["examples"][0]] * 2}, "occurs twice"),
     ):
         with pytest.raises(FwcError, match=message):
             load(tmp_path, content)
     (tmp_path / "latin.json").write_bytes(b'{"format": "\xff"}')
-    with pytest.raises(FwcError, match="is no JSON"):
+    with pytest.raises(FwcError, match="is not JSON"):
         load_shots(tmp_path / "latin.json")
     with pytest.raises(FwcError, match=r"none\.json cannot be read: No such file"):
         load_shots(tmp_path / "none.json")

@@ -1,9 +1,9 @@
 """The terms of the ground cost for compiled loops; `ground_cost` says what they are."""
 
-from numba import njit
+from fwc_llm.coreset.compiling.kernel import part
 
 
-@njit(nogil=True, cache=True)
+@part
 def column_cost(apart, numeric, squared):  # type: ignore[no-untyped-def]
     """What a column adds to the cost where two values differ by `apart`."""
     if not numeric:

@@ -71,9 +71,11 @@ class CostTable:
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
         out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
+            from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
-            Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            cost = read_only(self.cost)
+            Threads().over_rows(scan, cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
                 _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))

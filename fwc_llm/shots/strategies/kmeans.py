@@ -1,4 +1,4 @@
-"""`kmeans`: real rows next to the centres of k-means."""
+"""`kmeans`: real rows nearest to the centres of k-means."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ from fwc_llm.shots.registry import strategy
 
 @strategy(max_iter=300)
 def kmeans(request: Request, max_iter: int) -> Shots:
-    """For each of m k-means centres the nearest row of its cell, weighted by the cluster's size.
+    """The nearest row to each of m k-means centres within its cell, weighted by the cluster's size.
 
-    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start; protected level
-    and outcome of a centre are rounded to the most frequent ones of its cluster. The centres choose in order
-    of weight, no row twice; where the centre's cell has no row left, the nearest row of any cell.
+    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
+    most frequent protected level and outcome of its cluster. Rows are assigned in order of the centres'
+    weight, none twice. If a centre's cell has no row left, it gets the nearest row of any cell.
 
     Option: `max_iter` iterations at most.
     """

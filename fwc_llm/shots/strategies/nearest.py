@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.problem.encoding import Encoder
 
 
-_DIGITS = 9  # of distances that count, so that rounding breaks no tie
+_DIGITS = 9  # digits of a distance that count, so that rounding breaks no tie
 
 
 @strategy(per_row=True, within="all")
@@ -67,7 +67,7 @@ def _shares(pool: "_Pool", request: Request) -> list[tuple[np.ndarray, int]]:
         rows = rows[request.candidates[rows]]
         if wanted > len(rows):
             raise FwcError(
-                f"the cell {name} is too small: {wanted} examples are to come from it, and "
+                f"the cell {name} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m"
             )
         shares.append((rows, wanted))
@@ -84,7 +84,7 @@ class _Pool:
 
     @classmethod
     def of(cls, request: Request) -> "_Pool":
-        """The encoded pool; the last one is kept, for as long as the pool itself lives."""
+        """The encoded pool; the last one is cached until its pool is deleted."""
         key = (id(request.pool), request.task.name, request.task.fingerprint)
         if key not in _kept:
             _kept.clear()

@@ -11,7 +11,7 @@ from fwc_llm.shots.registry import strategy
 
 @strategy(group=None, group_share=1.0, positive_share=0.5)
 def strata(request: Request, group: str | None, group_share: float, positive_share: float) -> Shots:
-    """One group and one label preferred by given shares; uniform within a stratum, labels alternating.
+    """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
@@ -19,10 +19,9 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
 
     Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
-    yes. Shares that do not come out whole are rounded so that the sums over
-    groups and over labels are right to the nearest.
+    yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
 
-    Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small, named.
+    Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small.
     """
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
@@ -47,7 +46,7 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         wanted = wanted_of[level, label]
         if wanted > len(rows):
             raise FwcError(
-                f"the stratum '{level}', {label!r} is too small: {wanted} examples are to come from it, and "
+                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m or its share"
             )
         drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
@@ -63,6 +62,6 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
 
 
 def _running(sizes: list[int], share: float) -> list[int]:
-    """`share` of every size as whole numbers whose running sums are right to the nearest."""
+    """`share` of every size as whole numbers whose running sums are rounded to the nearest."""
     sums = np.floor(np.cumsum(sizes) * share + 0.5 + 1e-9).astype(int)
     return [int(count) for count in np.diff(sums, prepend=0)]

@@ -57,3 +57,16 @@ def test_a_table_without_numbers_has_nothing_to_move():
     table = Table(np.empty((3, 0)), np.array([[0], [1], [1]]))
     moved = Medians(table, 1, Threads(1)).move(np.zeros(3, np.uint8), np.array([[5.0]]))
     assert moved.tolist() == [[5.0]]
+
+
+def test_many_equal_values_in_one_bin_take_no_longer():
+    # Bins are cut by every third row; all the others hold two values, in between two of those.
+    n = 400_000
+    x = np.linspace(0, 1, n)
+    x[np.arange(n) % 3 > 0] = 0.5 + 1e-9
+    x[np.arange(n) % 3 > 1] = 0.5 + 2e-9
+    own = x[::6]
+    label = np.where(np.arange(n) % 6 == 0, 0, 1).astype(label_type(2))
+    moved = Medians(Table(x[:, None], 1), 2, Threads(1)).move(label, np.array([[-1.0], [-1.0]]))
+    assert moved[0, 0] == np.sort(own)[(len(own) - 1) // 2]
+    assert moved[1, 0] == np.sort(x[label == 1])[((label == 1).sum() - 1) // 2]
