@@ -112,7 +112,7 @@ def _watch() -> None:
     class Listener(event.Listener):  # type: ignore[misc, name-defined]
         def on_start(self, event: Any) -> None:
             # Every compilation in the process comes by, whoever asked for it.
-            function = getattr(event.data.get("dispatcher"), "py_func", None)
+            function: Any = getattr(event.data.get("dispatcher"), "py_func", None)
             module = getattr(function, "__module__", None) or ""
             if module.startswith("fwc_llm."):
                 compiled.append(f"{module}.{function.__qualname__}")
