@@ -190,48 +190,21 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, work, low, high
 
 
 @kernel
-def settle(rows, reps, costs, doubtful, values, points):  # type: ignore[no-untyped-def]
-    """Decides the DOUBTFUL pairs of the rows `doubtful` (d,) in float64: `values` (d, p), `points` (m, p)."""
-    x, cell, _, cost, fresh, label, first, second = rows
-    n_numeric, squared, move, _, _ = costs
-    for q in range(len(doubtful)):
-        i = doubtful[q]
-        for g in range(fresh.shape[1]):
-            if fresh[i, g] != DOUBTFUL:
-                continue
-            best, place = np.inf, -1
-            for s in range(reps.tile_start[g] * WIDTH, reps.tile_start[g + 1] * WIDTH):
-                j = reps.tile_label[s // WIDTH, s % WIDTH]
-                if j < 0:
-                    break
-                total = 0.0
-                for k in range(x.shape[1]):
-                    total += column_cost(values[q, k] - points[j, k], k < n_numeric, squared)
-                if total < best:
-                    best, place = total, j
-            if place != label[i, g]:
-                # What was second is first now, and the other way about: both are as near as float32 can tell.
-                label[i, g] = place
-                near = np.float32(best)
-                cost[i, g] = near + move[cell[i], g]
-                length = np.sqrt(near) if squared else near
-                first[i, g] = length + reps.way[place]
-                second[i, g] = length + reps.reach[g]
-            fresh[i, g] = FRESH
+def find_exactly(values, points, start, stop, n_numeric, squared, place, least):  # type: ignore[no-untyped-def]
+    """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
 
-
-@kernel(fastmath={"reassoc", "nsz"})
-def exact_costs(values, points, label, cell, move, n_numeric, squared, out):  # type: ignore[no-untyped-def]
-    """The float64 costs `out` (n, G) of the rows `values` (n, p) to their labels; inf without label."""
-    for i in range(len(values)):
-        for g in range(label.shape[1]):
-            j = label[i, g]
+    `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
+    Where there is no point these are −1 and inf.
+    """
+    for q in range(len(values)):
+        best, nearest = np.inf, -1
+        for j in range(start[q], stop[q]):
             total = 0.0
-            for k in range(n_numeric):
-                total += column_cost(values[i, k] - points[j, k], True, squared)
-            for k in range(n_numeric, values.shape[1]):
-                total += column_cost(values[i, k] - points[j, k], False, squared)
-            out[i, g] = total + move[cell[i], g] if j >= 0 else np.inf
+            for k in range(values.shape[1]):
+                total += column_cost(values[q, k] - points[j, k], k < n_numeric, squared)
+            if total < best:
+                best, nearest = total, j
+        place[q], least[q] = nearest, best
 
 
 @kernel
