@@ -222,6 +222,8 @@ def _with_pseudo_rows(parts: Floats, number: Codes, owner: Codes, owners: int) -
 
 def _within(test: Difference) -> Difference:
     """The same with limits that a difference of shares can have."""
+    if np.isnan(test.p_value):
+        return test
     return replace(test, low=max(-1.0, test.low), high=min(1.0, test.high))
 
 

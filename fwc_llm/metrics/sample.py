@@ -256,7 +256,7 @@ def spread_over_sets(per_repeat: Floats, sets: Codes) -> tuple[Floats, Codes]:
 
     `per_repeat` (R, O) are values, `sets` (R,) the set of examples of each repeat. With a set of its own in
     every repeat it is the variance of the repeats' values over R. Repeats in which a value is not defined are
-    left out.
+    left out; of one set the spread cannot be known, and 1, more than it can be, stands in.
     """
     _, code = np.unique(sets, return_inverse=True)
     known = ~np.isnan(per_repeat)
@@ -268,7 +268,7 @@ def spread_over_sets(per_repeat: Floats, sets: Codes) -> tuple[Floats, Codes]:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = weight / weight.sum(0)
         off = np.where(weight > 0, total / weight - total.sum(0) / weight.sum(0), 0.0)
-        return number / (number - 1) * (share**2 * off**2).sum(0), number
+        return np.where(number > 1, number / (number - 1) * (share**2 * off**2).sum(0), 1.0), number
 
 
 def over_rows_and_sets(

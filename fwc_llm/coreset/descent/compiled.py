@@ -28,6 +28,7 @@ from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
 from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
