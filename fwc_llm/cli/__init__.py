@@ -5,8 +5,8 @@ import sys
 
 import typer
 
+from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.cli import power, prompt, report, rescore, serve, shots, tasks
 from fwc_llm.errors import FwcError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(tasks.task_app, name="task")
 app.command("power")(power.power)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
+app.command("audit")(audit.audit)
 app.command("rescore")(rescore.rescore)
 app.command("serve-surrogate")(serve.serve_surrogate)
 

@@ -169,7 +169,7 @@ def checked_answers(
 
 def group_order(groups: Strings, order: Sequence[str] | None) -> list[str]:
     """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
-    present = sorted({str(name) for name in groups})
+    present: list[str] = np.unique(groups).tolist()
     if order is None:
         return present
     strangers = [name for name in present if name not in order]

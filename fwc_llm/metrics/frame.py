@@ -80,30 +80,39 @@ def _text(frame: "pd.DataFrame", name: str, otherwise: Any, empty: bool = False)
     """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
     if name not in frame.columns:
         return np.asarray(otherwise).astype(np.str_)
-    column = frame[name]
-    lost = column.isna().to_numpy()
-    if lost.any() and not empty:
-        raise FwcError(f"line {int(np.argmax(lost)) + 1} of the answers has no {name}")
-    return np.array(
-        ["" if gone else str(value) for value, gone in zip(column, lost, strict=True)], dtype=np.str_
-    )
+    code, values = _coded(frame, name)
+    if (code < 0).any() and not empty:
+        raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
+    return np.array([*(str(value) for value in values), ""], dtype=np.str_)[code]
 
 
 def _yes_or_no(frame: "pd.DataFrame", name: str, unknown: bool) -> Any:
-    """A column of yes and no as 1 and 0, what is missing as NaN."""
-    values = {"yes": 1.0, "no": 0.0}
-    found = np.full(len(frame), np.nan)
-    for place, (value, lost) in enumerate(zip(frame[name], frame[name].isna(), strict=True)):
-        if lost or (unknown and isinstance(value, str) and not value):
-            if not unknown:
-                raise FwcError(f"line {place + 1} of the answers has no {name}")
-            continue
-        if not isinstance(value, str) or value not in values:
-            raise FwcError(
-                f"line {place + 1} of the answers has the {name} {value!r}: it must be 'yes' or 'no'"
-            )
-        found[place] = values[value]
-    return found
+    """A column of yes and no as 1 and 0; what is missing (None, NaN or an empty text) is NaN."""
+    code, values = _coded(frame, name)
+    known = {"yes": 1.0, "no": 0.0}
+    meant = [known.get(value) if isinstance(value, str) else None for value in values]
+    for place, (value, number) in enumerate(zip(values, meant, strict=True)):
+        if number is None:
+            line = int(np.argmax(code == place)) + 1
+            raise FwcError(f"line {line} of the answers has the {name} {value!r}: it must be 'yes' or 'no'")
+    if (code < 0).any() and not unknown:
+        raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
+    return np.array([*meant, np.nan], dtype=np.float64)[code]
+
+
+def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
+    """A column as numbers of its different values, -1 where one is missing or an empty text."""
+    import pandas as pd
+
+    column = frame[name]
+    if isinstance(column, pd.DataFrame):
+        raise FwcError(f"the answers have two columns {name!r}")
+    code, different = pd.factorize(column.to_numpy(dtype=object))
+    values: list[Any] = different.tolist()
+    if "" in values:
+        code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))
+        values.remove("")
+    return code, values
 
 
 def _probability(frame: "pd.DataFrame") -> Any:
@@ -132,7 +141,7 @@ def _check_rows(columns: dict[str, Any]) -> None:
         if (other := columns[name] != columns[name][first][code]).any():
             place = int(np.argmax(other))
             raise FwcError(
-                f"the row {columns['row'][place]!r} has two {name}s: "
+                f"the row {str(columns['row'][place])!r} has two {name}s: "
                 "a row is one person, with one group and one label"
             )
 

@@ -40,9 +40,6 @@ def _about_repeats(run: Answered) -> Iterator[str]:
             f"Intervals of {', '.join(few)} speak of {min(drawn.values())} draws of examples, those "
             f"that were made; it takes {LEAST_SETS} to speak of the strategy."
         )
-    fixed = [arm for arm, one in run.samples.items() if arm not in drawn and not one.per_row]
-    if drawn and fixed:
-        yield f"The examples of {', '.join(fixed)} never change: intervals there are over rows alone."
 
 
 def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
@@ -66,7 +63,7 @@ def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
     if len(run.arms) < 2:
-        yield "The run has one arm: there is nothing to compare it with."
+        yield "There is one arm: nothing to compare it with."
     for arm in found["arms"]:
         silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
         if silent:

@@ -20,6 +20,7 @@ Codes = npt.NDArray[np.int64]
 Of = Literal["these examples", "this strategy"]
 THESE_EXAMPLES: Of = "these examples"
 THIS_STRATEGY: Of = "this strategy"
+_ROUNDING = 1e-10
 LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
 
 
@@ -195,9 +196,8 @@ def count_shares(
     of_stratum[stratum] = owner
     coefficient = _sums(stratum, weight, strata)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.clip(_sums(stratum, weight * right, strata) / coefficient, 0.0, 1.0)
-        values = _sums(of_stratum, np.where(coefficient > 0, coefficient * share, 0.0), owners)
-    values = np.where(defined > 0, np.clip(values, 0.0, 1.0), np.nan)
+        values = np.nansum(per_repeat, axis=0) / defined
+        share = _exact_ends(_sums(stratum, weight * right, strata) / coefficient)
     squares = _sums(stratum, weight**2, strata)
     together, correlation, distinct = _within_rows(sample, used, hit, weight, stratum, strata)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -214,6 +214,11 @@ def count_shares(
     return Shares(
         values, per_repeat, of_stratum, coefficient, share, rows, questions, extra, residual, stratum
     )
+
+
+def _exact_ends(share: Floats) -> Floats:
+    """Shares of which rounding has not made almost 0 out of 0, or almost 1 out of 1."""
+    return np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
 
 
 def _within_rows(

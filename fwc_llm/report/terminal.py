@@ -134,14 +134,14 @@ def _reading(found: Mapping[str, Any], compared: bool) -> Iterator[str]:
     drawn = [arm["arm"] for arm in found["arms"] if arm["of"] == THIS_STRATEGY]
     these = [arm["arm"] for arm in found["arms"] if arm["of"] == THESE_EXAMPLES]
     if these:
-        yield f"Intervals of {', '.join(these)}: other rows like these, asked under these examples."
+        yield f"Intervals of {', '.join(these)}: other rows, asked in the same way (these examples)."
     if drawn:
-        yield f"Intervals of {', '.join(drawn)}: other rows like these, and other draws of the examples."
+        yield f"Intervals of {', '.join(drawn)}: other rows, and other draws of the examples (this strategy)."
     yield "Noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
     if compared:
         yield (
-            "≠ significant, ≈ not significant (5 %, Holm's correction over all comparisons), "
-            f"? cannot be told; {_spoken_of(found)}"
+            "≠ significant, ≈ not significant (5 %, Holm's correction over all comparisons); "
+            f"{_spoken_of(found)}"
         )
 
 

@@ -35,8 +35,8 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
         for arm, cells in rows.main_rows(found)
     ]
     yield from ("", *_table(["Arm", *rows.main_headings(found)], table))
-    yield "95 % intervals in parentheses. ≠ differs significantly from the first arm, ≈ not, ? cannot be told;"
-    yield "~ within the noise floor."
+    yield "95 % intervals in parentheses. ≠ differs significantly from the first arm, ≈ not, ? cannot be"
+    yield "told; ~ within the noise floor."
     yield from ("", *(f"- {_text(note)}" for note in rows.footnotes(found)))
     if paper := rows.paper_rows(found):
         yield from (
