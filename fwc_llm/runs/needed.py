@@ -46,7 +46,8 @@ def needed(
 ) -> Iterator[Needed]:
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and `repeats`.
 
-    A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would be made; every request costs its share.
+    A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
+    be made; every request costs its share.
     """
     step = whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
