@@ -40,8 +40,11 @@ def _limits(design: Design, assumptions: Assumptions) -> list[str]:
         return []
     least = min(
         (size, group, label)
-        for group, sizes in zip(design.groups, design.table.tolist(), strict=True)
-        for label, size in zip(("no", "yes"), sizes, strict=False)
+        for group, sizes, asked in zip(
+            design.groups, design.table.tolist(), design.rows.tolist(), strict=True
+        )
+        for label, size, rows in zip(("no", "yes"), sizes, asked, strict=False)
+        if rows > 0
     )
     group, label = least[1], f", {least[2]}" if design.table.shape[1] == 2 else ""
     bound = number(limit_of("gap", design, assumptions), 3)
@@ -53,7 +56,7 @@ def _limits(design: Design, assumptions: Assumptions) -> list[str]:
 
 def _assuming(design: Design, assumptions: Assumptions) -> str:
     sentence = (
-        f"assuming that two arms answer {assumptions.discordant:.0%} of the rows differently "
+        f"assuming that two arms answer {100 * assumptions.discordant:.3g}% of the rows differently "
         f"({assumptions.source}), and a variance of {assumptions.variance:.2f} within group and label"
     )
     if design.repeats > 1:
