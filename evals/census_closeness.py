@@ -1,4 +1,4 @@
-"""How close the simulated census is to UCI Adult: evals/results/census.json and census.md.
+"""How close the simulated census is to UCI Adult: evals/results/census.md and census.json.
 
     python evals/census_closeness.py --data-dir DATA
 

@@ -1,4 +1,4 @@
-"""Files that may have been tampered with: read only if they are files of some size, written whole or not."""
+"""Safe reading and writing: type and size are checked before reading; a write is complete or not made."""
 
 import errno
 import os
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
+
+from fwc_llm.errors import FwcError
 
 LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
 
@@ -35,7 +37,7 @@ def open_binary(path: Path) -> BinaryIO:
 
 
 def check_regular(handle: int, path: Path) -> None:
-    """`OSError` for an open file that is none: a pipe, a device."""
+    """`OSError` for an open handle of a pipe or a device."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
 
@@ -46,7 +48,7 @@ def reason(error: Exception) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """Whether `path` is a file, for any name at all: one that the system refuses names none."""
+    """Whether `path` is a file; False for a name that the system refuses."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -55,9 +57,9 @@ def is_file(path: Path) -> bool:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
-    """A text file to write, which takes the place of `path` when the block ends well; `OSError` if it cannot.
+    """Open a text file that replaces `path` when the block ends without error; `OSError` if it cannot.
 
-    It is always a new file: a link that someone put there is not followed. What UTF-8 cannot hold is escaped.
+    It is always a new file: links are not followed. Characters that UTF-8 cannot hold are escaped.
     """
     partial = path.with_name(path.name + ".partial")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,3 +72,14 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
+
+
+def write_whole(text: str, path: Path, what: str = "") -> None:
+    """Write `text` to `path`, replacing what is there; if that fails, `FwcError` with `what` in its text."""
+    try:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
+        with whole_file(path) as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None

@@ -6,7 +6,7 @@ A canned server runs in a process of its own. In each round both sides answer th
 at concurrency 64, one after the other: the bare loop calls `client.post` of the OpenAI SDK and keeps
 nothing; ours hashes, asks, reads, parses and journals every reply. A round's ratio compares neighbours in
 time; processor time per request, which other work on the machine disturbs less, stands beside it.
-`--write` records the numbers in evals/results/client.json and client.md.
+`--write` records the numbers in evals/results/client.md and client.json.
 """
 
 import argparse

@@ -156,7 +156,7 @@ def one_strategy(name: str, m: int) -> dict[str, Any]:
     query = table.iloc[0].to_dict()
     options: dict[str, Any] = {"rows": ",".join(table.index[:m])} if name == "ids" else {}
     start = time.perf_counter()
-    shots = select_shots(task, name, m, pool=table, query=query, **options)
+    shots = select_shots(task, name, m, pool=table, query=query, progress=False, **options)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {

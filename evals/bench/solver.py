@@ -3,7 +3,7 @@
     python -m evals.bench.solver            # minutes: up to n = 100,000
     python -m evals.bench.solver --full     # n = 1,000,000 too
 
-Results, with the machine, go to `evals/results/solver.json` and `solver.md`. Every peer runs on the same
+Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Every peer runs on the same
 data in the same process; the ratio is our time over theirs.
 """
 
@@ -93,8 +93,8 @@ def timed_inner(n: int) -> Iterator[list[float]]:
     """The seconds of every inner problem of all n rows that is solved meanwhile."""
     plain, seconds = Problem.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, warm: np.ndarray | None) -> Any:
-        spent, found = timed(partial(plain, self, cost, warm))
+    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
+        spent, found = timed(partial(plain, self, cost, prices))
         if len(cost) == n:
             seconds.append(spent)
         return found

@@ -49,7 +49,7 @@ def measure(size: float, split: int) -> Iterator[dict[str, Any]]:
                 "seconds": time.perf_counter() - start,
             }
     peer = choose("kmedoids", space, train, m, split)
-    points = space.vectors(peer.points, peer.d, peer.y, "l1")
+    points = space.table(peer.points, peer.d, peer.y)
     yield {
         "method": PEER,
         "m": m,

@@ -91,7 +91,7 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
     _, target, wide, of = cell_costs(n, m=m, full=True)
     narrow = np.stack([wide[:, of == g].min(axis=1) for g in range(4)], axis=1)
     ours, inner = best_of(20, lambda: fair_transport(narrow, 2, 2, target, EPSILON))
-    warm, _ = best_of(20, lambda: fair_transport(narrow * _DRIFT, 2, 2, target, EPSILON, warm=inner.dual))
+    warm, _ = best_of(20, lambda: fair_transport(narrow * _DRIFT, 2, 2, target, EPSILON, prices=inner.prices))
     reduced, reduced_value = best_of(3, lambda: highs(narrow, np.arange(4), target))
     full, full_value = best_of(1, lambda: highs(wide, of, target))
     return {
@@ -122,9 +122,9 @@ def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
     cold, first = best_of(
         passes if small else 1, lambda: fair_transport(moved, levels, outcomes, target, EPSILON)
     )
-    prices = fair_transport(cost, levels, outcomes, target, EPSILON).dual
+    prices = fair_transport(cost, levels, outcomes, target, EPSILON).prices
     warm, second = best_of(
-        passes, lambda: fair_transport(moved, levels, outcomes, target, EPSILON, warm=prices)
+        passes, lambda: fair_transport(moved, levels, outcomes, target, EPSILON, prices=prices)
     )
     once, _ = best_of(passes, lambda: cost.min(axis=1))
     reduced = None

@@ -9,13 +9,13 @@ is also trained without the protected attribute.
 from dataclasses import asdict
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.methods import PAPER_FWC, Chosen, balance, choose
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
 
 NONE = "none"
@@ -74,9 +74,8 @@ def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
     from fwc_llm.coreset.rivals import kmeans
 
     found = kmeans(space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed)
-    centroids = space.vectors(found.points, found.sensitive, found.y, "l1")
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
-    distance = cdist(points, centroids, "cityblock")
+    centroids = space.table(found.points, found.sensitive, found.y)
+    distance = cost_matrix(space.table(chosen.points, chosen.d, chosen.y), centroids, "l1")
     distance[(chosen.d[:, None] != found.sensitive) | (chosen.y[:, None] != found.y)] = np.inf
     order = np.argsort(distance.min(axis=1), kind="stable")
     return np.asarray(order[chosen.weights[order] > 0])

@@ -53,7 +53,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
     train, test = split.train, split.test
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
+    points = space.table(chosen.points, chosen.d, chosen.y)
     rows = space.rows(train, "l1")
     w1_train, error = chosen.objective, np.nan
     if np.isnan(chosen.objective):
@@ -72,7 +72,7 @@ def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
 
 def _costs(space: Space, split: Split, chosen: Chosen) -> Row:
     carrying = chosen.weights > 0
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "sqeuclidean")[carrying]
+    points = space.table(chosen.points, chosen.d, chosen.y).take(carrying)
     return {
         f"cost_{name}": clustering_cost(space.rows(part, "sqeuclidean"), points)
         for name, part in (("train", split.train), ("test", split.test))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from fwc_llm.metrics import group_metrics
 
@@ -17,7 +18,7 @@ _LEAST_GAIN = 1e-4  # a smaller fall of the validation loss does not count, as i
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Judgement:
     """What the classifier does on test rows: demographic disparity, AUC, equalized odds, accuracy.
 
     `trivial`: it answers the same for every test row. `epochs`: how long it learned.
@@ -51,7 +52,7 @@ class Network:
 
     def probabilities(self, X: np.ndarray) -> np.ndarray:
         """(n,) P(y = 1)."""
-        return np.asarray(1 / (1 + np.exp(-self._scores(X))))
+        return np.asarray(expit(self._scores(X)))
 
     def loss(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
         """Weighted mean log loss."""
@@ -120,14 +121,14 @@ def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 def judge(
     classifier: Network | Constant, epochs: int, X: np.ndarray, y: np.ndarray, d: np.ndarray
-) -> Outcome:
+) -> Judgement:
     """The classifier on test rows; it says yes from a probability of one half."""
     from sklearn.metrics import roc_auc_score
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
     found = group_metrics(said, y, d)
-    return Outcome(
+    return Judgement(
         dd=found.demographic_parity_difference,
         auc=float(roc_auc_score(y, score)),
         odds=found.equalized_odds_difference,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Cell = dict[str, Any]  # what identifies one measurement: data set, method, size, run
 Row = dict[str, Any]  # one line of the results
 
-NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime")
+NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime", "moves")
 DATASETS = {"adult": "Adult", "german": "Credit", "communities": "Crime", "drug": "Drug"}
 
 

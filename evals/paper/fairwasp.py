@@ -10,12 +10,13 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from evals.paper.data import Part, open_space
 from evals.paper.distances import network_simplex, parity_violation
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.fairwasp_report import report
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
 FAIRWASP = {"fairwasp-0": 0.0, "fairwasp-0.01": 0.01, "fairwasp-0.05": 0.05, "fairwasp-0.1": 0.1}
 PART = 4000  # train rows of Adult on which both are compared
@@ -85,7 +86,7 @@ def _fairwasp(rows: Part, epsilon: float) -> Weighted:
     return Weighted(fitted.weights_, fitted.objective_)
 
 
-def moved(vectors: np.ndarray, weights: np.ndarray) -> float:
+def moved(rows: Table, weights: np.ndarray) -> float:
     """Exact W1 between the rows with equal weights and with `weights` (n,), all at the same places.
 
     The cost is a metric, so what both have in common stays where it is: only the rows that lose mass and
@@ -96,7 +97,7 @@ def moved(vectors: np.ndarray, weights: np.ndarray) -> float:
     if not len(losing) or not len(gaining):
         return 0.0
     total = change[gaining].sum()
-    cost = cdist(vectors[losing], vectors[gaining], "cityblock")
+    cost = cost_matrix(rows.take(losing), rows.take(gaining), "l1")
     moved = network_simplex(change[losing] / change[losing].sum(), change[gaining] / total, cost)
     return float(total * moved)
 

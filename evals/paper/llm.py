@@ -45,7 +45,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 
 def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
-    from fwc_llm.runs.evaluate import evaluate
+    from fwc_llm.evaluation.evaluate import evaluate
 
     others: dict[str, Any] = dict(options.model_options or {})
     result = evaluate(

@@ -23,12 +23,17 @@ _PUBLISHED_REDUCTION = {"plain": 0.53, "reweighed": 0.18}
 
 
 def report(frame: "pd.DataFrame", folder: Path) -> str:
-    """Markdown, and `tradeoff.svg` beside it."""
-    table = summary(frame)
-    tradeoff_figure({arm: in_arm(table, arm) for arm in ARMS}, folder / "tradeoff.svg")
-    return "\n".join(
-        [*_headline(table), *_fronts(table), *(line for arm in ARMS for line in _tables(table, arm))]
-    )
+    """Markdown in both units, and `tradeoff.svg` (standardised) and `tradeoff-raw.svg` beside it."""
+    lines: list[str] = []
+    for units, name in (("standardised", "tradeoff.svg"), ("raw", "tradeoff-raw.svg")):
+        if not (frame["units"] == units).any():
+            continue
+        table = summary(frame[frame["units"] == units])
+        tradeoff_figure({arm: in_arm(table, arm) for arm in ARMS}, folder / name)
+        lines += [f"# In {units} columns\n", *_headline(table), *_fronts(table)]
+        lines += [line for arm in ARMS for line in _tables(table, arm)]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def summary(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -1,4 +1,4 @@
-"""`fwc-llm report` and `fwc-llm compare`: what runs found, as a page, as files, or on the terminal."""
+"""`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,7 +26,8 @@ def report(
 ) -> None:
     """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
     from fwc_llm.cli import console
-    from fwc_llm.report.write import choose_format, render, write
+    from fwc_llm.files import write_whole
+    from fwc_llm.report.write import choose_format, render
 
     chosen = choose_format(format, out)
     text = render(runs, chosen, task, data_dir)
@@ -34,7 +35,7 @@ def report(
         console.write(text, is_json=chosen == "json")
         return
     path = out or Path("report.html")
-    write(text, path)
+    write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
 
 

@@ -12,14 +12,14 @@ from fwc_llm.taskfile import Source
 from fwc_llm.untrusted import storable
 
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
-Cells = list[str | None]  # one column: raw texts, None where the value is missing
+Texts = list[str | None]  # one column: raw texts, None where the value is missing
 
 
 @dataclass(frozen=True)
 class RawTable:
     """Raw columns of equal length; `ids` are "file:line" with 1-based lines ("file:row" for Parquet)."""
 
-    columns: dict[str, Cells]
+    columns: dict[str, Texts]
     ids: list[str]
 
 
@@ -61,7 +61,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
         titles = [title.strip() for title in titles]
     # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
     clean = Cleaner(source.markers)
-    cells: Cells = []
+    cells: Texts = []
     ids: list[str] = []
     for line, record in records:
         if len(record) != len(titles):
@@ -131,7 +131,7 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
         raise FwcError(f"{path} is no Parquet table: {error}") from error
     titles = [str(title) for title in frame.columns]
     clean = Cleaner(source.markers)
-    columns: dict[str, Cells] = {}
+    columns: dict[str, Texts] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
             None if _is_null(cell) else clean[_as_text(cell)] for cell in frame.iloc[:, position].tolist()

@@ -1,72 +1,25 @@
-"""From a run's journal to its numbers: answers.csv, results.json and the `Result` of `evaluate`."""
+"""From a run's journal to its numbers: answers.csv and results.json."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.untrusted import from_cell, shortened
+from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics import GroupMetrics
     from fwc_llm.runs.plan import Plan
 
-_METRICS = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
 _MOST_REASONS = 5
 _REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a run found. `data` is results.json; `folder` holds everything else."""
-
-    folder: Path
-    data: dict[str, Any]
-
-    @property
-    def arms(self) -> list[dict[str, Any]]:
-        """One object per arm: its means over repeats, their standard deviations, and each repeat."""
-        return list(self.data["arms"])
-
-    @property
-    def unanswered(self) -> int:
-        """How many requests have no reply at all."""
-        return int(self.data["unanswered"])
-
-    def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table, one row an arm."""
-        import pandas as pd
-
-        simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
-        return pd.DataFrame(simple).set_index("arm")
-
-    def answers(self) -> "pd.DataFrame":
-        """Every answer of the run (answers.csv)."""
-        import pandas as pd
-
-        answers = pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
-        for name in ("arm", "row", "variant", "group", "reply"):
-            answers[name] = answers[name].astype(str).map(from_cell)
-        return answers
-
-    def __str__(self) -> str:
-        shown = self.to_frame()[["n", "coverage", *_METRICS]].round(3)
-        label = "  (SIMULATED)" if self.data["simulated"] else ""
-        return f"{self.data['task']} · {self.data['model']}{label}\n{shown.to_string(na_rep='–')}"
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -74,10 +27,10 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
     folder.write_questions(_questions(plan), plan.n_calls)
 
 
-def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
-    """Parse every reply of the journal, write answers.csv and results.json. Makes no request.
+def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
+    """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
 
-    `stopped` says why the run ended before its last request, when it did.
+    No request is made. `stopped` says why the run ended before its last request, when it did.
     """
     journal.check_in_place()
     described = folder.describe()
@@ -105,7 +58,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Re
         "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
     }
     folder.write_json("results.json", data)
-    return Result(folder.path, data)
+    return data
 
 
 def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
@@ -166,7 +119,7 @@ def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     repeats = sorted({int(row["repeat"]) for row in factual})
     measured = [_metrics([row for row in factual if int(row["repeat"]) == repeat]) for repeat in repeats]
     arm: dict[str, Any] = {"arm": name, "n": sum(metrics.n for metrics in measured)}
-    for metric in ("coverage", *_METRICS):
+    for metric in ("coverage", *METRICS):
         values = [getattr(metrics, metric) for metrics in measured]
         arm[metric] = _null(fmean(values))
         arm[f"{metric}_sd"] = _null(_spread(values))

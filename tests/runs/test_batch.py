@@ -105,6 +105,7 @@ def steps_of_a_whole_run(folder: Path) -> int:
     return service.steps
 
 
+@pytest.mark.slow
 def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Path) -> None:
     total = steps_of_a_whole_run(tmp_path)
     assert total > 15
@@ -129,6 +130,7 @@ def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Pat
         assert answers(folder).items() <= expected().items()
 
 
+@pytest.mark.slow
 def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = steps_of_a_whole_run(tmp_path)
     for step in range(1, whole + 1):
@@ -141,6 +143,7 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
         assert answers(folder) == expected()
 
 
+@pytest.mark.slow
 def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
     service = BatchService(ends_as="failed")
     with pytest.raises(ProviderError, match="enqueued token limit"):

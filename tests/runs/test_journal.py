@@ -52,6 +52,7 @@ def test_a_record_is_with_the_system_before_append_returns(tmp_path: Path) -> No
     assert json.loads(lines[1])["row"] == "1"
 
 
+@pytest.mark.slow
 def test_a_journal_cut_anywhere_is_repaired(tmp_path: Path) -> None:
     whole = fill(tmp_path, 3)
     lines = whole.splitlines(keepends=True)

@@ -46,19 +46,19 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
     matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
     weight = weight[weight > 0] / weight.max()
     share = weight / weight.sum()
-    price = np.zeros(len(share))
+    prices = np.zeros(len(share))
     order = np.random.default_rng(0).permutation(len(matrix))
     for size in _sizes(len(matrix), len(share)):
         rows = matrix[order[:size]] if size < len(matrix) else matrix
-        total = balance(rows, *_capacities(share, size), price)
+        total = balance(rows, *capacities(share, size), prices)
     if not np.isfinite(total):
         raise FwcError(
             f"no plan was found: the costs, up to {np.abs(matrix).max()}, are too large to be added"
         )
     bound = sum(
-        float((matrix[i : i + _BLOCK] - price).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
+        float((matrix[i : i + _BLOCK] - prices).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
     )
-    return Distance(total / len(matrix), bound / len(matrix) + float(share @ price))
+    return Distance(total / len(matrix), bound / len(matrix) + float(share @ prices))
 
 
 def _sizes(n: int, m: int) -> list[int]:
@@ -69,7 +69,7 @@ def _sizes(n: int, m: int) -> list[int]:
     return sizes
 
 
-def _capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
+def capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
     """What each point takes of n rows, (m,) int64 in units, and how many units a row has."""
     unit = 1 << (62 - n.bit_length())
     capacity = np.floor(share * (float(n) * unit)).astype(np.int64)

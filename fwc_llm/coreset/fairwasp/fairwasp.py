@@ -1,4 +1,6 @@
-"""FairWASP: fair weights for the rows of a table, with no new points (method.md, sections 1 and 2; m = n).
+"""FairWASP: fair weights for the rows of a table, with no new points.
+
+See docs/method.md, "Weights without new points" (m = n).
 
 The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
 Pre-processing*, AAAI 2024): the rows stand for themselves, so only the weights are found, and the optimum is
@@ -6,20 +8,19 @@ global. A row that must leave its cell moves to the nearest row of another one.
 """
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Table, encode
+from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
 from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.problem.problem import between_cells
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.errors import FwcError
 
-_COMPILED = 10**8  # differences of two numbers from which compiled code pays
+COMPILED = 10**8  # differences of two numbers from which compiled code pays
 _ROWS = 256  # rows whose distances are held at once
 
 
@@ -71,11 +72,12 @@ class FairWASP(Parameters):
             FwcError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        frame = hasattr(X, "columns") and hasattr(X, "iloc")
-        encoder, table = Encoder.fit(X) if frame else (None, encode_array(X))
+        encoder, table = encode(X)
         cells = find_cells(y, sensitive, table.n)
         if self.epsilon is not None:
-            _check_cells(cells)
+            check_levels(cells)
+            for g in np.flatnonzero(cells.counts == 0).tolist():
+                raise empty_cell(cells, g)
         target = overall_target(cells, self.target)
         cost, nearest = nearest_rows(table, cells, self.cost)
         cost += between_cells(cells, self.cost_sensitive, self.cost_outcome)[cells.cell]
@@ -93,27 +95,10 @@ class FairWASP(Parameters):
         return self
 
     def _check_parameters(self) -> None:
-        if self.cost not in ("l1", "sqeuclidean"):
-            raise FwcError(f"cost={self.cost!r} is unknown: use one of l1, sqeuclidean")
-        if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
-            raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
-        for name in ("cost_sensitive", "cost_outcome"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise FwcError(f"{name}={value!r}: give a number of at least 0")
-
-
-def _check_cells(cells: Cells) -> None:
-    if cells.n_levels == 1:
-        raise FwcError(
-            f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
-            "pass another attribute, or epsilon=None"
-        )
-    for empty in np.flatnonzero(cells.counts == 0)[:1].tolist():
-        raise FwcError(
-            f"cell {cells.name(empty)} has no rows, but every level needs every outcome to be fair: merge or "
-            "drop levels, or use epsilon=None"
-        )
+        check_choice("cost", self.cost, COSTS)
+        check_epsilon(self.epsilon)
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
 
 
 def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +113,7 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
     out = np.full((n, cells.n_cells), np.inf)
     find_nearest: Callable[..., None] = _find_nearest
-    if n * n * table.p >= _COMPILED:
+    if n * n * table.p >= COMPILED:
         from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
     threads = Threads()
     everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space
@@ -180,12 +165,8 @@ def _find_nearest(
     high: int,
 ) -> None:
     """Compare all pairs; the same as the compiled `find_nearest` but for rounding and ties."""
-    cost = np.zeros((high - low, len(members)))
-    for column in range(rows.shape[1]):
-        apart = rows[low:high, column, None] - members[:, column]
-        if column >= n_numeric:
-            cost += apart != 0
-        else:
-            cost += apart * apart if squared else np.abs(apart)
-    row[low:high] = cost.argmin(axis=1)
-    best[low:high] = cost[np.arange(high - low), row[low:high]]
+    columns = np.ascontiguousarray(members.T)
+    for i in range(low, high):
+        costs = feature_costs(columns, n_numeric, rows[i], "sqeuclidean" if squared else "l1")
+        row[i] = costs.argmin()
+        best[i] = costs[row[i]]

@@ -1,4 +1,4 @@
-"""Cells (protected level × outcome) and slots: how many representatives each cell gets (method.md, 1 and 4).
+"""Cells: protected level × outcome (docs/method.md, "Notation").
 
 Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in sorted order.
 """
@@ -102,6 +102,23 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> np.ndarray:
         if kinds == {str} or len(kinds) > 1:
             array = array.astype(str)
     return array
+
+
+def check_levels(cells: Cells) -> None:
+    """Refuse a single protected level, which nothing can be compared with."""
+    if cells.n_levels == 1:
+        raise FwcError(
+            f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
+            "pass another attribute, or epsilon=None"
+        )
+
+
+def empty_cell(cells: Cells, g: int) -> FwcError:
+    """What is wrong where a cell without rows would need mass."""
+    return FwcError(
+        f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or drop "
+        "levels, or use epsilon=None"
+    )
 
 
 def overall_target(cells: Cells, target: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and what is asked for (method.md, section 1).
+    """A table, its cells, and what is asked for (docs/method.md, "The problem").
 
     `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
     it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
@@ -45,7 +45,7 @@ class Problem:
         place[rows] = np.arange(len(rows))
         return replace(
             self,
-            table=Table(np.ascontiguousarray(self.table.values[rows]), self.table.n_numeric),
+            table=self.table.take(rows),
             cells=replace(cells, cell=cell, counts=np.bincount(cell, minlength=cells.n_cells)),
             pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
             ids=self.ids[rows],
@@ -61,16 +61,8 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
-        """The inner problem for the costs (n, G)."""
+    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,)."""
         return fair_transport(
-            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
+            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
         )
-
-
-def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G): what it costs to move a row from one cell to another, features aside."""
-    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
-    return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
-    )

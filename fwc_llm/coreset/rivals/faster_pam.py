@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
@@ -17,7 +17,7 @@ MAX_CANDIDATES = 100_000
 
 
 @dataclass(frozen=True)
-class Medoids:
+class MedoidClusters:
     """`medoids` (m,) positions; `labels` (n,) which of them is nearest; `losses`: the sum of the distances at
     the start and after every swap; `converged`: no swap with any candidate lowers it."""
 
@@ -58,8 +58,8 @@ def kmedoids(
 
 
 def swap_medoids(
-    rows: Rows, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
-) -> Medoids:
+    rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
+) -> MedoidClusters:
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
@@ -70,4 +70,4 @@ def swap_medoids(
     start = Points(np.take(numbers, medoids, 1), np.take(codes, medoids, 1), np.zeros(m, int), medoids)
     found = exchange(space, start, order, np.zeros(len(order), int), order, Threads(), max_passes)
     medoids = np.where(found.rows < 0, medoids, found.rows)
-    return Medoids(medoids, found.labels, found.losses, found.converged)
+    return MedoidClusters(medoids, found.labels, found.losses, found.converged)

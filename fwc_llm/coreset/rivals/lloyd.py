@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import Coreset, Rows, as_rows, check_size
+from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, check_size
 
 _CHUNK = 1 << 22  # entries of a block of distances: 16 MB of float32
 
@@ -35,9 +35,9 @@ def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int 
     return rounded_coreset(rows, clusters, np.bincount(clusters.labels, minlength=m))
 
 
-def rounded_coreset(rows: Rows, clusters: Clusters, weights: np.ndarray) -> Coreset:
+def rounded_coreset(rows: LabelledTable, clusters: Clusters, weights: np.ndarray) -> Coreset:
     """The centres of `rows` as a coreset: the one-hot parts of a centre become their largest entry."""
-    k = rows.numbers.shape[1]
+    k = rows.n_numeric
     codes, start = [], k
     for size in rows.sizes:
         codes.append(np.argmax(clusters.centres[:, start : start + size], axis=1))

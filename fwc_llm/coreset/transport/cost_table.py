@@ -6,7 +6,7 @@ import numpy as np
 
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.dual_simplex import Vertex
-from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, two_cheapest
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
 from fwc_llm.errors import FwcError
 
@@ -17,7 +17,7 @@ BLOCK = 65_536  # rows that are looked at together; sums go block by block, whoe
 
 @dataclass(frozen=True)
 class CostTable:
-    """A `Table` over (n, G) costs, float32 or float64, that are never copied as a whole."""
+    """A `Supply` over (n, G) costs, float32 or float64, that are never copied as a whole."""
 
     cost: np.ndarray
     compiled: bool | None = None  # None: by size
@@ -27,7 +27,7 @@ class CostTable:
         """Number of rows."""
         return len(self.cost)
 
-    def table(self) -> Table:
+    def table(self) -> Supply:
         """Return what to solve: a checked copy in memory if the table is small, else the table itself."""
         if self.cost.size > _IN_MEMORY:
             return self
@@ -62,7 +62,7 @@ class CostTable:
         return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
 
     def scan(self, prices: Floats, margin: float) -> Scan:
-        """See `Table`."""
+        """See `Supply`."""
         compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
         key = np.empty(self.size, dtype=np.int32)
         doubt = np.empty(self.size, dtype=np.int32 if self.size < 2**31 else np.int64)
@@ -71,9 +71,11 @@ class CostTable:
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
         out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
+            from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
-            Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            cost = read_only(self.cost)
+            Threads().over_rows(scan, cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
                 _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))

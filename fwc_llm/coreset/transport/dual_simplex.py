@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.transport.long_step import VERTEX, Rows, vertex_turns, walk
+from fwc_llm.coreset.transport.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import FwcError
 
@@ -88,7 +88,7 @@ class DualSimplex:
         rng = np.random.default_rng(0)
         excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
-        self.rows = Rows(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
+        self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.prices = self.prices + self.shift
         self.total = float(self.mass.sum())

@@ -11,7 +11,7 @@ _DUST = 1e-11  # a part of a row below this share of it comes from rounding
 
 
 @dataclass(frozen=True)
-class Groups:
+class EqualRows:
     """Rows that cost the same but for a number of their own."""
 
     first: Ints  # (K,) one row of each group
@@ -19,7 +19,7 @@ class Groups:
     mass: Floats  # (K,) of all its rows
 
 
-def find_groups(cost: Floats, mass: Floats, alone: int) -> Groups | None:
+def find_groups(cost: Floats, mass: Floats, alone: int) -> EqualRows | None:
     """Group the columns of `cost` (G, N); the last `alone` stay by themselves.
 
     None if there are more than half as many groups as rows: then grouping does not pay.
@@ -32,10 +32,10 @@ def find_groups(cost: Floats, mass: Floats, alone: int) -> Groups | None:
     values, first, group = np.unique(hashed, return_index=True, return_inverse=True)
     if 2 * len(values) > len(mass) or not np.array_equal(body, body[:, first[group]]):
         return None
-    return Groups(first, group, np.bincount(group, mass))
+    return EqualRows(first, group, np.bincount(group, mass))
 
 
-def ungroup(vertex: Vertex, groups: Groups, mass: Floats) -> Vertex:
+def ungroup(vertex: Vertex, groups: EqualRows, mass: Floats) -> Vertex:
     """Turn a plan of the groups into one of the rows: of a split group, one row at most is split a cut."""
     key = vertex.key[groups.group]
     splits: list[tuple[int, int, float]] = []

@@ -11,7 +11,7 @@ _FIRST = 64  # earliest changes that are sorted at first
 
 
 @dataclass(frozen=True)
-class Rows:
+class Pairs:
     """The rows at some prices, as the pairs (row, cell) that are possible, row by row.
 
     Row i sits in `key[i]`, its cheapest cell. All is working memory of the method, and changed by it.
@@ -78,7 +78,9 @@ def vertex_turns(
     return turns
 
 
-def walk(rows: Rows, tied: Flags, edge: Floats, least: float, slope: float, turns: list[Turn]) -> Walk | None:
+def walk(
+    rows: Pairs, tied: Flags, edge: Floats, least: float, slope: float, turns: list[Turn]
+) -> Walk | None:
     """Follow the edge from where D rises with `slope`; None if it rises for ever.
 
     `tied` (N,) marks rows that must not change their key: they end the walk. Components of the edge that
@@ -108,7 +110,7 @@ def walk(rows: Rows, tied: Flags, edge: Floats, least: float, slope: float, turn
 
 
 def _stop(
-    rows: Rows,
+    rows: Pairs,
     tied: Flags,
     edge: Floats,
     least: float,
@@ -154,7 +156,7 @@ def _stop(
 
 
 def _next_changes(
-    rows: Rows, edge: Floats, least: float, pair: Ints, since: Floats, stop: float
+    rows: Pairs, edge: Floats, least: float, pair: Ints, since: Floats, stop: float
 ) -> tuple[Ints, Floats, Floats] | None:
     """The changes before `stop` of rows whose key became `pair` at time `since`: pairs, times and drops."""
     pace = edge[rows.cell[pair]]

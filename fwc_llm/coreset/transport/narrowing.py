@@ -41,7 +41,7 @@ class Scan:
     kept_cost: float  # cost of that mass
 
 
-class Table(Protocol):
+class Supply(Protocol):
     """Rows to move to cells."""
 
     @property
@@ -84,7 +84,7 @@ class Columns:
         return gaps
 
     def scan(self, prices: Floats, margin: float) -> Scan:
-        """See `Table`."""
+        """See `Supply`."""
         key, least, second = two_cheapest(self.cost, prices)
         near = second <= least + margin
         doubt, kept = np.flatnonzero(near), np.flatnonzero(~near)
@@ -122,7 +122,7 @@ class Optimum:
     load: Floats  # (G,) mass of each cell
 
 
-def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
     `prices` (G,) are where to start; `warm` says that they may well be better than a sample's.
@@ -151,7 +151,7 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
 
 
 def _narrow(
-    table: Table, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
+    table: Supply, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
 ) -> tuple[Optimum | None, Floats]:
     """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
 

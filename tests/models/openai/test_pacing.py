@@ -130,14 +130,13 @@ def test_headers_pace_once_little_is_left() -> None:
 
 def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile() -> None:
     time = Time()
-    one = pacer(time, rpm=60.0)
 
     async def sleep(duration: float) -> None:
         if time.now == 1000.0:
             one.refused(sent_at=time.now, retry_after=30.0)
         time.now += duration
 
-    one._sleep = sleep
+    one = Pacer(rpm=60.0, rng=random.Random(0), clock=time, sleep=sleep)
     assert asyncio.run(turns(one, time, 2))[1] >= 30.0
 
 

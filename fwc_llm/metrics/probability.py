@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.cells import count_cells, measure
-from fwc_llm.metrics.intervals import mean_over_repeats
+from fwc_llm.metrics.answers import Answers
+from fwc_llm.metrics.cells import count_cells, overall
 from fwc_llm.metrics.probabilities import (
     auc,
     brier,
@@ -15,7 +15,6 @@ from fwc_llm.metrics.probabilities import (
     probability_gap,
     sweep,
 )
-from fwc_llm.report.read import Answers
 
 _POINTS = 60  # of the frontier, evenly thinned
 
@@ -23,8 +22,9 @@ _POINTS = 60  # of the frontier, evenly thinned
 def probability_statistics(a: Answers) -> dict[str, Any] | None:
     """Return ranking, calibration and thresholds over the rows with a probability; None without any.
 
-    All repeats together: a threshold is one for the whole run. The frontier holds the thresholds that no
-    other beats on both accuracy and demographic parity.
+    All repeats together: a threshold is one for the whole run. `coverage` is the share of all rows that
+    have a probability. The frontier holds the thresholds that no other beats on both accuracy and
+    demographic parity.
     """
     known = a.where(~np.isnan(a.p_yes))
     if not len(known):
@@ -35,10 +35,14 @@ def probability_statistics(a: Answers) -> dict[str, Any] | None:
     best = best[np.argsort(swept.demographic_parity_difference[best], kind="stable")]
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
     equal = held_out_equal_rates(p, labels, groups, known.row)
-    measured = mean_over_repeats(measure(count_cells(equal, labels, groups, repeats=known.repeat).counts))
+    measured = overall(count_cells(equal, labels, groups, repeats=known.repeat).counts)
     mean, share, rows = calibration(p, labels)
     return {
         "n": len(known),
+        "coverage": len(known) / len(a),
+        "coverage_by_group": {
+            str(name): float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in np.unique(a.group)
+        },
         "auc": auc(p, labels),
         "brier": brier(p, labels),
         "calibration_error": calibration_error(p, labels),
@@ -50,8 +54,8 @@ def probability_statistics(a: Answers) -> dict[str, Any] | None:
             "demographic_parity_difference": swept.demographic_parity_difference[best].tolist(),
         },
         "equal_rate_thresholds": {
-            "accuracy": float(measured.accuracy),
-            "demographic_parity_difference": float(measured.demographic_parity_difference),
-            "coverage": float(measured.coverage),
+            "accuracy": float(measured.accuracy[0]),
+            "demographic_parity_difference": float(measured.demographic_parity_difference[0]),
+            "coverage": float(measured.coverage[0]),
         },
     }
