@@ -54,6 +54,7 @@ def main() -> int:
 
 def _cases(name: str, seconds: float, first: int) -> tuple[str, int, Counter[str]]:
     """As many cases of a target as fit into the time; what failed, with the number of one such case."""
+    one_case(name, first)  # with its imports, which are nobody's slowness
     ends, case, failures, seen = time.monotonic() + seconds, first, Counter[str](), dict[str, int]()
     while (began := time.monotonic()) < ends:
         try:

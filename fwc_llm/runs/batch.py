@@ -174,6 +174,13 @@ class _Work:
     async def submit(self) -> None:
         """Upload and submit what has not been."""
         for part in self.parts:
+            if part.collected:
+                continue
+            if part.batch_id is None and any(
+                self.journal.answered(request) for request, _ in self._index(part)
+            ):
+                await self._give_up(part)  # a live run came between: its answers are not paid for again
+                continue
             if part.file_id is None:
                 part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
                 self._save()
@@ -184,11 +191,14 @@ class _Work:
     async def give_up_unsubmitted(self) -> None:
         """Leave what was never submitted to be asked live; a batch that was is found by its file."""
         for part in self.parts:
-            if part.batch_id is None and part.file_id is not None:
-                part.batch_id = await self.client.find(part.file_id)
-            part.collected = part.collected or part.batch_id is None
-        if self.parts:
-            self._save()
+            if part.batch_id is None and not part.collected:
+                await self._give_up(part)
+
+    async def _give_up(self, part: _Part) -> None:
+        if part.file_id is not None:
+            part.batch_id = await self.client.find(part.file_id)
+        part.collected = part.batch_id is None
+        self._save()
 
     async def cancel(self) -> None:
         """Ask the service to stop what has not ended."""

@@ -9,18 +9,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from fwc_llm.runs.evaluate import run_plan
 from rich.console import Console
 
 from fwc_llm.cli.console import SafeConsole
 from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.job import Job
+from fwc_llm.evaluation.result import Result
+from fwc_llm.models import Client, Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.report.terminal import results_table
 from fwc_llm.report.write import FORMATS, render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, make_plan
-from fwc_llm.runs.results import Result, score
+from fwc_llm.runs.results import score
 from fwc_llm.tasks import census_task
 from fwc_llm.untrusted import visible
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
@@ -57,6 +59,11 @@ def plan() -> Plan:
     return make_plan(task, ["zero"], Settings(n_test=N))
 
 
+def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Result:
+    """Ask what the folder does not answer, then score."""
+    return Job(plan, model, Client(concurrency=concurrency)).run(folder)
+
+
 def client(url: str, said: list[str], fault: Fault | None, lasting: bool) -> ChatModel:
     """A client that waits no longer than it must; `said` collects its notices."""
     stalls = fault is not None and fault.reply.delay > 0.0
@@ -85,7 +92,7 @@ def passage(fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = 
         wrong.append(f"{twice} answered requests were asked again")
     with Journal(folder) as journal:
         records = list(journal.records())
-        result = score(RunFolder(folder), journal)
+        result = Result(folder, score(RunFolder(folder), journal))
     answered = Counter(record["request"] for record in records if record["text"] is not None)
     if len(answered) != N or set(answered.values()) != {1}:
         wrong.append(f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}")

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from fwc_llm.runs.evaluate import run_plan
-
 from fwc_llm.cli import main
 from fwc_llm.data.sniff import draft_task
 from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.job import Job
+from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.failures import AttemptError, http_failure
@@ -279,7 +279,7 @@ def _run() -> Path:
     task, _ = _task()
     plan = make_plan(task, ["zero", "random"], Settings(m=2, n_test=8, base_parity=None))
     folder = _folder("good") / "run"
-    run_plan(plan, _Answers(), folder)
+    Job(plan, _Answers(), Client()).run(folder)
     return folder
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fwc_llm.runs.evaluate import run_plan
 
 from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.evaluation.result import Result
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.read import read_run
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.results import Result, score
-from tests.faults.passage import N, plan
+from fwc_llm.runs.results import score
+from tests.faults.passage import N, plan, run_plan
 
 HOSTILE = (
     "Yes \ud800", "=cmd|'/c calc'!A0", "'=1", "''+1", "-no", "@x", "\tno", "x" * 200_000,
@@ -43,7 +43,7 @@ class Answers:
 
 def rescore(folder: Path) -> Result:
     with Journal(folder) as journal:
-        return score(RunFolder.existing(folder), journal)
+        return Result(folder, score(RunFolder.existing(folder), journal))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
