@@ -171,9 +171,7 @@ def _column(name: str, cells: Texts, special: bool, checks: list[str]) -> str:
         entry.append('kind = "categorical"')
         if not special and len(distinct) > max(50, len(cells) // 4):
             comment = f'CHECK: {len(distinct):,} different texts; role = "drop"?'
-            checks.append(
-                f"column {name}: {len(distinct):,} different texts; is it useful as a feature?"
-            )
+            checks.append(f"column {name}: {len(distinct):,} different texts; is it useful as a feature?")
     return f"  {{ {', '.join(entry)} }},{f' # {comment}' if comment else ''}"
 
 
