@@ -1,4 +1,4 @@
-"""Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
+"""Compiled search for nearest rows (numba): imported only for tables large enough to be worth the import."""
 
 import numpy as np
 
