@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import pytest
-
 from fwc_llm.notebook import MOST_ROWS
 from fwc_llm.shots import Certificate, Example, Shots, select_shots
 from fwc_llm.tasks import Task
