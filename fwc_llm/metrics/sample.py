@@ -54,6 +54,26 @@ class Sample:
         return np.where(self.parsed, self.answer, 0.0)
 
     @cached_property
+    def read(self) -> Floats:
+        """1 for a yes or no (n,), 0 for what could not be parsed."""
+        return self.parsed.astype(np.float64)
+
+    @cached_property
+    def asked(self) -> npt.NDArray[np.bool_]:
+        """True for every question (n,)."""
+        return np.ones(len(self.answer), dtype=np.bool_)
+
+    @cached_property
+    def everyone(self) -> Codes:
+        """One group of all (n,)."""
+        return np.zeros(len(self.answer), dtype=np.int64)
+
+    @cached_property
+    def cell(self) -> Codes:
+        """Twice the group, and one more where the label is yes (n,)."""
+        return 2 * self.group + self.label
+
+    @cached_property
     def repeats(self) -> int:
         """The number of repeats."""
         return int(self.repeat.max(initial=-1)) + 1
@@ -178,7 +198,7 @@ def count_shares(
     belongs; `by_label` splits each share's strata by group and label.
     """
     if by_label:
-        stratum, strata = 2 * sample.group + sample.label, 2 * sample.groups
+        stratum, strata = sample.cell, 2 * sample.groups
     else:
         stratum, strata = owner, owners
     used = counted.astype(np.float64)

@@ -44,9 +44,7 @@ def arms(draw: st.DrawFn) -> tuple[Sample, Sample]:
         answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
         answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
         examples = draw(st.sampled_from([None, repeat]))
-        found.append(
-            Sample(answer, label[row], group[row], repeat, row, groups, draw(st.just(True)), examples)
-        )
+        found.append(Sample(answer, label[row], group[row], repeat, row, groups, fixed, examples))
     return found[0], found[1]
 
 
