@@ -19,7 +19,8 @@ import numpy as np
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.limits import Z, pairs_reach, ratio_limits
 from fwc_llm.metrics.noise import NoiseFloor, noise_floor
-from fwc_llm.metrics.sample import Of, Sample, Shares, count_shares, over_rows_and_sets
+from fwc_llm.metrics.sample import Of, Sample
+from fwc_llm.metrics.shares import Shares, count_shares, over_rows_and_sets
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,14 @@ def test_every_metric_says_what_it_speaks_of_and_has_the_papers_summary() -> Non
     assert test["of"] == "this strategy"
 
 
+def test_repeats_stand_in_the_order_of_their_numbers() -> None:
+    frame = answers(12, arms="x")
+    (arm,) = audit(frame).to_dict()["arms"]
+    right = frame["answer"] == frame["label"]
+    expected = right.groupby(frame["repeat"]).mean().tolist()
+    assert arm["accuracy"]["per_repeat"] == pytest.approx(expected)
+
+
 def test_few_draws_of_examples_say_that_it_cannot_be_told() -> None:
     frame = answers(3)
     frame["examples"] = frame["arm"] + frame["repeat"].astype(str)
