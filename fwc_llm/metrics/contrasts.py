@@ -14,16 +14,8 @@ from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.estimates import Estimates
 from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.planning import smallest_difference
-from fwc_llm.metrics.sample import (
-    LEAST_SETS,
-    THESE_EXAMPLES,
-    THIS_STRATEGY,
-    Codes,
-    Of,
-    Sample,
-    Shares,
-    spread_over_sets,
-)
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY, Codes, Of, Sample
+from fwc_llm.metrics.shares import Shares, spread_over_sets
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,10 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 
 def statistics_lines(folder: str | Path) -> RenderableType:
     """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
-    from fwc_llm.report.audit import Audit
+    from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.read import read_run
 
-    return statistics_table(Audit(read_run(folder).answered).to_dict())
+    return statistics_table(statistics(read_run(folder).answered))
 
 
 def statistics_table(found: Mapping[str, Any], rates: bool = False) -> RenderableType:

@@ -40,7 +40,8 @@ def samples(draw: st.DrawFn) -> Sample:
 
 
 def metrics(found: Estimates) -> dict[str, Estimate]:
-    return {name: value for name, value in vars(found).items() if isinstance(value, Estimate)}
+    named = {name: getattr(found, name) for name in (*METRICS, "coverage", "signed_gap")}
+    return {name: value for name, value in named.items() if value is not None}
 
 
 @settings(max_examples=300, deadline=None)

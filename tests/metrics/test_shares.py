@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.sample import Sample, Shares, count_shares, over_rows_and_sets, spread_over_sets
+from fwc_llm.metrics.sample import Sample
+from fwc_llm.metrics.shares import Shares, count_shares, over_rows_and_sets, spread_over_sets
 
 
 def sample(
