@@ -55,6 +55,14 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def home_expanded(name: str) -> Path:
+    """The path with ~ replaced by the home folder, where there is one of that name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[IO[str]]:
     """Open a text file that replaces `path` when the block ends without error; `OSError` if it cannot.

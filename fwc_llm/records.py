@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
-_MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
+_MESSAGE_MARKS = re.compile(r"<(?=[|/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
 _CACHED_VALUES = 4096
 _NOTHING = ("NAType", "NaTType")  # pandas' missing values by name: prompts do not import pandas
 
@@ -30,7 +30,16 @@ def clean(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     visible = "".join(_visible(character) for character in text)
-    return _MESSAGE_MARKS.sub(lambda mark: mark.group() + " ", visible)
+    folded = "".join(map(_folded, visible))
+    for mark in reversed(list(_MESSAGE_MARKS.finditer(folded))):
+        visible = f"{visible[: mark.end()]} {visible[mark.end() :]}"
+    return visible
+
+
+def _folded(character: str) -> str:
+    """The plain character that a wide or small one stands for: a server may fold what it reads."""
+    plain = unicodedata.normalize("NFKC", character)
+    return plain if len(plain) == 1 else character
 
 
 def _visible(character: str) -> str:

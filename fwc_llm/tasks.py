@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
@@ -184,7 +185,7 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
     """
     text = str(name)
     if text.endswith(".toml"):
-        path = Path(text).expanduser()
+        path = home_expanded(text)
         return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
     if text not in task_names():
         raise FwcError(

@@ -1,5 +1,6 @@
 """`fwc-llm tasks` lists the built-in tasks; `fwc-llm task init` drafts one for a table of your own."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -66,7 +67,7 @@ def init(
         raise FwcError(f"the task file {target} must end in .toml, so that --task recognises it")
     if target.exists() and not force:
         raise FwcError(f"{target} exists already; name another file with -o, or overwrite it with --force")
-    draft = draft_task(table, protected, outcome, target.resolve().parent)
+    draft = draft_task(table, protected, outcome, Path(os.path.realpath(target)).parent)
     try:
         target.write_text(draft.text, encoding="utf-8")
     except OSError as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file
+from fwc_llm.files import home_expanded, is_file
 from fwc_llm.taskfile import TaskFile
 
 MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
@@ -56,14 +56,6 @@ def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
         if all(map(is_file, paths)):
             return paths
     return None
-
-
-def home_expanded(name: str) -> Path:
-    """The path with ~ replaced by the home folder, where there is one of that name."""
-    try:
-        return Path(name).expanduser()
-    except RuntimeError:
-        return Path(name)
 
 
 def _is_dir(folder: Path) -> bool:
