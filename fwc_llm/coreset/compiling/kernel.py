@@ -45,16 +45,16 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return _kept([], {"nogil": True, "error_model": "numpy", **options}, function)
 
 
-def part(function: Callable[..., Any] | None = None, *, signature: Any = None) -> Any:
+def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
     """Compiles the function as a part of the kernels that call it.
 
     With a `signature` it is compiled at once, and kept on disk.
     """
     if function is None:
-        return lambda function: part(function, signature=signature)
-    if signature is None:
-        return njit(error_model="numpy")(function)
-    return _kept([signature], {"error_model": "numpy"}, function)
+        return lambda function: part(function, signature=signature, **options)
+    options = {"error_model": "numpy", **options}
+    decorate: Any = njit
+    return decorate(**options)(function) if signature is None else _kept([signature], options, function)
 
 
 def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
