@@ -1,8 +1,8 @@
 """From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
 
 A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
-A template hands over a message by calling `message(role)`, so a message is a value from the start: no text in
-a cell can end one or begin another (`records.py` has what a cell may show).
+A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
+cell can end one or begin another (`records.py` defines what a cell may show).
 
 The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
 cache it; the queried row comes last.
@@ -20,7 +20,7 @@ from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError
-from fwc_llm.records import Cells, Record, decimal
+from fwc_llm.records import Record, ShownColumns, decimal
 from fwc_llm.resources import resource_dir
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ _KEPT_PROMPTS = 8
 class Prompt:
     """The prompts of one task, one set of examples and one template set.
 
-    `template` is the name of a set (see `templates`) or a folder of one's own. `show_weights=False` hides the
-    weights of weighted shots; examples of weight zero are left out either way. Building raises `FwcError` for
+    `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
+    weights of weighted shots; examples of weight zero are always left out. Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -55,7 +55,7 @@ class Prompt:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
         self._templates = _template_set(template)
-        self._cells = Cells(task)
+        self._cells = ShownColumns(task)
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
             for example, weight in (shots.shown() if shots is not None else ())
@@ -77,7 +77,7 @@ class Prompt:
         return [message.copy() for message in self._fixed]
 
     def build(self, row: "Row") -> "list[Message]":
-        """The whole conversation that asks for `row` (its outcome, when passed along, is not looked at)."""
+        """The whole conversation that asks for `row`; an outcome in `row` is ignored."""
         record = Record(self._cells, _mapping(row))
         query = self._templates.render("query.j2", {**self._variables, "row": record})
         if not query or query[-1]["role"] != "user":
@@ -90,7 +90,9 @@ class ShownExample(Record):
 
     __slots__ = ("label", "weight")
 
-    def __init__(self, cells: Cells, values: Mapping[str, Any], label: str, weight: str | None) -> None:
+    def __init__(
+        self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
+    ) -> None:
         super().__init__(cells, values)
         self.label = label
         self.weight = weight

@@ -38,10 +38,10 @@ def audit(
     from fwc_llm.cli.console import err
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
+    from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
     from fwc_llm.report.predictions import read_predictions
     from fwc_llm.report.terminal import statistics_table
-    from fwc_llm.report.write import write
 
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
     if row is None and (arm or repeat):
@@ -62,5 +62,5 @@ def audit(
             "protected": names,
             "statistics": {name: one.to_dict() for name, one in audits.items()},
         }
-        write(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
+        write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)

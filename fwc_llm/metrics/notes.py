@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.sample import LEAST_SETS
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES
 
 SMALL = 10  # rows a repeat; a group below says little
 
 
 def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
     """Return the notes of a document that `statistics` makes."""
-    return [*_about_groups(run, found), *_about_repeats(run), *_about_arms(run, found)]
+    return [*_about_groups(run, found), *_about_repeats(run), *_about_power(found), *_about_arms(run, found)]
 
 
 def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
@@ -40,6 +40,25 @@ def _about_repeats(run: Answered) -> Iterator[str]:
             f"Intervals of {', '.join(few)} speak of {min(drawn.values())} draws of examples, those "
             f"that were made; it takes {LEAST_SETS} to speak of the strategy."
         )
+
+
+def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
+    """What this design would miss, by what the arms' own answers show."""
+    alone = [arm["demographic_parity_difference"]["smallest_found"] for arm in found["arms"]]
+    missed = [f"one arm's DP gap below {max(alone):.3f}"] if alone and not np.isnan(alone).any() else []
+    for test in found["comparisons"][:1]:
+        told = [one if not one["reason"] else one["these_examples"] for one in found["comparisons"]]
+        spoken = THESE_EXAMPLES if test["reason"] else test["of"]
+        gap, accuracy = (
+            max(one[metric]["smallest_found"] for one in told)
+            for metric in ("demographic_parity_difference", "accuracy")
+        )
+        between = [f"{gap:.3f} of DP gap"] if not np.isnan(gap) else []
+        between += [f"{100 * accuracy:.1f} points of accuracy"] if not np.isnan(accuracy) else []
+        if between:
+            missed.insert(0, f"differences between two arms below {' and '.join(between)} ({spoken})")
+    if missed:
+        yield f"In 1 of 5 such runs or more this design would miss {', and '.join(missed)}."
 
 
 def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:

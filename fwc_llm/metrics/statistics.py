@@ -73,6 +73,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
         "noise_expected": found.noise.expected,
         "noise_95": found.noise.percentile_95,
         "p_value": found.noise.p_value,
+        "smallest_found": found.noise.smallest_found,
     }
     described["signed_gap"] = None
     if found.signed_gap is not None:

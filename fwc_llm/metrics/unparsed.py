@@ -1,7 +1,7 @@
 """What the answers that could not be parsed could hide: every metric under each way of reading them.
 
-Refusals are not random (protocol.md): dropping them moves demographic parity. So they are also read as no,
-as yes, and in the worst and the best possible way.
+Dropping refusals moves demographic parity (docs/protocol.md, "Refusals are not random"). So they are also
+read as no, as yes, and in the worst and the best possible way.
 """
 
 import numpy as np

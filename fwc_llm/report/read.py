@@ -126,11 +126,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     """
     folder = RunFolder.existing(path)
     described = folder.describe()
-    for name in ("task", "model", "simulated", "arms", "settings"):
-        if name not in described:
-            raise _damaged(folder.path / "run.json", f"{name!r} is missing")
-    _check_settings(described["settings"], folder.path / "run.json")
-    results = folder.read_json("results.json")
+    results = folder.results()
     by_arm = _by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     where = folder.path / "answers.csv"
@@ -190,7 +186,7 @@ def _by_arm(folder: RunFolder, arms: Sequence[str]) -> dict[str, Answers]:
             if row["arm"] not in columns:
                 raise _damaged(where, f"line {line} names the arm {row['arm']!r}, which run.json does not")
             columns[row["arm"]].append(_values(row, line, where))
-    except (UnicodeDecodeError, KeyError) as error:
+    except KeyError as error:
         raise _damaged(where, str(error)) from None
     if not any(columns.values()):
         raise FwcError(f"{where} is empty: the run never began")
@@ -239,12 +235,6 @@ def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
         if first and keys != first:
             raise _damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
         first = first or keys
-
-
-def _check_settings(settings: Any, where: Path) -> None:
-    for name in ("n_test", "repeats", "seed"):
-        if not isinstance(settings, Mapping) or not isinstance(settings.get(name), int):
-            raise _damaged(where, f"its settings lack {name!r}")
 
 
 def _groups(answers: Mapping[str, Answers]) -> tuple[str, ...]:

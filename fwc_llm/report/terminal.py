@@ -47,7 +47,7 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:
     """Return what rich would print, as plain text without colours; lines end where their text ends."""
-    console = Console(width=width, force_terminal=False, color_system=None)
+    console = Console(width=width, force_terminal=False, force_jupyter=False, color_system=None)
     with console.capture() as captured:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

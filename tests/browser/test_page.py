@@ -12,12 +12,14 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page, sync_playwright
 
+from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.write import render
-from fwc_llm.runs.evaluate import evaluate
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import load_task
+
+pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     from playwright.sync_api import Request

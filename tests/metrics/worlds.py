@@ -42,7 +42,7 @@ class World:
         repeat = np.repeat(np.arange(self.repeats), len(picked[0]))
         place = np.unique(row, return_inverse=True)[1]
         asked = cell[row] // 2, cell[row] % 2
-        return [world._answer(rng, row, repeat, asked, place) for world in (self, *others)]
+        return [world.answer(rng, row, repeat, asked, place) for world in (self, *others)]
 
     def _draw(self, rng: np.random.Generator, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         counts = np.ravel(self.drawn)
@@ -51,7 +51,7 @@ class World:
         cells = zip(ends[:-1], ends[1:], counts, strict=True)
         return np.concatenate([a + rng.choice(b - a, n, replace=False) for a, b, n in cells])
 
-    def _answer(
+    def answer(
         self,
         rng: np.random.Generator,
         row: npt.NDArray[np.int64],
@@ -59,6 +59,7 @@ class World:
         asked: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
         place: npt.NDArray[np.int64],
     ) -> Sample:
+        """One arm's answers to the questions `row` of the repeats."""
         group, label = asked
         always = rng.random(int(np.sum(self.table)))[row]
         draw = np.where(rng.random(len(row)) < np.sqrt(self.alike), always, rng.random(len(row)))

@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.descent.plain import feature_costs
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Steps, points_at
-from fwc_llm.coreset.descent.plain import feature_costs
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.gains import Gains
 
@@ -38,7 +38,7 @@ def swap_rows(
     problem = steps.problem
     candidates, cells = problem.candidates()
     objective, _ = steps.solve(points_at(problem.table, rows))
-    state = _State(problem, rows, steps.prices, objective)
+    state = SwapState(problem, rows, steps.prices, objective)
     for _ in range(sweeps):
         order = rng.permutation(len(candidates))
         losses = [
@@ -56,7 +56,12 @@ def swap_rows(
 
 
 def _take_best(
-    steps: Steps, state: "_State", gains: Gains, candidates: np.ndarray, cells: np.ndarray, objective: float
+    steps: Steps,
+    state: "SwapState",
+    gains: Gains,
+    candidates: np.ndarray,
+    cells: np.ndarray,
+    objective: float,
 ) -> float:
     """Swaps in the best candidates while one of them lowers the objective; returns the objective.
 
@@ -102,7 +107,7 @@ class _Nearest:
     second: np.ndarray
 
 
-class _State:
+class SwapState:
     """The rows that are representatives, and the costs of all rows to them."""
 
     def __init__(self, problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> None:

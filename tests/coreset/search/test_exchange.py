@@ -13,6 +13,8 @@ from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.search.samples import swap_on_sample
 from fwc_llm.coreset.threads import Threads
 
+pytestmark = pytest.mark.slow
+
 
 def costs(space: Space, numbers: np.ndarray, codes: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""

@@ -181,6 +181,7 @@ def test_it_knows_what_makes_a_high_income_likely() -> None:
         assert Surrogate().p_yes(user(worse)) < base
 
 
+@pytest.mark.slow
 def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
     prompt = Prompt(census)
     conversations = [prompt.build(row) for row in rows_of(census, 400)]

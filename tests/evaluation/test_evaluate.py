@@ -1,19 +1,21 @@
 """The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
 
 import asyncio
+import inspect
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fwc_llm import Task, evaluate, load_task, select_shots
-from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.runs.results import Result
+from fwc_llm import Client, FwcError, ProviderError, Result, Settings, Task, evaluate, load_task, select_shots
+from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.shots import save_shots
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.models.four_members import FourMembers
 
 
 class MarriedMeansYes:
@@ -51,6 +53,7 @@ def run(task: Task, url: str, out: Path, **options: object) -> Result:
     return evaluate(task, "my-model", base_url=url, out=out, **settings)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_answers(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -69,6 +72,7 @@ def test_the_numbers_are_those_of_the_answers(
         assert arm["coverage"] == 1.0
 
 
+@pytest.mark.slow
 def test_all_arms_of_a_repeat_see_the_same_rows_and_no_outcome(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -106,6 +110,7 @@ def test_a_finished_run_asks_nothing_again(
     assert len(service[0].asked) == asked == 32
 
 
+@pytest.mark.slow
 def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -113,7 +118,8 @@ def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     handler.broken_after = 20
     with pytest.raises(ProviderError, match="my-model") as caught:
         run(adult, url, tmp_path / "run", concurrency=1)
-    partial: Result = caught.value.result  # type: ignore[attr-defined]
+    partial = caught.value.result
+    assert partial is not None
     assert partial.unanswered == 12
     assert [arm["coverage"] for arm in partial.arms] == [1.0, 0.25]
     handler.broken_after = 10**9
@@ -122,6 +128,7 @@ def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
     assert len(handler.asked) == 21 + 12
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_before_its_last_repeat_is_scored(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -129,7 +136,8 @@ def test_a_run_that_stops_before_its_last_repeat_is_scored(
     handler.broken_after = 20
     with pytest.raises(ProviderError) as caught:
         run(adult, url, tmp_path / "run", arms=("zero",), repeats=3, concurrency=1)
-    (arm,) = caught.value.result.arms  # type: ignore[attr-defined]
+    assert caught.value.result is not None
+    (arm,) = caught.value.result.arms
     assert [each["coverage"] for each in arm["per_repeat"]] == [1.0, 0.25, 0.0]
     assert arm["per_repeat"][0]["accuracy"] is not None
     assert arm["accuracy"] is arm["accuracy_sd"] is None  # a repeat without answers has none
@@ -141,6 +149,7 @@ def test_arms_that_are_one_text_are_refused(adult: Task, tmp_path: Path) -> None
         evaluate(adult, "surrogate", "zero", out=tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_folder_of_another_run_is_refused(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -225,6 +234,105 @@ def test_evaluate_works_inside_a_running_event_loop(
         return run(adult, service[1], tmp_path / "run", arms=("zero",))
 
     assert asyncio.run(notebook()).unanswered == 0
+
+
+def settings_of(out: Path) -> dict[str, object]:
+    settings: dict[str, object] = json.loads((out / "run.json").read_text())["settings"]
+    return settings
+
+
+def test_settings_and_client_are_values_and_names_come_first(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    settings = Settings(n_test=16, m=8, seed=3, template="paper", orders=("random",))
+    client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
+    arms = ("zero", "balanced")
+    evaluate(adult, "my-model", arms, out=tmp_path / "a", settings=settings, client=client)
+    assert settings_of(tmp_path / "a") == settings.as_json()
+    parameters = json.loads((tmp_path / "a" / "run.json").read_text())["parameters"]
+    assert (parameters["temperature"], parameters["max_tokens"]) == (0.5, 9)
+    # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
+    evaluate(
+        adult, "my-model", arms, out=tmp_path / "b", settings=settings, client=client, m=16, max_tokens=None
+    )
+    assert settings_of(tmp_path / "b") == {**settings.as_json(), "m": 16}
+    assert json.loads((tmp_path / "b" / "run.json").read_text())["parameters"]["max_tokens"] == 20
+
+
+def test_the_signature_shows_the_defaults_of_the_values() -> None:
+    shown = inspect.signature(evaluate).parameters
+    for value in (Settings(), Client()):
+        for field in fields(value):
+            assert repr(shown[field.name].default) == repr(getattr(value, field.name))
+
+
+def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
+    result = evaluate(adult, FourMembers(), ("zero",), n_test=8, out=tmp_path / "run")
+    assert result.unanswered == 0
+    assert result.data["simulated"] is False
+    assert "SIMULATED" not in repr(result)
+    assert result.arms[0]["rates"] == {"Female": 1.0, "Male": 1.0}
+
+
+def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"the model is function.*name, parameters, ask and aclose"):
+        evaluate(adult, lambda messages: "yes", ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_examples_of_a_row_are_chosen_once(
+    adult: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counting.py").write_text(
+        "from fwc_llm.shots.registry import strategy\n"
+        "from fwc_llm.shots.strategies.uniform import uniform\n"
+        "chosen = []\n"
+        "@strategy(per_row=True)\n"
+        "def by_row(request):\n"
+        "    chosen.append(request.query)\n"
+        "    return uniform(request)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    evaluate(adult, FourMembers(), ("counting:by_row",), n_test=8, m=4, out=tmp_path / "run", repeats=2)
+    import counting  # type: ignore[import-not-found]
+
+    assert len(counting.chosen) == 2 * 8
+
+
+def test_the_callbacks_hear_of_every_step(
+    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str] = []
+    states: list[int] = []
+    evaluate(
+        adult, Surrogate(), ("random",), n_test=8, m=4, out=tmp_path / "run",
+        on_step=steps.append, on_progress=lambda state: states.append(state.done),
+    )  # fmt: skip
+    assert steps == ["choosing examples: random, repeat 1 of 1"]
+    assert states[-1] == 8
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_prompts_are_made_to_fit(adult: Task, tmp_path: Path) -> None:
+    options = {"n_test": 8, "m": 8, "client": Client(), "max_prompt_tokens": 900, "progress": False}
+    evaluate(adult, Surrogate(), ("random",), out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    assert 0 < settings_of(tmp_path / "run")["m"] < 8  # type: ignore[operator]
+
+
+def test_a_price_file_and_a_limit_stop_a_run(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(
+        'source = "here"\ndate = 2026-11-01\n[models."my-model"]\ninput = 1.0\noutput = 1.0\ncontext = 9999\n'
+    )
+    result = run(
+        adult, service[1], tmp_path / "run", arms=("zero",), max_cost=0.0011, prices=prices, concurrency=1
+    )
+    assert 0 < result.unanswered < 16
+    assert "stopped before" in result.data["stopped"]
 
 
 @pytest.mark.parametrize(
