@@ -31,8 +31,8 @@ def _about_repeats(run: Answered) -> Iterator[str]:
     rows = len(np.unique(sample.row))
     if rows < len(sample.row):
         yield (
-            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. A row that was "
-            "asked again counts for less than a new one."
+            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. The "
+            "more alike the answers to one row, the less it counts that it was asked again."
         )
     drawn = {arm: len(set(one.sets.tolist())) for arm, one in run.samples.items() if one.sets is not None}
     if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
