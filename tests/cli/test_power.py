@@ -66,6 +66,7 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
+@pytest.mark.slow
 def test_a_single_arm_is_compared_with_nothing(fwc: Run) -> None:
     found = json.loads(fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json").out)
     assert {one["question"] for one in found["needed"]} == {"gap_of_one"}

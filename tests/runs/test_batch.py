@@ -238,6 +238,7 @@ def interrupt(service: BatchService, folder: Path, step: int) -> None:
     asyncio.run(go())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 3, 4, 6, 7, 9, 11])
 def test_a_live_run_waits_for_the_batches_under_way_and_pays_nothing_twice(tmp_path: Path, step: int) -> None:
     service = BatchService()

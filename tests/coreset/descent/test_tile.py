@@ -79,6 +79,7 @@ def test_both_pairs_give_the_same_cost(p: int, n_numeric: int, squared: bool):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
 def test_plain_loops_take_over_where_the_door_is_locked_and_that_is_said_once(lock: str, tmp_path: Path):
     done = run(f"{LOCK}{lock}\n{IMPORT}", tmp_path)
