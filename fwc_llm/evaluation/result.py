@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.notebook import figure, note, table
-from fwc_llm.untrusted import from_cell
+from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,9 +47,12 @@ class Result:
         """Every answer of the run (answers.csv)."""
         import pandas as pd
 
-        answers = pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
-        for name in ("arm", "row", "variant", "group", "reply"):
-            answers[name] = answers[name].astype(str).map(from_cell)
+        # By our own reader: pandas' takes a zero byte, and what stands for a formula, for something else.
+        answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=list(ANSWER_COLUMNS))
+        answers["repeat"] = answers["repeat"].astype("int64")
+        answers["simulated"] = answers["simulated"] == "true"
+        if (answers["p_yes"] != "").all():
+            answers["p_yes"] = answers["p_yes"].astype("float64")
         return answers
 
     def report(
