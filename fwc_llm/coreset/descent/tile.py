@@ -14,7 +14,7 @@ __all__ = ["ROWS", "WIDTH", "l1_pair", "l1_tile", "sqeuclidean_pair", "sqeuclide
 def _hand_laid() -> ModuleType:
     from fwc_llm.coreset.compiling import hand_laid_tile
 
-    if config.DISABLE_JIT:
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]
         raise RuntimeError("NUMBA_DISABLE_JIT is set, and Python cannot run it")
     return hand_laid_tile
 
