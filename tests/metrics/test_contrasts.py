@@ -48,6 +48,7 @@ def arms(draw: st.DrawFn) -> tuple[Sample, Sample]:
     return found[0], found[1]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(arms())
 def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[Sample, Sample]) -> None:
@@ -136,6 +137,7 @@ def test_arms_that_share_no_row_are_independent() -> None:
     assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.slow
 def test_independent_runs_of_one_strategy_are_rarely_different() -> None:
     rng, world = (
         np.random.default_rng(3),
@@ -149,6 +151,7 @@ def test_independent_runs_of_one_strategy_are_rarely_different() -> None:
     assert rejected <= 0.06 * 200 + 2.5 * np.sqrt(0.06 * 0.94 * 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("first", "second"),
     [

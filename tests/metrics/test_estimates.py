@@ -44,6 +44,7 @@ def metrics(found: Estimates) -> dict[str, Estimate]:
     return {name: value for name, value in named.items() if value is not None}
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(samples())
 def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> None:
@@ -153,6 +154,7 @@ def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
     return found.rates.at(0), found.signed_gap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [
@@ -182,6 +184,7 @@ def test_intervals_hold_the_truth(world: World) -> None:
     assert min(held.values()) >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs, held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [1, 20])
 def test_groups_treated_alike_stay_below_the_noise_floor(repeats: int) -> None:
     """Also where repeats share the rows of a small table, where a floor of independent rows is too low."""

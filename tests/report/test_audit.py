@@ -31,6 +31,7 @@ def answers(repeats: int = 2, groups: str = "FM", arms: str = "xy", seed: int = 
     )
 
 
+@pytest.mark.slow
 def test_an_audit_is_what_a_report_says(make_run: MakeRun) -> None:
     """The answers of a run's folder, given as a table, give the report's own statistics."""
     folder = make_run(repeats=6, probabilities=True)
