@@ -2,8 +2,8 @@
 
     python -m evals.bench.first_use    # minutes
 
-Results, with the machine, go to `evals/results/first-use.json` and `first-use.md`. The difference between the
-two processes is what compiling takes.
+Results, with the machine, go to `evals/results/first-use.json` and `evals/results/first-use.md`. What
+compiling takes is the difference between the two processes.
 """
 
 import argparse

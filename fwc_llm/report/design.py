@@ -27,10 +27,10 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
 
 def _finds(one: Smallest) -> str:
     where = "these examples" if one.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-    accuracy = f"{number(one.accuracy, 1, 100)} points of accuracy"
+    accuracy = f"{number(min(1.0, one.accuracy), 1, 100)} points of accuracy"
     if math.isnan(one.gap):
         return f"{where}: {accuracy} between two arms"
-    gap, alone = number(one.gap, 3), number(one.gap_of_one, 3)
+    gap, alone = number(min(1.0, one.gap), 3), number(min(1.0, one.gap_of_one), 3)
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 

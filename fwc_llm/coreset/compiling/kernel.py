@@ -100,7 +100,7 @@ _quiet: list[bool] = []
 def _announce() -> None:
     """Says once what happens, and how long it takes."""
     _log.warning(
-        "compiling the solver for this machine: this takes some five seconds, once; "
+        "compiling the solver for this machine: this takes five to ten seconds, once; "
         "`fwc-llm warm-up` does it ahead of time"
     )
 

@@ -39,13 +39,16 @@ class BoundedClient(httpx2.AsyncClient):
             content = await _content(response)
         finally:
             await response.aclose()
-        # Without what says how to read it: the encoding is undone, and text is UTF-8 whatever it claims.
-        headers = [(name.lower(), value) for name, value in response.headers.raw if _is_kept(name.lower())]
-        headers = [
-            (name, value.partition(b";")[0] if name == b"content-type" else value) for name, value in headers
-        ]
         return httpx2.Response(
-            response.status_code, headers=headers, content=content, request=response.request
+            response.status_code,
+            headers=[
+                # Without its charset: text is UTF-8, whatever it claims.
+                (name, value.partition(b";")[0] if name.lower() == b"content-type" else value)
+                for name, value in response.headers.raw
+                if _is_kept(name.lower())
+            ],
+            content=content,
+            request=response.request,
         )
 
 
