@@ -2,13 +2,12 @@
 
     python -m evals.adult_search --rounds 40 --starts 16 --seed 1000
 
-Every round makes `starts` starts on a sample of 4,096 rows, each a local search over five local optima, and
-settles the best of them on a larger sample (`fwc_llm.coreset.search.local_search`). The best of these goes
-through the descent and swaps over all rows with all candidates, until nothing gains. The best objective
-found is what the default call is measured against; it is recorded, with the rows, in
-`evals/results/adult-search.json`.
+Every round makes `starts` starts on a sample of 4,096 rows, each a local search over five local optima. It
+improves the best of them on a larger sample (`fwc_llm.coreset.search.local_search`). Descent and swaps over
+all rows with all candidates then improve the best of these, until the objective no longer falls. The best
+objective is the reference for the default call. `evals/results/adult-search.json` has it, with the rows.
 The record was made with 40 rounds of 64 starts each, when a start was one local optimum of the sample; a run
-that finds nothing better leaves it alone.
+that finds nothing better does not change it.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""The inner problem against HiGHS, and how its time grows with rows and cells.
+"""The inner problem against HiGHS, and the growth of its time with rows and cells.
 
     python -m evals.bench.transport [--full] [--record]
 
-Costs are those of the paper's synthetic table (25 columns, L1) to random representatives, the nearest in each
-cell. The same program is solved as written (n × m variables), reduced to cells (n × G), and by
-`fair_transport`, from nothing ("cold") and from the last solution's prices after every cost changed by about
-one per cent, as between two iterations ("warm"). Best of several passes each; everything in one run.
+Costs are from rows of the paper's synthetic table (25 columns, L1) to the nearest random representative in
+each cell. The same program is solved as written (n × m variables), reduced to cells (n × G), and by
+`fair_transport`: "cold" without prices, and "warm" with the last solution's prices after every cost changed
+by about one per cent, as between two iterations. Best of several passes each; everything in one run.
 `--full` adds ten million rows and 64 cells at a million rows; `--record` writes the tables to evals/results/.
 """
 
@@ -112,7 +112,7 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
 
 
 def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
-    """Seconds of `fair_transport` at one size, and of one pass over the costs that finds the minima."""
+    """Seconds of `fair_transport` at one size, and of one pass that finds the rows' least costs."""
     cost, target, _, _ = cell_costs(n, levels, outcomes)
     rng = np.random.default_rng(0)
     moved = cost * (1 + 0.01 * rng.standard_normal(cost.shape, dtype=np.float32))

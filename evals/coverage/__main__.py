@@ -21,14 +21,14 @@ from evals.coverage.worlds import World
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 _PART = 50  # runs drawn from one seed
-_POWER = 5  # times as many runs for power
-_AGAIN = 4  # times as many runs where the first are doubtful
+_POWER = 10  # times as many runs for power
+_AGAIN = 3  # times as many runs where the first are doubtful
 
 
 def run(
     worlds: Sequence[World], runs: int, seed: int = 0, processes: int = 1, bar: Progress | None = None
 ) -> dict[str, Tally]:
-    """Measure every world with so many runs, and those that come out doubtful with four times as many."""
+    """Measure every world with so many runs, and those that come out doubtful with three times as many."""
     found = {world.name: Tally(0, {}, {}) for world in worlds}
     with ProcessPoolExecutor(processes) as pool:
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m evals.coverage", description=(__doc__ or "").partition(":")[0]
     )
-    parser.add_argument("--runs", type=int, default=None, help="runs a population (default 200; quick: 50)")
+    parser.add_argument("--runs", type=int, default=None, help="runs a population (default 150; quick: 50)")
     parser.add_argument(
         "--quick", action="store_true", help="a few populations; records nothing without --out"
     )
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, default=None, help="folder of coverage.json and coverage.md")
     given = parser.parse_args(arguments)
-    runs = given.runs if given.runs is not None else (50 if given.quick else 200)
+    runs = given.runs if given.runs is not None else (50 if given.quick else 150)
     if runs < 1 or given.processes < 1:
         parser.error("runs and processes are whole numbers from 1 up")
     known = quick_populations() if given.quick else tuple(populations())

@@ -68,7 +68,7 @@ def _opening(result: Mapping[str, Any]) -> list[str]:
     return [
         f"Made by `{result['command']}` on {result['machine']}, seed {result['seed']}.",
         "",
-        f"{len(populations)} populations, {result['runs']} runs each and four times as many where a number "
+        f"{len(populations)} populations, {result['runs']} runs each and three times as many where a number "
         f"came out doubtful: {runs:,} runs, {intervals:,} intervals, {tests:,} tests. Each run draws a "
         "table from the population, the test rows of every repeat from the table, sets of examples, and "
         "the answers of two arms; `audit` sees the answers alone. The truth is the population's, never the "

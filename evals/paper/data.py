@@ -67,10 +67,10 @@ class Space:
 
     Distances between `table`s are ground costs without scales for cells: a categorical mismatch, another
     protected level and another outcome cost 1 each (docs/method.md, "Ground cost and scaling"). Numeric
-    columns, and the ranks of ordinal ones, count z-scored ("standardised") or as they are ("raw").
+    columns, and the ranks of ordinal ones, are z-scored ("standardised") or unchanged ("raw").
 
-    The methods get the features as a DataFrame in standardised units, which they scale in the same way, and
-    as a plain array with one-hot columns in raw units, which they take as it is.
+    In standardised units the methods get the features as a DataFrame, which they scale in the same way. In
+    raw units they get a plain array with one-hot columns, which they use as it is.
     """
 
     def __init__(self, split: Split, units: str = "standardised") -> None:
@@ -92,7 +92,7 @@ class Space:
         self._levels = np.unique(np.concatenate([split.train.d, split.test.d]))
 
     def features(self, part: Part, metric: str) -> Any:
-        """What a method is given as X when it works in `metric`."""
+        """The X for a method that works in `metric`."""
         return part.frame if self.units == "standardised" else self._one_hot(part.frame, _mismatch(metric))
 
     def rows(self, part: Part, metric: str) -> Table:
@@ -112,7 +112,7 @@ class Space:
         return Table(features.numbers, np.column_stack(labels).astype(np.int32))
 
     def design(self, points: Any, d: np.ndarray) -> np.ndarray:
-        """(m, q) what a classifier sees: numbers in the space's units, one-hot columns, the protected level.
+        """(m, q) input of a classifier: numbers in the space's units, one-hot columns, the protected level.
 
         `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is left out.
         """

@@ -1,4 +1,4 @@
-"""How far a coreset is from rows: exact Wasserstein distance, clustering cost, parity."""
+"""Compare a coreset with rows: exact Wasserstein distance, clustering cost, parity."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ def wasserstein(rows: Table, points: Table, weights: np.ndarray) -> float:
 def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
     """Least cost (n, m) of moving masses (n,) to masses (m,), both summing to 1, by POT's network simplex.
 
-    Its default iteration limit stops early at Adult's size and is raised.
+    The default iteration limit is too low for Adult's size, so it is raised.
     """
     import ot
 
@@ -36,7 +36,7 @@ def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> 
 
 
 def second_opinion(rows: Table, points: Table, weights: np.ndarray) -> float:
-    """What `wasserstein` gives, by the network simplex."""
+    """The distance of `wasserstein`, computed by the network simplex."""
     carrying = weights > 0
     cost = cost_matrix(rows, points.take(carrying), "l1")
     return network_simplex(np.full(rows.n, 1 / rows.n), weights[carrying] / weights.sum(), cost)

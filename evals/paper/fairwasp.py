@@ -2,8 +2,8 @@
 
 Both keep the rows and change their weights. How far does each move the rows' distribution (exact Wasserstein
 distance, standardised L1), and what parity does it reach? The paper has no numbers on this. On Adult the
-distance of reweighing is a transport between tens of thousands of rows: both are compared on a random part of
-4,000, and FairWASP runs on all of them besides.
+distance of reweighing would be a transport between tens of thousands of rows. So both are compared on 4,000
+random rows, and FairWASP also runs on all rows.
 """
 
 import time
@@ -25,7 +25,7 @@ QUICK_ROWS = 400
 
 @dataclass(frozen=True)
 class Weighted:
-    """Weights (n,) of the train rows; the distance moved where the method knows it, else NaN."""
+    """Weights (n,) of the train rows; the distance moved if the method computes it, else NaN."""
 
     weights: np.ndarray
     distance: float
@@ -87,10 +87,10 @@ def _fairwasp(rows: Part, epsilon: float) -> Weighted:
 
 
 def moved(rows: Table, weights: np.ndarray) -> float:
-    """Exact W1 between the rows with equal weights and with `weights` (n,), all at the same places.
+    """Exact W1 between the rows with equal weights and the same rows with `weights` (n,).
 
-    The cost is a metric, so what both have in common stays where it is: only the rows that lose mass and
-    those that gain some take part.
+    The cost is a metric, so the common mass does not move: only rows that lose or gain mass enter the
+    transport problem.
     """
     change = weights / weights.sum() - 1 / len(weights)
     losing, gaining = np.flatnonzero(change < -1e-15), np.flatnonzero(change > 1e-15)

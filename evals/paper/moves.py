@@ -1,8 +1,8 @@
-"""How many rows the optimal plan of FWC moves to another cell, another level or another outcome.
+"""The share of rows that the optimal plan of FWC moves to another cell, level or outcome.
 
-The plan minimises a distance, not a number of rows: where a change of cell costs little beside the features,
-it moves more rows than parity asks for. `least` is what parity asks for: the smallest share of rows that have
-to change their cell.
+The plan minimises a distance, not a number of rows. If a change of cell costs little compared to the
+features, it moves more rows than parity requires. `least` is the share that parity requires: the smallest
+share of rows that have to change their cell.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Fairness and utility of a classifier trained on each weighted coreset, rivals also reweighed.
 
-In standardised units, and in raw ones: in these the coreset is chosen from the columns as they are, and the
-classifier sees them so. The paper does not say which it used.
+Units are standardised or raw. In raw units, coreset and classifier both use the columns unscaled. The paper
+does not say which it used.
 """
 
 from dataclasses import asdict

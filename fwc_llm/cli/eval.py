@@ -94,7 +94,7 @@ def evaluate(
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
     base_url: Annotated[
-        str | None, _service("Any OpenAI-compatible server; it never receives the OpenAI key.")
+        str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
     ] = None,
     api_key_env: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""`FairCoreset`: the solver with the face of a scikit-learn estimator."""
+"""`FairCoreset`: the solver as a scikit-learn estimator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ _STARTS = ("k-means++", "random")
 
 
 class FairCoreset(Parameters):
-    """A Fair Wasserstein Coreset: m weighted representatives that stand for n rows, fairly.
+    """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
     subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y (the paper's
@@ -42,16 +42,16 @@ class FairCoreset(Parameters):
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts, of which the best is kept.
-        max_iter: most moves of the representatives in one start.
+        n_init: number of starts; the best is kept.
+        max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
-        swaps: whether the descent is followed by swaps, which leave its local optimum; "auto": with a support
-            of rows, where n · m is at most four million. They take the objective of an Adult-sized table some
-            5 % down. True: also with free representatives and for larger tables, then on samples of rows;
-            it may then take several times as long as the descent alone.
-        progressive: whether a named start grows on larger and larger samples, so that few iterations are paid
-            at full size; "auto": from 100,000 rows. The last iterations always run on all rows, and end
-            when one gains less than 2e-5 of the objective.
+        swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
+            if n · m is at most four million. Swaps lower the objective by about 5 % on a table of Adult's
+            size. True: also with free representatives and for larger tables, then on samples of rows; the
+            fit may then take several times as long as the descent alone.
+        progressive: whether a named start uses larger and larger samples, so that few iterations run on all
+            rows; "auto": from 100,000 rows. The last iterations always run on all rows, and end when one
+            lowers the objective by less than 2e-5 of it.
         n_jobs: number of threads; None for all processors. The result does not depend on it.
 
     Attributes:
@@ -61,7 +61,7 @@ class FairCoreset(Parameters):
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
-        lower_bound_: of the inner problem for these representatives; with the objective, the certificate.
+        lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|.
         history_: objective before each move and after the last.
         n_iter_: number of moves.
@@ -131,7 +131,7 @@ class FairCoreset(Parameters):
         return self
 
     def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
-        """What `fit` solves, checked and encoded; for searches of one's own."""
+        """The problem that `fit` solves, checked and encoded; for your own searches."""
         return self._read(X, y, sensitive, candidates)[1]
 
     def _repr_html_(self) -> str:
@@ -193,7 +193,7 @@ class FairCoreset(Parameters):
             slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
         )
         for g in np.flatnonzero(seats > available).tolist():
-            # Fewer distinct values than seats: there, and only there, equal rows count as different ones.
+            # Only in a cell with fewer distinct values than seats, equal rows count as different.
             if seats[g] > len(pools[g]):
                 raise FwcError(
                     f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
@@ -241,7 +241,7 @@ class FairCoreset(Parameters):
         self.row_index_ = best.rows
         self.representatives_: Any
         points = best.points
-        if encoder is None:  # what is certified is what is returned, in the precision of X
+        if encoder is None:  # certify the returned points, in the precision of X
             self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
             points = self.representatives_.astype(np.float64, copy=False)
         elif best.rows is not None:

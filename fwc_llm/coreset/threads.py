@@ -15,7 +15,7 @@ def count_threads() -> int:
 
 
 class Threads:
-    """A pool of threads that share out ranges of rows."""
+    """A pool of threads that divide rows into ranges."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or count_threads()

@@ -14,16 +14,8 @@ from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.estimates import Estimates
 from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.planning import smallest_difference
-from fwc_llm.metrics.sample import (
-    LEAST_SETS,
-    THESE_EXAMPLES,
-    THIS_STRATEGY,
-    Codes,
-    Of,
-    Sample,
-    Shares,
-    spread_over_sets,
-)
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY, Codes, Of, Sample
+from fwc_llm.metrics.shares import Shares, spread_over_sets
 
 
 @dataclass(frozen=True)
@@ -222,6 +214,8 @@ def _with_pseudo_rows(parts: Floats, number: Codes, owner: Codes, owners: int) -
 
 def _within(test: Difference) -> Difference:
     """The same with limits that a difference of shares can have."""
+    if np.isnan(test.p_value):
+        return test
     return replace(test, low=max(-1.0, test.low), high=min(1.0, test.high))
 
 

@@ -12,13 +12,15 @@ side. Both are a few dozen numpy operations, so that a simulation may call them 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.limits import Z, pairs_reach, ratio_limits
 from fwc_llm.metrics.noise import NoiseFloor, noise_floor
-from fwc_llm.metrics.sample import Of, Sample, Shares, count_shares, over_rows_and_sets
+from fwc_llm.metrics.sample import Of, Sample
+from fwc_llm.metrics.shares import Shares, count_shares, over_rows_and_sets
 
 
 @dataclass(frozen=True)
@@ -53,60 +55,104 @@ class Rates:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Every metric of one arm. `of` says what the intervals speak of.
-
-    `signed_gap` is the second group's rate less the first's, None unless there are two groups. The counted
-    shares are what `contrast` starts from.
-    """
+    """Every metric of one arm, each worked out when it is first asked for."""
 
     sample: Sample
-    of: Of
-    accuracy: Estimate
-    coverage: Estimate
-    demographic_parity_difference: Estimate
-    demographic_parity_ratio: Estimate
-    equalized_odds_difference: Estimate
-    signed_gap: Estimate | None
-    rates: Rates
-    true_positive_rates: Rates
-    false_positive_rates: Rates
-    coverage_by_group: Rates
-    noise: NoiseFloor
-    counted_accuracy: Shares
-    counted_rates: Shares
+
+    @property
+    def of(self) -> Of:
+        """What the intervals speak of."""
+        return self.sample.of
+
+    @cached_property
+    def accuracy(self) -> Estimate:
+        """The share of parsed answers that are right."""
+        return _limits(self.sample, self.counted_accuracy).at(0)
+
+    @cached_property
+    def coverage(self) -> Estimate:
+        """The share of answers that could be parsed."""
+        one = self.sample
+        return _limits(one, count_shares(one, one.asked, one.read, one.everyone, 1, one.labels_fixed)).at(0)
+
+    @cached_property
+    def coverage_by_group(self) -> Rates:
+        """The share of each group's answers that could be parsed."""
+        one = self.sample
+        counted = count_shares(one, one.asked, one.read, one.group, one.groups, one.labels_fixed)
+        return _limits(one, counted)
+
+    @cached_property
+    def rates(self) -> Rates:
+        """Each group's rate of yes."""
+        return _limits(self.sample, self.counted_rates)
+
+    @cached_property
+    def true_positive_rates(self) -> Rates:
+        """Each group's rate of yes among the rows with label yes."""
+        return _limits(self.sample, self.counted_odds).every_second(1)
+
+    @cached_property
+    def false_positive_rates(self) -> Rates:
+        """Each group's rate of yes among the rows with label no."""
+        return _limits(self.sample, self.counted_odds).every_second(0)
+
+    @cached_property
+    def signed_gap(self) -> Estimate | None:
+        """The second group's rate less the first's; None unless there are two groups."""
+        if self.sample.groups != 2:
+            return None
+        (value,), (low,), (high,) = self._gaps
+        rates = self.counted_rates.per_repeat
+        return Estimate(float(value), float(low), float(high), rates[:, 1] - rates[:, 0])
+
+    @cached_property
+    def demographic_parity_difference(self) -> Estimate:
+        """The largest less the smallest rate of yes."""
+        return _largest(*self._gaps, _range(self.counted_rates.per_repeat))
+
+    @cached_property
+    def demographic_parity_ratio(self) -> Estimate:
+        """The smallest over the largest rate of yes."""
+        return _ratio(self.sample, self.counted_rates)
+
+    @cached_property
+    def equalized_odds_difference(self) -> Estimate:
+        """The larger of the gaps in true and in false positive rates."""
+        return _odds(self.sample, self.counted_odds)
+
+    @cached_property
+    def noise(self) -> NoiseFloor:
+        """The gap that groups treated alike would show."""
+        return _noise(self.sample, self.counted_rates, self.demographic_parity_difference.value)
+
+    @cached_property
+    def counted_accuracy(self) -> Shares:
+        """The right answers, as `contrast` needs them."""
+        one = self.sample
+        right = (one.yes == one.label).astype(np.float64)
+        return count_shares(one, one.parsed, right, one.everyone, 1, one.labels_fixed)
+
+    @cached_property
+    def counted_rates(self) -> Shares:
+        """The yes answers of each group, as `contrast` needs them."""
+        one = self.sample
+        return count_shares(one, one.parsed, one.yes, one.group, one.groups, one.labels_fixed)
+
+    @cached_property
+    def counted_odds(self) -> Shares:
+        """The yes answers of each group and label: label no and yes of the first group, then the next."""
+        one = self.sample
+        return count_shares(one, one.parsed, one.yes, one.cell, 2 * one.groups, True)
+
+    @cached_property
+    def _gaps(self) -> tuple[Floats, Floats, Floats]:
+        return _gaps(self.sample, self.counted_rates, np.arange(self.sample.groups), self.sample.groups)
 
 
 def estimate(sample: Sample) -> Estimates:
     """Return every metric of the sample with its 95 % interval (docs/statistics.md, "One arm")."""
-    everything = np.ones(len(sample.answer), dtype=np.bool_)
-    everyone = np.zeros(len(sample.answer), dtype=np.int64)
-    right = (sample.yes == sample.label).astype(np.float64)
-    read, fixed, groups = sample.parsed.astype(np.float64), sample.labels_fixed, sample.groups
-    cell = 2 * sample.group + sample.label
-    accuracy = count_shares(sample, sample.parsed, right, everyone, 1, fixed)
-    rates = count_shares(sample, sample.parsed, sample.yes, sample.group, groups, fixed)
-    odds = count_shares(sample, sample.parsed, sample.yes, cell, 2 * groups, True)
-    coverage = count_shares(sample, everything, read, everyone, 1, fixed)
-    covered = count_shares(sample, everything, read, sample.group, groups, fixed)
-    by_cell = _limits(sample, odds)
-    parity, signed, noise = _parity(sample, rates)
-    return Estimates(
-        sample=sample,
-        of=sample.of,
-        accuracy=_limits(sample, accuracy).at(0),
-        coverage=_limits(sample, coverage).at(0),
-        demographic_parity_difference=parity,
-        demographic_parity_ratio=_ratio(sample, rates),
-        equalized_odds_difference=_odds(sample, odds),
-        signed_gap=signed,
-        rates=_limits(sample, rates),
-        true_positive_rates=by_cell.every_second(1),
-        false_positive_rates=by_cell.every_second(0),
-        coverage_by_group=_limits(sample, covered),
-        noise=noise,
-        counted_accuracy=accuracy,
-        counted_rates=rates,
-    )
+    return Estimates(sample)
 
 
 def _growth(
@@ -173,18 +219,6 @@ def _range(rates: Floats) -> Floats:
     if rates.shape[1] < 2:
         return np.full(len(rates), np.nan)
     return np.asarray(rates.max(1) - rates.min(1))
-
-
-def _parity(sample: Sample, rates: Shares) -> tuple[Estimate, Estimate | None, NoiseFloor]:
-    """The demographic parity difference, the signed gap of two groups, and what chance alone would show."""
-    groups = sample.groups
-    value, low, high = _gaps(sample, rates, np.arange(groups), groups)
-    parity = _largest(value, low, high, _range(rates.per_repeat))
-    signed = None
-    if groups == 2:
-        each = rates.per_repeat[:, 1] - rates.per_repeat[:, 0]
-        signed = Estimate(float(value[0]), float(low[0]), float(high[0]), each)
-    return parity, signed, _noise(sample, rates, parity.value)
 
 
 def _noise(sample: Sample, rates: Shares, gap: float) -> NoiseFloor:

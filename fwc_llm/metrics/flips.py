@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.limits import NOWHERE, Interval
-from fwc_llm.metrics.sample import Codes, Sample, count_shares
+from fwc_llm.metrics.sample import Codes, Sample
+from fwc_llm.metrics.shares import count_shares
 
 
 @dataclass(frozen=True)

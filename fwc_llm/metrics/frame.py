@@ -43,6 +43,7 @@ def from_frame(
     columns["reason"] = np.where(
         np.isnan(columns["answer"]), _text(frame, "reason", np.full(n, ""), True), ""
     )
+    columns["repeat"] = _in_order(columns["repeat"])
     _check_rows(columns)
     by_arm = {
         str(arm): _arm({name: values[columns["arm"] == arm] for name, values in columns.items()})
@@ -62,11 +63,10 @@ def by_base_rate(answers: Answers) -> tuple[str, ...]:
 
 
 def _arm(columns: dict[str, Any]) -> Answers:
-    repeat = np.unique(columns["repeat"], return_inverse=True)[1]
     return Answers(
-        repeat=repeat.astype(np.int64),
+        repeat=columns["repeat"],
         row=columns["row"],
-        variant=np.full(len(repeat), ""),
+        variant=np.full(len(columns["row"]), ""),
         group=columns["group"],
         label=columns["label"].astype(np.int8),
         answer=columns["answer"],
@@ -74,6 +74,15 @@ def _arm(columns: dict[str, Any]) -> Answers:
         p_yes=columns["p_yes"],
         examples=columns["examples"],
     )
+
+
+def _in_order(names: Any) -> Any:
+    """Repeats as numbers from 0: by number where all are numbers, else by name."""
+    different, code = np.unique(names, return_inverse=True)
+    order = np.arange(len(different))
+    if all(name.isdecimal() for name in different.tolist()):
+        order = np.argsort(np.argsort([int(name) for name in different.tolist()], kind="stable"))
+    return order[code].astype(np.int64)
 
 
 def _text(frame: "pd.DataFrame", name: str, otherwise: Any, empty: bool = False) -> Any:

@@ -41,14 +41,13 @@ def noise_floor(gap: float, deviations: Floats, freedom: float = np.inf) -> Nois
         deviation = float(np.hypot(*deviations))
         reach = float(ndtri((1 + LEVEL) / 2))
         far = 2 * (ndtr(-gap / deviation) if freedom == np.inf else stdtr(freedom, -gap / deviation))
-        return NoiseFloor(
-            deviation * float(np.sqrt(2 / np.pi)), wider * reach * deviation, float(far), smallest
-        )
+        mean = deviation * float(np.sqrt(2 / np.pi))
+        return NoiseFloor(min(1.0, mean), min(1.0, wider * reach * deviation), float(far), smallest)
     ranges = ranges_of_noise(np.asarray(deviations)) * wider
     beyond = len(ranges) - int(np.searchsorted(ranges, gap - 1e-12))
     return NoiseFloor(
-        expected=float(ranges.mean() / wider),
-        percentile_95=float(np.quantile(ranges, LEVEL)),
+        expected=min(1.0, float(ranges.mean() / wider)),
+        percentile_95=min(1.0, float(np.quantile(ranges, LEVEL))),
         # One added above and below: a simulated p-value is never 0 (Davison & Hinkley 1997, section 4.2).
         p_value=(1 + beyond) / (1 + len(ranges)),
         smallest_found=smallest,

@@ -31,8 +31,8 @@ def _about_repeats(run: Answered) -> Iterator[str]:
     rows = len(np.unique(sample.row))
     if rows < len(sample.row):
         yield (
-            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. A row that was "
-            "asked again counts for less than a new one."
+            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. The "
+            "more alike the answers to one row, the less it counts that it was asked again."
         )
     drawn = {arm: len(set(one.sets.tolist())) for arm, one in run.samples.items() if one.sets is not None}
     if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
@@ -45,12 +45,14 @@ def _about_repeats(run: Answered) -> Iterator[str]:
 def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
     """What this design would miss, by what the arms' own answers show."""
     alone = [arm["demographic_parity_difference"]["smallest_found"] for arm in found["arms"]]
-    missed = [f"one arm's DP gap below {max(alone):.3f}"] if alone and not np.isnan(alone).any() else []
+    missed = (
+        [f"one arm's DP gap below {min(1.0, max(alone)):.3f}"] if alone and not np.isnan(alone).any() else []
+    )
     for test in found["comparisons"][:1]:
         told = [one if not one["reason"] else one["these_examples"] for one in found["comparisons"]]
         spoken = THESE_EXAMPLES if test["reason"] else test["of"]
         gap, accuracy = (
-            max(one[metric]["smallest_found"] for one in told)
+            min(1.0, max(one[metric]["smallest_found"] for one in told))
             for metric in ("demographic_parity_difference", "accuracy")
         )
         between = [f"{gap:.3f} of DP gap"] if not np.isnan(gap) else []

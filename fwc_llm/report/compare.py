@@ -118,7 +118,7 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
             values = [number(test[side], digits, scale) for side in ("first", "second")]
             difference = signed(test["difference"], digits, scale) + wide
             table.add_row(
-                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(test)
+                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(arm, test)
             )
     parts: list[RenderableType] = [
         changed if compared["changed"] else Text("Nothing changed in settings or versions.")
@@ -128,7 +128,9 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _verdict(test: Mapping[str, Any]) -> str:
+def _verdict(arm: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    if arm["reason"] and test["difference"] is not None:
+        return "cannot be told"
     return {True: "more than noise", False: "within noise"}.get(test["distinguishable"], "undefined")
 
 
@@ -136,7 +138,9 @@ def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     if any(arm["paired"] for arm in compared["arms"]):
         yield "Paired on the rows that both runs asked about."
     if compared["arms"]:
-        yield f"Differences speak of {' or '.join(sorted({arm['of'] for arm in compared['arms']}))}."
+        for of in dict.fromkeys(arm["of"] for arm in compared["arms"]):
+            names = ", ".join(arm["arm"] for arm in compared["arms"] if arm["of"] == of)
+            yield f"Differences of {names} speak of {of}."
     yield from {f"{arm['arm']}: {arm['reason']}." for arm in compared["arms"] if arm["reason"]}
     if any(not arm["paired"] for arm in compared["arms"]):
         yield "The runs asked about different rows: compared as independent samples."

@@ -27,10 +27,10 @@ def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[
 
 def _finds(one: Smallest) -> str:
     where = "these examples" if one.of == THESE_EXAMPLES else "this strategy, with examples drawn anew"
-    accuracy = f"{number(one.accuracy, 1, 100)} points of accuracy"
+    accuracy = f"{number(min(1.0, one.accuracy), 1, 100)} points of accuracy"
     if math.isnan(one.gap):
         return f"{where}: {accuracy} between two arms"
-    gap, alone = number(one.gap, 3), number(one.gap_of_one, 3)
+    gap, alone = number(min(1.0, one.gap), 3), number(min(1.0, one.gap_of_one), 3)
     return f"{where}: {gap} of DP gap and {accuracy} between two arms; one arm's DP gap of {alone} against 0"
 
 
@@ -40,8 +40,11 @@ def _limits(design: Design, assumptions: Assumptions) -> list[str]:
         return []
     least = min(
         (size, group, label)
-        for group, sizes in zip(design.groups, design.table.tolist(), strict=True)
-        for label, size in zip(("no", "yes"), sizes, strict=False)
+        for group, sizes, asked in zip(
+            design.groups, design.table.tolist(), design.rows.tolist(), strict=True
+        )
+        for label, size, rows in zip(("no", "yes"), sizes, asked, strict=False)
+        if rows > 0
     )
     group, label = least[1], f", {least[2]}" if design.table.shape[1] == 2 else ""
     bound = number(limit_of("gap", design, assumptions), 3)
@@ -53,7 +56,7 @@ def _limits(design: Design, assumptions: Assumptions) -> list[str]:
 
 def _assuming(design: Design, assumptions: Assumptions) -> str:
     sentence = (
-        f"assuming that two arms answer {assumptions.discordant:.0%} of the rows differently "
+        f"assuming that two arms answer {100 * assumptions.discordant:.3g}% of the rows differently "
         f"({assumptions.source}), and a variance of {assumptions.variance:.2f} within group and label"
     )
     if design.repeats > 1:

@@ -73,12 +73,12 @@ def _answers(values: "pd.Series[str]", name: str, positive: str | None, labels: 
         hint = "name the value that means yes with --positive"
     else:
         negative = {_plain(value) for value in labels} - {_plain(positive), ""}
+        if _plain(positive) not in {_plain(value) for value in labels}:
+            raise FwcError(f"no label has the positive value {positive!r}")
         if len(negative) > 1:
             raise FwcError(
                 f"the labels have more than two values: {positive!r} and {', '.join(sorted(negative)[:5])}"
             )
-        if _plain(positive) not in {_plain(value) for value in labels}:
-            raise FwcError(f"no label has the positive value {positive!r}")
         known = {value: "no" for value in set(values) if _plain(value) in negative}
         known |= {value: "yes" for value in set(values) if _plain(value) == _plain(positive)}
         hint = f"the labels are {positive!r} and {', '.join(map(repr, negative)) or 'nothing else'}"

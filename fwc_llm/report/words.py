@@ -18,7 +18,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
     )
     times = (
-        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows and examples of its own"
+        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
         if repeats > 1
         else f"once (seed {seed})"
     )

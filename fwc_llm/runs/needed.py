@@ -46,10 +46,11 @@ def needed(
 ) -> Iterator[Needed]:
     """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and `repeats`.
 
-    `cost` is a forecast of some requests like those that would be made; every request costs its share.
+    A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
+    be made; every request costs its share.
     """
     step = whole_step(task.groups, base_parity)
-    for question in QUESTIONS:
+    for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, repeats}):
             strategy = count >= LEAST_SETS
             design = design_of(task, step, base_parity, count)

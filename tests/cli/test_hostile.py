@@ -22,6 +22,7 @@ def steering(text: str) -> set[str]:
     return {mark for mark in "\x1b\x07\x9b\u202e" if mark in text}
 
 
+@pytest.mark.slow
 def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Path) -> None:
     body = completion(f"Yes {ESCAPES}", f"model {ESCAPES}")
     with serve_in_thread(lambda request: HttpReply(body)) as url:
@@ -35,6 +36,7 @@ def test_nothing_that_a_service_sends_steers_the_terminal(fwc: Run, tmp_path: Pa
     assert f"model {ESCAPES}" in json.loads(told[-1].out)["runs"][0]["about"]["returned_models"]
 
 
+@pytest.mark.slow
 def test_every_row_refused_ends_with_4_and_the_reason(fwc: Run, tmp_path: Path) -> None:
     too_long = refusal(400, "maximum context length is 10 tokens", "context_length_exceeded")
     with serve_in_thread(lambda request: too_long) as url:
@@ -66,6 +68,7 @@ def test_what_cannot_be_is_refused_in_a_line(fwc: Run, arguments: tuple[Any, ...
     assert not steering(outcome.err)
 
 
+@pytest.mark.slow
 def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
@@ -81,6 +84,7 @@ def test_an_empty_column_is_none(fwc: Run, tmp_path: Path) -> None:
     assert "is empty" in outcome.line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("eval", "--n-test", "8", "--shots", "zero"), ("tasks",)])
 def test_a_reader_that_leaves_early_is_no_trouble(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "fwc_llm", *arguments]

@@ -66,6 +66,16 @@ def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
     assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
 
 
+def test_a_single_arm_is_compared_with_nothing(fwc: Run) -> None:
+    found = json.loads(fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json").out)
+    assert {one["question"] for one in found["needed"]} == {"gap_of_one"}
+
+
+def test_a_cell_that_is_not_asked_about_limits_nothing(fwc: Run) -> None:
+    outcome = fwc("power", "--task", "census", "--base-parity", 1, "--repeats", 5)
+    assert "whose smallest cell (Male, yes) has" in outcome.out
+
+
 @pytest.mark.slow
 def test_a_model_without_a_price(fwc: Run) -> None:
     outcome = fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.2", "--model", "surrogate")
@@ -89,7 +99,7 @@ def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
     )
     assert "smallest cell (female, no) has 109 rows" in outcome.out
     assert "never find a difference in DP gap below 0.117" in outcome.out
-    assert "– the table has too few rows for it" in outcome.out
+    assert "– the table has too few rows for any such design" in outcome.out
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_starting_from_a_result_stays_there(data):
         ({"init": np.arange(3)}, "init must be m=12 row numbers"),
         ({"init": np.zeros(12, int)}, "names a row twice"),
         ({"slots": "fair"}, "slots='fair' is unknown"),
-        ({"slots": "balanced-positive"}, r"positive=1 is none of \['no', 'yes'\]"),
+        ({"slots": "balanced-positive"}, r"positive=1 is not in \['no', 'yes'\]"),
         ({"target": [0.5, 0.6]}, "sum to 1"),
         ({"cost_outcome": -1}, "cost_outcome=-1"),
         ({"max_iter": -1}, "max_iter=-1"),

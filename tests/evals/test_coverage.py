@@ -177,6 +177,7 @@ def test_predicted_power_is_near_the_simulated() -> None:
     assert found.simulated >= found.permutation - 0.07
 
 
+@pytest.mark.slow
 def test_opposite_gaps_of_one_size_are_no_difference() -> None:
     """Permuting rows takes two arms that agree on most rows, with gaps 0.1 and -0.1, for different."""
     world = next(one for one in POWER_WORLDS if ", gap 0.1 the other way, R = 1, agreement 0.95" in one.name)

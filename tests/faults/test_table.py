@@ -14,6 +14,7 @@ def test_there_are_enough_faults_each_with_a_name() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name[:60])
 def test_a_fault_once(fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)

@@ -174,6 +174,7 @@ def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Pat
     assert longest(m) <= limit < longest(m + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

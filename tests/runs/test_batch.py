@@ -279,6 +279,7 @@ ODD_LINES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", ODD_LINES, ids=lambda line: repr(line[:50]))
 def test_an_odd_line_is_not_the_end_of_the_collection(tmp_path: Path, line: bytes) -> None:
     service = BatchService()

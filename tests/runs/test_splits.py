@@ -63,6 +63,7 @@ def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, 
     np.testing.assert_allclose(rates, np.linspace(0.5 - parity / 2, 0.5 + parity / 2, n_groups), atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([12, 24, 36]), st.sampled_from([0.0, 0.5, None]), st.integers(0, 10_000))
 def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, seed: int) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from xml.etree import ElementTree
 
-import pytest
-
 from fwc_llm.notebook import MOST_ROWS
 from fwc_llm.shots import Certificate, Example, Shots, select_shots
 from fwc_llm.tasks import Task
@@ -57,7 +55,6 @@ def test_a_mapping_becomes_a_certificate(two: Task) -> None:
     assert Shots("x", "t", "0", 0, ()).certificate is None
 
 
-@pytest.mark.slow
 def test_thousands_of_examples_print_one_line() -> None:
     certificate = {
         "objective": 1.25, "violation": 0.01, "rows": ["r"] * 5000, "weights": [1.0] * 5000,

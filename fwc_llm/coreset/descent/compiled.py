@@ -6,7 +6,7 @@ uses none of these, it is optimal for the true costs too, and where it uses some
 inner problem solved again. `certify` evaluates everything, in float64.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -17,16 +17,17 @@ from fwc_llm.coreset.descent.assignment_kernels import (
     BOUNDED,
     DOUBTFUL,
     EVERY,
+    FRESH,
     STALE,
     WANTED,
     Costs,
     Representatives,
     Rows,
 )
-from fwc_llm.coreset.descent.medians import Medians, label_type
+from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
-from fwc_llm.coreset.descent.updates import Groups, Medoids, Shares, modes, move_to_medians
+from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
@@ -122,7 +123,7 @@ class CompiledSteps:
             fresh[rows, inner.cell[rows]] = WANTED
             fresh[inner.split_row[parts], inner.split_cell[parts]] = WANTED
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
-            self._look_at(WANTED, 0.0, chunks * _FEW, _FEW)
+            self._look_at(reps, WANTED, 0.0, chunks * _FEW, _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
@@ -132,17 +133,16 @@ class CompiledSteps:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
-        cost, rows, costs = np.empty(self._rows.cost.shape), self._rows, self._costs
+        cost, rows = np.empty(self._rows.cost.shape), self._rows
 
-        def exact(low: int, high: int) -> None:
-            part = slice(low, high)
-            values = np.array(self.problem.table.values[part], np.float64, order="C")
-            kernels.exact_costs(
-                *(values, self._points, rows.label[part], rows.cell[part], self.problem.move),
-                *(costs.n_numeric, costs.squared, cost[part]),
-            )
+        def make_exact(low: int, high: int) -> None:
+            values = np.array(self.problem.table.values[low:high], np.float64, order="C")
+            for g in range(cost.shape[1]):
+                label = rows.label[low:high, g].astype(np.int64)
+                least = self._find_exactly(values, label, label + (label >= 0))[1]
+                cost[low:high, g] = least + self.problem.move[rows.cell[low:high], g]
 
-        self._threads.over_rows(exact, n=len(cost))
+        self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
         return cost, self._rows.label.T
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
@@ -189,12 +189,14 @@ class CompiledSteps:
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
         chunks = range(0, self.problem.table.n, CHUNK)
-        self._look_at(EVERY if everything else BOUNDED, margin, chunks, CHUNK)
+        self._look_at(reps, EVERY if everything else BOUNDED, margin, chunks, CHUNK)
 
-    def _look_at(self, which: int, margin: float, starts: Iterable[int], chunk: int) -> None:
+    def _look_at(
+        self, reps: Representatives, which: int, margin: float, starts: Iterable[int], chunk: int
+    ) -> None:
         """Brings the costs of these chunks of rows up to date, see `assign_rows`."""
         (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
-        arguments = (self._rows, self._reps, self._costs, prices, np.float32(min(margin, 1e30)), which)
+        arguments = (self._rows, reps, self._costs, prices, np.float32(min(margin, 1e30)), which)
 
         def assign(low: int) -> int:
             work = kernels.make_work(p, len(prices))
@@ -202,19 +204,40 @@ class CompiledSteps:
 
         doubtful = self._threads.over(assign, starts)
         if sum(doubtful):
-            self._settle()
+            self._settle(reps)
 
-    def _settle(self) -> None:
+    def _settle(self, reps: Representatives) -> None:
         """Decides in float64 what float32 left in doubt."""
-        fresh, values = self._rows.fresh, self.problem.table.values
-        doubtful = np.unique(np.flatnonzero(fresh == DOUBTFUL) // fresh.shape[1])
+        all_rows, squared = self._rows, self._costs.squared
+        cells = all_rows.fresh.shape[1]
+        doubtful, in_cell = np.divmod(np.flatnonzero(all_rows.fresh == DOUBTFUL), cells)
+        first = np.searchsorted(self.problem.cell_of, np.arange(cells + 1))
 
         def settle(low: int, high: int) -> None:
-            rows = doubtful[low:high]
-            part = np.array(values[rows], np.float64, order="C")
-            kernels.settle(self._rows, self._reps, self._costs, rows, part, self._points)
+            i, g = doubtful[low:high], in_cell[low:high]
+            values = np.array(self.problem.table.values[i], np.float64, order="C")
+            place, least = self._find_exactly(values, first[g], first[g + 1])
+            # What was second is first now, and the other way about: both are as near as float32 can tell.
+            other = place != all_rows.label[i, g]
+            i, g, place, near = i[other], g[other], place[other], least[other].astype(np.float32)
+            all_rows.label[i, g] = place
+            all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
+            length = np.sqrt(near) if squared else near
+            all_rows.first[i, g] = length + reps.way[place]
+            all_rows.second[i, g] = length + reps.reach[g]
 
         self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
+        all_rows.fresh[doubtful, in_cell] = FRESH
+
+    def _find_exactly(
+        self, values: np.ndarray, start: np.ndarray, stop: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest of the points start … stop − 1 of each row, and its cost, in float64."""
+        place, least, costs = np.empty(len(values), np.int64), np.empty(len(values)), self._costs
+        kernels.find_exactly(
+            *(values, self._points, start, stop, costs.n_numeric, costs.squared, place, least)
+        )
+        return place, least
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
@@ -260,44 +283,6 @@ class CompiledSteps:
         if self._medoids is None:
             self._medoids = CompiledMedoids(problem, self._threads)
         return self._medoids.move(shares, rows, problem.cell_of)
-
-
-class CompiledMedoids(Medoids):
-    """The same medoids from compiled tables, some representatives at a time."""
-
-    def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
-        self._threads = threads
-        self._offset = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
-        self._longest = max(len(values) for values in self.values)
-        self._flat = np.concatenate(self.values).astype(np.float64)
-
-    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """See `Medoids`."""
-        out = np.empty(candidates.shape[1])
-        moves.medoid_costs(
-            *(rows, weight, self.codes, self._flat, self._offset, self.table.n_numeric),
-            *(self.cost == "sqeuclidean", candidates, np.empty(self._longest), out),
-        )
-        return out
-
-    def _costs(
-        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
-    ) -> Iterator[tuple[int, float, np.ndarray]]:
-        occupied = np.flatnonzero(np.diff(groups.start))
-        batch = 4 * self._threads.count
-
-        def one(j: int) -> tuple[int, float, np.ndarray]:
-            rows, weight = groups.of(j)
-            own = np.ascontiguousarray(self.codes[:, row_index[j : j + 1]])
-            return (
-                j,
-                float(self.costs(rows, weight, own)[0]),
-                self.costs(rows, weight, self.pool_codes[cell_of[j]]),
-            )
-
-        for start in range(0, len(occupied), batch):
-            yield from self._threads.over(one, occupied[start : start + batch].tolist())
 
 
 def _tiles(points: np.ndarray, cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

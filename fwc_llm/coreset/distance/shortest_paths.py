@@ -1,9 +1,9 @@
 """Successive shortest paths between the points of a coreset: the kernel of the Wasserstein distance.
 
-The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that
-rounding leaves no crumbs. The cheapest way to pass something from point j to point k is the piece at j with
-the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list, those of a row a
-short chain of siblings.
+The flow consists of *pieces*: a piece is an amount of one row at one point. Amounts are whole units, so there
+is no rounding. The cheapest way to pass mass from point j to point k is the piece at j with the least
+c_ik − c_ij; it is stored for every pair. The pieces of a point form a doubly linked list, those of a row a
+singly linked one (siblings).
 """
 
 import numpy as np
@@ -12,15 +12,15 @@ from fwc_llm.coreset.compiling.kernel import kernel, part, read_only
 
 _NONE = -1
 _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
-_ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
+_ROUNDING = 1e-13  # relative to the numbers that are summed: smaller differences count as 0
 
 
 def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, prices: np.ndarray) -> float:
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
-    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `prices` (m,) is where the prices π
-    start, any numbers; in the end it holds those that prove the plan best: but for rounding, every piece of
-    row i lies where c_ij − π_j is least.
+    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `prices` (m,) holds any initial
+    prices π and, at the end, those that prove the plan optimal: every piece of row i lies at a point where
+    c_ij − π_j is least, up to rounding.
     """
     n, m = cost.shape
     pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
@@ -88,7 +88,7 @@ def _balance(  # type: ignore[no-untyped-def]
 
 @part
 def _nearest(cost, prices):  # type: ignore[no-untyped-def]
-    """Where cost − prices is least."""
+    """The point at which cost − prices is least."""
     best, least = 0, np.inf
     for j in range(len(prices)):
         if cost[j] - prices[j] < least:
@@ -98,9 +98,9 @@ def _nearest(cost, prices):  # type: ignore[no-untyped-def]
 
 @part
 def _shortest_paths(step, prices, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
-    """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
+    """Dijkstra on reduced costs from all points with a surplus to all points with free capacity.
 
-    Returns how many points are settled (`order`, nearest first), and whether one that wants something is.
+    Returns how many points are settled (`order`, nearest first), and whether one of them has free capacity.
     Raises the prices, so that reduced costs stay non-negative and are 0 along the paths.
     """
     m = len(prices)
@@ -139,10 +139,10 @@ def _shortest_paths(step, prices, rest, distance, previous, waiting, order):  # 
 
 @part
 def _passable(pieces, carrier, step, prices, previous, rest, target, surely):  # type: ignore[no-untyped-def]
-    """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
+    """The amount that can pass to the target along its path; 0 if not `surely` and earlier paths used it up.
 
-    Where a row would be passed on twice, one time after the other, the path is shortened: it goes straight,
-    for the same cost, since its amount on the way would only be a bottleneck.
+    If two consecutive steps would move the same row, the path is shortened to one step at the same cost:
+    otherwise the row's amount at the point between would limit the flow.
     """
     amount, k = rest[target], target
     while previous[k] != _NONE:
@@ -216,7 +216,7 @@ def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
 
 @part
 def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
-    """Below what two ways from j to k cost the same."""
+    """The difference in cost below which two ways from j to k count as equal."""
     return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
 
 

@@ -3,8 +3,8 @@
 See docs/method.md, "Weights without new points" (m = n).
 
 The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
-Pre-processing*, AAAI 2024): the rows stand for themselves, so only the weights are found, and the optimum is
-global. A row that must leave its cell moves to the nearest row of another one.
+Pre-processing*, AAAI 2024). The points are the rows themselves, so only the weights are unknown, and the
+optimum is global. A row that must leave its cell moves to the nearest row of another cell.
 """
 
 from collections.abc import Callable
@@ -20,12 +20,12 @@ from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
-COMPILED = 10**8  # differences of two numbers from which compiled code pays
+COMPILED = 10**8  # number of differences from which compiled code is faster
 _ROWS = 256  # rows whose distances are held at once
 
 
 class FairWASP(Parameters):
-    """Weights of the given rows that are fair, and move the rows' distribution least.
+    """Fair weights of the given rows that change the rows' distribution least.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the same rows weighted, subject
     to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y.
@@ -105,7 +105,7 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     """Return the feature cost (n, G) of each cell's nearest row, inf where it has none, and the row (n, G).
 
     A row is its own nearest in its own cell. Rows are visited by their distance along the columns' main
-    direction, which bounds their cost from below: most pairs of rows are never compared.
+    direction, which is a lower bound of their cost, so that most pairs of rows are never compared.
     """
     values = np.ascontiguousarray(table.values, dtype=np.float64)
     place = _main_direction(values[:, : table.n_numeric], cost)
@@ -116,7 +116,7 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     if n * n * table.p >= COMPILED:
         from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
     threads = Threads()
-    everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space
+    everyone = np.argsort(place, kind="stable")  # consecutive searches use nearby memory
     for g in range(cells.n_cells):
         members = everyone[cells.cell[everyone] == g]
         others = everyone[cells.cell[everyone] != g]
@@ -147,7 +147,7 @@ def _main_direction(numbers: np.ndarray, cost: str) -> np.ndarray:
         return np.zeros(len(numbers))
     centred = numbers - numbers.mean(axis=0)
     direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; a hair less, for rounding.
+    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; slightly less, for rounding.
     size = np.abs(direction).max() if cost == "l1" else 1.0
     return np.asarray(centred @ direction * ((1 - 1e-9) / size))
 
@@ -164,7 +164,7 @@ def _find_nearest(
     low: int,
     high: int,
 ) -> None:
-    """Compare all pairs; the same as the compiled `find_nearest` but for rounding and ties."""
+    """Compare all pairs; the same as the compiled `find_nearest` up to rounding and ties."""
     columns = np.ascontiguousarray(members.T)
     for i in range(low, high):
         costs = feature_costs(columns, n_numeric, rows[i], "sqeuclidean" if squared else "l1")

@@ -1,4 +1,4 @@
-"""Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
+"""Compiled search for nearest rows (numba): imported only for tables large enough to be worth the import."""
 
 import numpy as np
 
@@ -6,19 +6,10 @@ from fwc_llm.coreset.compiling.kernel import kernel
 from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 
-@kernel  # type: ignore[misc]
-def find_nearest(
-    rows: np.ndarray,
-    place: np.ndarray,
-    members: np.ndarray,
-    member_place: np.ndarray,
-    n_numeric: int,
-    squared: bool,
-    best: np.ndarray,
-    row: np.ndarray,
-    low: int,
-    high: int,
-) -> None:
+@kernel
+def find_nearest(  # type: ignore[no-untyped-def]
+    rows, place, members, member_place, n_numeric, squared, best, row, low, high
+):
     """Find the nearest of `members` (k, p) for each of `rows` (n, p) from `low` to `high`.
 
     `member_place` (k,), ascending, and `place` (n,) bound the cost from below by their difference (squared

@@ -45,7 +45,7 @@ class Table:
     def values(self) -> np.ndarray:
         """(n, p) the numbers and then the codes as one matrix of floats, which hold codes exactly.
 
-        Points that move between rows are such rows of floats, and compiled code compares both in vectors.
+        Free points have the same form, so that compiled code compares rows and points as vectors.
         """
         return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
 
@@ -56,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """How one DataFrame column is encoded: its kind, its values (ordinal, categorical) and its z-score."""
+    """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score."""
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
@@ -65,19 +65,19 @@ class ColumnCode:
     scale: float = 1.0
 
     def places(self, values: "pd.Series[Any]") -> np.ndarray:
-        """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for others."""
+        """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
         import pandas as pd
 
         known = pd.Index(self.values, dtype=object)
         return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
 
     def place(self, value: Any) -> int:
-        """The place of one value; −1 for another."""
+        """The place of one value; −1 if it is unknown."""
         found = np.flatnonzero(self.values == value)
         return int(found[0]) if len(found) else -1
 
     def ranks(self, values: np.ndarray) -> np.ndarray:
-        """The places in `self.values` (ordinal, categorical) that encoded `values` (m,) are nearest to."""
+        """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
         raw = np.rint(values * self.scale + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
 
@@ -159,12 +159,12 @@ class Encoder:
         return any(column.kind == "ordinal" for column in self.columns)
 
     def to_ranks(self, points: np.ndarray) -> np.ndarray:
-        """Points (m, p) of the table, those between ranks of an ordinal column moved to the nearest."""
+        """Points (m, p) of the table with the values of ordinal columns moved to the nearest rank."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
             if column.kind == "ordinal":
                 rank = (column.ranks(points[:, k]) - column.mean) / column.scale
-                off = np.abs(points[:, k] - rank) > 1e-9  # and not by rounding alone
+                off = np.abs(points[:, k] - rank) > 1e-9  # more than rounding
                 moved[off, k] = rank[off]
         return moved
 
@@ -192,7 +192,7 @@ def _scaled(name: Any, kind: str, values: np.ndarray, numbers: np.ndarray) -> tu
     size = float(np.abs(numbers).max())
     mean = float((numbers / size).mean())
     spread = float((numbers / size).std())
-    if spread == 0.0:  # all but constant: no digit of difference is left
+    if spread == 0.0:  # constant up to rounding
         return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
     return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
 
@@ -246,7 +246,7 @@ def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
 def value_ids(values: np.ndarray) -> np.ndarray:
     """(n,) ids, equal exactly when the rows of `values` (n, p) are equal."""
     for salt in range(8):
-        # One 64-bit number per row; rows that share one are compared, and another is drawn if they differ.
+        # A 64-bit hash per row; rows with equal hashes are compared, and a new hash is drawn if they differ.
         drawn = np.random.default_rng(salt).integers(1, 2**62, size=values.shape[1])
         factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
         keys = np.zeros(len(values), np.uint64)

@@ -4,8 +4,8 @@
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 All code that needs this cost takes it from here. Compiled loops take the terms of a column from
-`compiled_cost`; the vector code of `fwc_llm.coreset.descent.tile` and of the searches writes them again, for
-speed. All agree (tests/coreset/problem/test_ground_cost.py).
+`compiled_cost`. The tiles of `fwc_llm.coreset.compiling` and the kernels of `fwc_llm.coreset.search` repeat
+them, for speed. All agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 import numpy as np
@@ -14,16 +14,16 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 
 COSTS = ("l1", "sqeuclidean")
-BLOCK = 2048  # rows handled at once: so many and a few dozen columns stay in the cache
+BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
 def column_costs(
     numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray, cost: str
 ) -> np.ndarray:
-    """(n,) feature cost of rows, columns first, to a point, or of each to its own.
+    """(n,) feature cost of rows, columns first, to one point, or of each row to its own point.
 
-    The rows are `numbers` (k, n) and `codes` (c, n), of any type; the point is `point` (k,) and `kinds` (c,),
-    or as many as there are rows, (k, n) and (c, n).
+    The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds` (c,);
+    n points, one per row, are (k, n) and (c, n).
     """
     if point.ndim == 1:
         point, kinds = point[:, None], kinds[:, None]
@@ -39,7 +39,7 @@ def column_costs(
 
 
 def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
-    """The same for rows and points whose numbers and codes stand in one matrix: (p, n), (p,) or (p, n)."""
+    """`column_costs` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
     return column_costs(values[:n_numeric], values[n_numeric:], point[:n_numeric], point[n_numeric:], cost)
 
 
@@ -55,7 +55,7 @@ def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
 
 
 def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G): what it costs to move a row from one cell to another, features aside."""
+    """(G, G) cost of moving a row from one cell to another, without the features."""
     level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
     return np.asarray(
         cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float

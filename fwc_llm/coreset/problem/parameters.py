@@ -1,4 +1,4 @@
-"""What scikit-learn asks of an estimator, without importing scikit-learn."""
+"""The estimator interface of scikit-learn, without importing scikit-learn."""
 
 import inspect
 import reprlib
@@ -19,7 +19,7 @@ class Parameters:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments and their present values; nothing is nested: `deep` changes nothing."""
+        """The constructor's arguments, with current values; nothing is nested, so `deep` has no effect."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
@@ -43,7 +43,7 @@ class Parameters:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn's own tools, which import it anyway."""
+        """Tags for scikit-learn's tools, which have imported it already."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(

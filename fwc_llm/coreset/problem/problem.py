@@ -1,4 +1,4 @@
-"""All that stays fixed while the representatives move."""
+"""The data that stay fixed while the representatives move."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and what is asked for (docs/method.md, "The problem").
+    """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
-    it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is the
+    cost of a change of cell; `pools[g]` are the rows that may represent cell g, and `ids` (n,) are equal for
     rows that count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are
-    at ranks; None where there are no such columns.
+    at ranks; None if there are no such columns.
     """
 
     table: Table
@@ -52,7 +52,7 @@ class Problem:
         )
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
-        """One row for every value that may stand for a cell with representatives, and that cell."""
+        """One row for every distinct value that may represent a cell with representatives, and that cell."""
         rows, cells = [], []
         for g in np.unique(self.cell_of):
             pool = self.pools[g]

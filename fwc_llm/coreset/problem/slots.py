@@ -56,7 +56,7 @@ def _by_share(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
 
 
 def _equal(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """m / G each, the remainder to the largest cells; a cell that is full passes on what it cannot hold."""
+    """m / G each, the remainder to the largest cells; a full cell passes its excess to the others."""
     seats = np.minimum(m // (available > 0).sum(), available)
     while seats.sum() < m:
         room = seats < available
@@ -70,7 +70,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     matches = np.flatnonzero([bool(value == positive) for value in cells.outcomes])
     if len(matches) != 1:
         raise FwcError(
-            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is none of "
+            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
     is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)

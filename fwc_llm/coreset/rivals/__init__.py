@@ -1,6 +1,6 @@
 """The rivals of Fair Wasserstein Coresets as coreset estimators: arrays in, weighted points out.
 
-All have one signature, `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` has them by name.
+All have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` maps names to them.
 """
 
 from typing import TYPE_CHECKING

@@ -1,6 +1,6 @@
-"""What the rivals share: the rows as points (x, d, y), and the value that every rival returns.
+"""Shared parts of the rivals: the rows as points (x, d, y), and the value that every rival returns.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`, for X (n, p) a float array, taken
+Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`. X is an (n, p) float array, used
 as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
 (docs/method.md, "Ground cost and scaling"). docs/baselines.md has their sources and formulas.
 """
@@ -23,12 +23,12 @@ METRICS = ("l1", "l2")
 
 @dataclass(frozen=True, repr=False)
 class Coreset:
-    """m weighted points that stand for n rows.
+    """m weighted points that represent n rows.
 
     `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
-    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) how many rows
-    each stands for: they sum to n, for sensitivity sampling only in expectation. `note` says what was
-    bounded or left out, if anything was.
+    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) the number of
+    rows that each represents: they sum to n, for sensitivity sampling only in expectation. `note` names any
+    bound or omission.
     """
 
     points: "np.ndarray | pd.DataFrame"
@@ -48,7 +48,7 @@ class Coreset:
 
 @dataclass(frozen=True)
 class LabelledTable(Table):
-    """A table whose last `codes` are d and y, places in `levels` and `outcomes`, and what it came from."""
+    """A table whose last `codes` are d and y (places in `levels` and `outcomes`), and its source."""
 
     levels: np.ndarray
     outcomes: np.ndarray
@@ -71,9 +71,9 @@ class LabelledTable(Table):
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
     def dense(self, mismatch: float) -> np.ndarray:
-        """(n, q) float32: the numbers, then one-hot columns in which a mismatch costs `mismatch` twice.
+        """(n, q) float32: the numbers, then one-hot columns of height `mismatch`.
 
-        √½ makes a mismatch cost 1 in squared L2, ½ in L1.
+        A mismatch counts in two of them: it costs 1 in squared L2 at height √½, in L1 at height ½.
         """
         matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
         matrix[:, : self.n_numeric] = self.numbers
@@ -84,7 +84,7 @@ class LabelledTable(Table):
         return matrix
 
     def take(self, rows: np.ndarray) -> Self:
-        """Some of the rows, with what they came from."""
+        """Some of the rows, with their source."""
         return replace(super().take(rows), source=self._source(rows))
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
@@ -99,7 +99,7 @@ class LabelledTable(Table):
 
 
 def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
-    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are no numbers."""
+    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are not numbers."""
     encoder, table = encode(X)
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
@@ -113,7 +113,7 @@ def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
 
 
 def check_size(m: int, available: int) -> int:
-    """Refuse a size that is not within 1 and the number of rows that may be chosen."""
+    """Refuse a size below 1 or above the number of rows that may be chosen."""
     if not 1 <= m <= available:
         raise FwcError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
     return int(m)

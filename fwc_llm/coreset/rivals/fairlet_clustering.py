@@ -1,8 +1,8 @@
 """Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters of both protected levels.
 
-Rows are grouped into small balanced fairlets, the fairlets' centres are clustered, and every fairlet follows
-its centre. The last step is quadratic in the number of fairlets (the paper could not run it on Adult in
-32 GB); here it is k-medoids without a distance matrix, in memory that grows with the number of rows.
+The rows are divided into small balanced fairlets. The fairlets' centres are clustered, and every fairlet
+joins the cluster of its centre. The original clustering is quadratic in the number of fairlets (the paper
+could not run it on Adult in 32 GB); ours is k-medoids without a distance matrix, with memory linear in n.
 """
 
 import math
@@ -35,7 +35,7 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`), weight = rows carried.
+    """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`); weight = cluster size.
 
     `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as
     the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
@@ -57,7 +57,7 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if m > len(possible):
         raise FwcError(
-            f"m is {m}, but the table falls into {len(possible)} fairlets whose centre may be chosen: lower m"
+            f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: lower m"
         )
     check_size(m, len(possible))
     among = rows.take(centres)

@@ -1,6 +1,6 @@
 """k-means: Lloyd's algorithm (Lloyd 1982) from a greedy k-means++ start (Arthur, Vassilvitskii 2007).
 
-Written here in numpy rather than taken from scikit-learn, so that every selector works without an extra.
+It uses numpy and not scikit-learn, so that every selector works without an extra.
 """
 
 from dataclasses import dataclass
@@ -24,10 +24,10 @@ class Clusters:
 
 
 def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300) -> Coreset:
-    """m free centres of the points (x, d, y) in squared L2, weighted by the rows they stand for.
+    """m free centres of the points (x, d, y) in squared L2, weighted by the rows they represent.
 
-    A centre's protected level and outcome are rounded to a level: the most frequent one of its cluster. So
-    are categorical features. See `lloyd` for when the iteration stops.
+    A centre's protected level, outcome and categorical features are the most frequent ones of its cluster.
+    See `lloyd` for when the iteration stops.
     """
     rows = as_rows(X, y, sensitive)
     check_size(m, rows.n)

@@ -1,6 +1,6 @@
 """Sensitivity sampling: k-median coresets (Bachem et al. 2018), individually fair ones (Chhaya et al. 2022).
 
-A row's sensitivity bounds how much it can matter to any clustering; rows are drawn in proportion to it, and
+A row's sensitivity bounds its influence on the cost of any clustering. Rows are drawn in proportion to it and
 weighted by the inverse of their probability, so that every weighted sum is unbiased.
 """
 
@@ -38,7 +38,7 @@ def _sampled(
     rng = np.random.default_rng(seed)
     probability = sampling_probability(rows, rng, k, individually_fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
-    # With candidates only, n is what they stand for: the candidates carry the weight of the whole table.
+    # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
     share = rows.n / len(allowed)
     return rows.chosen(chosen, share / (m * probability[chosen]))
 

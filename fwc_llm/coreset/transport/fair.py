@@ -1,12 +1,12 @@
-"""The inner problem of Fair Wasserstein Coresets: move every row to a cell, cheaply and fairly.
+"""The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
 
     minimise   Σ_ig c_ig q_ig
     subject to Σ_g q_ig = 1/n,  q ≥ 0,  w_g = Σ_i q_ig,
                (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
 
 where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
-problem F(C), reduced to cells; docs/method.md, "The inner problem"). Lagrange prices `u` of the cells give a
-lower bound for any `u`, which is the whole dual problem in G variables:
+problem F(C), reduced to cells; docs/method.md, "The inner problem"). The dual problem has one price `u_g` per
+cell; any prices give a lower bound:
 
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
-    cell: NDArray[np.int32]  # (n,) the cell each row goes to, but for what the splits move elsewhere
+    cell: NDArray[np.int32]  # (n,) the cell of each row, except for the parts that the splits move
     split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
     split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
     split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
@@ -56,7 +56,7 @@ class Transport:
 
     @cached_property
     def plan(self) -> "csr_array":
-        """The plan (n, G), float64 and sparse (n + s entries); row i sums to 1/n. Made when asked for."""
+        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to 1/n."""
         from scipy.sparse import csr_array
 
         n = len(self.cell)
@@ -85,9 +85,9 @@ def fair_transport(
     """Solve the inner problem exactly, with a certificate.
 
     The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`, `narrowing`).
-    Costs of two million entries and more are read by compiled code, smaller ones by numpy, to equal results;
-    the result does not depend on the number of threads. Neither the costs nor the plan are held twice: loops
-    read `cell` and the few splits, and `plan` is made when asked for.
+    Compiled code reads costs of two million entries and more, numpy reads smaller ones, with equal results.
+    The result does not depend on the number of threads. To save memory, loops read `cell` and the few splits;
+    `plan` is made on request.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -97,8 +97,7 @@ def fair_transport(
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), or None for no constraint.
-        prices: (G,) to start from, such as those of the previous iteration's result; they change the time,
-            not the value.
+        prices: (G,) initial prices, such as those of the previous iteration; they change only the time.
         warm: `prices` by their earlier name.
 
     Returns:

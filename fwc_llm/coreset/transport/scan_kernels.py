@@ -1,4 +1,4 @@
-"""Compiled scan of a cost table (numba): imported only where a table is large enough to pay for it."""
+"""Compiled scan of a cost table (numba): imported only for tables large enough to be worth the import."""
 
 from typing import Any
 

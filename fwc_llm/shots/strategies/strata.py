@@ -21,7 +21,7 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
     yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
 
-    Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small.
+    Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:

@@ -26,6 +26,7 @@ for kind in (np.float32, np.float64):
 """
 
 
+@pytest.mark.slow
 def test_compiling_is_said_once_and_reading_the_cache_is_silent(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     said = [
@@ -76,6 +77,7 @@ def test_read_only_arrays_are_not_copied_and_outlive_their_names():
     np.testing.assert_array_equal(view, np.arange(12.0).reshape(3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_tables_of_any_kind_share_the_compiled_code(cost: str):
     rng = np.random.default_rng(0)

@@ -53,6 +53,7 @@ def user(text: str) -> list[Message]:
 # --- reading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
     shots = examples(census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None)
