@@ -4,8 +4,8 @@
     python -m evals.soak --rows 3000 --kills 9        # less of it
 
 Three runs: live, by batches, and both in turn. The service runs in this process and fails in the ways of
-`tests/faults/server.py`; each pass is a process of its own, which gets SIGKILL or SIGTERM when the service has
-seen a random number of its requests. The exit code is 1 when a promise is broken.
+`tests/faults/server.py`; each pass is a process of its own, which gets SIGKILL or SIGTERM when the service
+has seen a random number of its requests. The exit code is 1 when a promise is broken.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _MODES = ("live", "batch", "in turn")
 
 
 class Both:
-    """Live requests fail on a schedule, batches work; `again` counts what was asked although it is journaled."""
+    """Live requests fail on a schedule, batches work; `again` counts what was asked although journaled."""
 
     def __init__(self, seed: int) -> None:
         self.live, self.batches = FaultyService(seed, fault_share=0.1, stall_seconds=0.5), BatchService()
@@ -83,13 +83,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     rows, kills = arguments.rows // len(_MODES), -(-arguments.kills // len(_MODES))
-    return int(any([_soak(mode, rows, kills, arguments.seed) for mode in _MODES]))
+    broken = sum(_soak(mode, rows, kills, arguments.seed) for mode in _MODES)  # all three, whatever happens
+    return int(broken > 0)
 
 
 def _soak(mode: str, rows: int, kills: int, seed: int) -> bool:
     """One run with so many kills; whether a promise was broken."""
     rng, service, killed, most = random.Random(seed), Both(seed), 0, Counter[str]()
-    batch_module.MOST_REQUESTS = max(rows // 10, 1)  # passed on to the processes, as forks of this one
+    # Ten parts, for more moments to be killed at; the processes are forks of this one.
+    vars(batch_module)["MOST_REQUESTS"] = max(rows // 10, 1)
     with tempfile.TemporaryDirectory() as name, serve_in_thread(service) as url:
         folder, turn = Path(name), 0
         while True:
@@ -146,8 +148,8 @@ def _judge(what: str, folder: Path, service: Both, rows: int, most: Counter[str]
     again = service.again.total() + sum(count > 1 for count in service.batches.worked.values())
     twice, batched = len(records) - kept, service.batches.worked.total()
     print(
-        f"{what}: {rows:,} rows, {kept:,} answered ({batched:,} by batches), {refused} refused for good live; "
-        f"{lost} lost, {again} asked again, {twice} journaled twice; memory in MB: {dict(most)}",
+        f"{what}: {rows:,} rows, {kept:,} answered ({batched:,} by batches), {refused} refused for good "
+        f"live; {lost} lost, {again} asked again, {twice} journaled twice; memory in MB: {dict(most)}",
         flush=True,
     )
     return bool(lost or again or twice)

@@ -10,18 +10,19 @@ cache it; the queried row comes last.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template
+from jinja2 import StrictUndefined, Template
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError
 from fwc_llm.records import Record, ShownColumns, decimal
 from fwc_llm.resources import resource_dir
+from fwc_llm.sandbox import BoundLoader, Sandbox, limited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
+_LONGEST_MESSAGE = 10_000_000  # characters, more than any model takes
 
 
 class Prompt:
@@ -141,8 +143,9 @@ class TemplateSet:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        environment = ImmutableSandboxedEnvironment(
-            loader=FileSystemLoader(folder),
+        self._bounds = nullcontext if folder in _built_in().values() else limited
+        environment = Sandbox(
+            loader=BoundLoader(folder),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -152,7 +155,8 @@ class TemplateSet:
         self._compiled: dict[str, Template] = {}
         for file in _FILES:
             try:
-                self._compiled[file] = environment.get_template(file)
+                with self._bounds():  # constants are worked out here
+                    self._compiled[file] = environment.get_template(file)
             except TemplateNotFound:
                 raise FwcError(f"{folder} is no template set: it has no {file}") from None
             except Exception as error:
@@ -168,13 +172,16 @@ class TemplateSet:
             content = caller().strip()
             if not content:
                 raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
+            if len(content) > _LONGEST_MESSAGE:
+                raise FwcError(f"{self.folder / file}: a message has {len(content):,} characters: too many")
             messages.append({"role": role, "content": content})
             if name is not None:
                 messages[-1]["name"] = name
             return ""
 
         try:
-            outside = self._compiled[file].render(variables, message=message)
+            with self._bounds():
+                outside = self._compiled[file].render(variables, message=message)
         except FwcError:
             raise
         except Exception as error:  # whatever the expressions of a user's template can raise

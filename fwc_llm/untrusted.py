@@ -29,7 +29,8 @@ def parse_json(text: str | bytes, strict: bool = False) -> Any:
     NaN, infinities and numbers too large for a float become None; `strict` refuses them.
     """
     if isinstance(text, bytes):
-        text = text.decode("utf-8-sig")  # UnicodeDecodeError is a ValueError
+        text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
+    text = text.removeprefix("\ufeff")
     _check_depth(text)
     constant, number = (_refuse_constant, _refuse_overflow) if strict else (lambda name: None, _float)
     try:

@@ -17,8 +17,8 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
     "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
-    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers", "prompts",
-    "runs", "report", "evaluation", "cli",
+    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
+    "sandbox", "prompts", "runs", "report", "evaluation", "cli",
 )  # fmt: skip
 BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 # What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.

@@ -34,6 +34,10 @@ def test_deep_nesting_is_no_json(opening: str) -> None:
         parse_json(opening * 100_000)
 
 
+def test_a_byte_order_mark_is_no_trouble() -> None:
+    assert parse_json("\ufeff[1]") == parse_json(b"\xef\xbb\xbf[1]") == [1]
+
+
 def test_brackets_inside_texts_are_no_nesting() -> None:
     assert parse_json(json.dumps(["[" * 500 + '"\\' + "{" * 500])) == ["[" * 500 + '"\\' + "{" * 500]
     nested = "[" * DEEPEST + "]" * DEEPEST

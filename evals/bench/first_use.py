@@ -2,7 +2,7 @@
 
     python -m evals.bench.first_use    # minutes
 
-Results, with the machine, go to `evals/results/first-use.json` and `first-use.md`. The difference between the
+Results, with the machine, go to `evals/results/first-use.json` and `evals/results/first-use.md`. The difference between the
 two processes is what compiling takes.
 """
 

@@ -13,6 +13,8 @@ from fwc_llm.untrusted import from_cell
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.report.audit import Audit
+
 
 @dataclass(frozen=True, repr=False)
 class Result:
@@ -82,14 +84,21 @@ class Result:
         folder = other.folder if isinstance(other, Result) else other
         return RunComparison(compare_runs(read_run(self.folder), read_run(folder)))
 
-    @cached_property
-    def _statistics(self) -> Mapping[str, Any] | None:
-        """The statistics of the report; None without replies, or when the folder is gone."""
-        from fwc_llm.metrics.statistics import statistics
+    def audit(self) -> "Audit":
+        """Values, intervals and comparisons of the arms; see `fwc_llm.audit`.
+
+        Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
+        """
+        from fwc_llm.report.audit import Audit
         from fwc_llm.report.read import read_run
 
+        return Audit(read_run(self.folder).answered)
+
+    @cached_property
+    def _statistics(self) -> Mapping[str, Any] | None:
+        """The audit's content; None without replies, or when the folder is gone."""
         try:
-            return statistics(read_run(self.folder).answered)
+            return self.audit().to_dict()
         except FwcError:
             return None
 
@@ -125,9 +134,10 @@ class Result:
         for arm in self.arms:
             cells = [str(arm["arm"]), f"{arm['n']:,}"]
             for metric, scale, digits in (("accuracy", 100, 1), ("demographic_parity_difference", 1, 3)):
-                within = ends.get(arm["arm"], {}).get(metric, {})
-                wide = f" ({interval((within['low'], within['high']), digits, scale)})" if within else ""
-                cells.append(number(arm[metric], digits, scale) + wide)
+                # The audit's own value: that of results.json is the paper's, and no interval is about it.
+                within = ends.get(arm["arm"], {}).get(metric, {"value": arm[metric]})
+                wide = f" ({interval((within['low'], within['high']), digits, scale)})" if ends else ""
+                cells.append(number(within["value"], digits, scale) + wide)
             rows.append([*cells, percent(arm["coverage"])])
         headings = ("arm", "answers", "accuracy %", "DP gap", "coverage")
         parts = [table(headings, rows), *([draw_rates(found)] if found else [])]

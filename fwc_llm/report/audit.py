@@ -46,9 +46,13 @@ class Audit:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from fwc_llm.notebook import figure, note, table
+        from fwc_llm.report.terminal import TITLE, audit_columns, audit_notes
 
-        return f"<pre>{escape(str(self))}</pre>"
+        columns = audit_columns(self._found, rates=True)
+        headings = ["arm", *(heading for heading, _ in columns)]
+        rows = [[arm, *(cells[place] for _, cells in columns)] for place, arm in enumerate(self.arms)]
+        return figure(TITLE, table(headings, rows), *map(note, audit_notes(self._found)))
 
 
 def audit(answers: "pd.DataFrame", *, design: str = "group", attributes: Sequence[str] = ()) -> Audit:

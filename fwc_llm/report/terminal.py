@@ -21,6 +21,7 @@ _METRICS = (
     ("equalized_odds_difference", "EO gap", 1.0, 3),
 )
 FEW = 10
+TITLE = "Values with 95 % intervals, and what is more than noise"
 
 
 def results_table(results: Mapping[str, Any]) -> RenderableType:
@@ -64,9 +65,20 @@ def statistics_lines(folder: str | Path) -> RenderableType:
 def statistics_table(found: Mapping[str, Any], rates: bool = False) -> RenderableType:
     """Return values with intervals, and what is more than noise, for rich to print.
 
-    `found` is what `Audit.to_dict` returns. Per arm: accuracy and DP gap, the noise floor of the gap, the
-    differences from the first arm; with `rates` also the other metrics, coverage and each group's rate.
-    Below, what to know before believing a number.
+    `found` is what `Audit.to_dict` returns; see `audit_columns`. Below it stands what to
+    know before believing a number.
+    """
+    title = Text(TITLE, style="bold")
+    names = [arm["arm"] for arm in found["arms"]]
+    footnotes = (Text(note, style="dim") for note in audit_notes(found))
+    return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+
+
+def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
+    """Return headings with a cell for each arm.
+
+    Accuracy and DP gap, the noise floor of the gap, the differences from the first arm; with `rates` also the
+    other metrics, coverage and each group's rate.
     """
     first = found["arms"][0]["arm"]
     tests = {test["second"]: test for test in found["comparisons"] if test["first"] == first}
@@ -82,12 +94,12 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
         if tests:  # with one arm there is nothing to compare
             shown = [_verdict(tests.get(arm["arm"]), metric, digits, scale) for arm in found["arms"]]
             columns.append((f"{name} vs {first}", shown))
-    if rates:
-        columns += _further(found)
-    title = Text("Values with 95 % intervals, and what is more than noise", style="bold")
-    footnotes = [*_reading(found, bool(tests)), *_undefined(found), *found["notes"]]
-    names = [arm["arm"] for arm in found["arms"]]
-    return Group(title, _Columns(names, columns), *(Text(note, style="dim") for note in footnotes))
+    return [*columns, *_further(found)] if rates else columns
+
+
+def audit_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how to read the columns, why values are missing, and what to know before believing the rest."""
+    return [*_reading(found), *_undefined(found), *found["notes"]]
 
 
 def _with_interval(value: Mapping[str, Any], digits: int, scale: float = 1.0) -> str:
@@ -127,7 +139,7 @@ def _further(found: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     return columns
 
 
-def _reading(found: Mapping[str, Any], compared: bool) -> Iterator[str]:
+def _reading(found: Mapping[str, Any]) -> Iterator[str]:
     """How to read the table, in sentences that hold for this one."""
     if len(found["arms"][0]["accuracy"]["per_repeat"]) > 1:
         yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
@@ -138,7 +150,7 @@ def _reading(found: Mapping[str, Any], compared: bool) -> Iterator[str]:
     if drawn:
         yield f"Intervals of {', '.join(drawn)}: other rows, and other draws of the examples (this strategy)."
     yield "Noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
-    if compared:
+    if found["comparisons"]:
         yield (
             "≠ significant, ≈ not significant (5 %, Holm's correction over all comparisons); "
             f"{_spoken_of(found)}"

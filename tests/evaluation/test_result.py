@@ -65,6 +65,10 @@ def test_the_picture_has_the_intervals_of_the_report(result: Result) -> None:
     assert drawn.find(".//script") is None
 
 
+def test_a_result_is_audited_as_its_report_is(result: Result) -> None:
+    assert result.audit().to_dict() == statistics(read_run(result.folder).answered)
+
+
 def test_a_result_whose_folder_is_gone_still_shows_itself(result: Result, tmp_path: Path) -> None:
     lost = Result(tmp_path / "gone", result.data)
     words = "".join(ElementTree.fromstring(lost._repr_html_()).itertext())

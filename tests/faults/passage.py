@@ -82,6 +82,8 @@ def passage(fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = 
     service = Service(fault, lasting)
     with serve_in_thread(service) as url:
         code = _evaluate(client(url, said, fault, lasting), folder, said)
+    if fault.kind == "harmless" and (asked := service.answered.total()) != N:
+        wrong.append(f"{N} requests were answered {asked} times")
     if code not in fault.exit_codes(lasting):
         wrong.append(f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}")
     again = Service(None, False)

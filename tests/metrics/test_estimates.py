@@ -128,7 +128,7 @@ def test_the_gap_is_that_of_the_mean_rates() -> None:
 def test_noise_adds_nothing_to_the_gap_over_many_repeats() -> None:
     rng = np.random.default_rng(0)
     world = World(((0.3, 0.3), (0.3, 0.3)), repeats=50)
-    gaps = [estimate(world.arms(rng)[0]).demographic_parity_difference for _ in range(40)]
+    gaps = [estimate(world.arms(rng)[0]).demographic_parity_difference for _ in range(20)]
     assert np.mean([gap.value for gap in gaps]) < 0.02
     assert np.mean([gap.per_repeat.mean() for gap in gaps]) > 0.04
 
@@ -153,6 +153,7 @@ def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
     return found.rates.at(0), found.signed_gap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "world",
     [
@@ -171,8 +172,8 @@ def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
     ids=lambda world: f"{world.repeats} repeats",
 )
 def test_intervals_hold_the_truth(world: World) -> None:
-    """Of 200 runs at least 0.93 less two and a half standard errors, for every metric."""
-    rng, runs, truth = np.random.default_rng(1), 200, world.truth()
+    """Of 40 to 200 runs at least 0.93 less two and a half standard errors, for every metric."""
+    rng, runs, truth = np.random.default_rng(1), min(200, 2000 // world.repeats), world.truth()
     held = dict.fromkeys(METRICS, 0)
     for _ in range(runs):
         found = estimate(world.arms(rng)[0])
@@ -182,10 +183,11 @@ def test_intervals_hold_the_truth(world: World) -> None:
     assert min(held.values()) >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs, held
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("repeats", [1, 20])
 def test_groups_treated_alike_stay_below_the_noise_floor(repeats: int) -> None:
     """Also where repeats share the rows of a small table, where a floor of independent rows is too low."""
-    rng, runs = np.random.default_rng(2), 300
+    rng, runs = np.random.default_rng(2), 300 if repeats == 1 else 100
     world = World(((0.3, 0.3), (0.3, 0.3)), SMALL, ((25, 25), (25, 25)), repeats=repeats)
     found = [estimate(world.arms(rng)[0]) for _ in range(runs)]
     above = np.mean([e.demographic_parity_difference.value > e.noise.percentile_95 for e in found])

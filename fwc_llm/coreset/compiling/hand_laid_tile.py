@@ -185,25 +185,25 @@ _OF_PAIR = types.float32(_MATRIX, types.intp, _MATRIX, types.intp, types.intp)
 
 
 # Compiled when this file is imported, so that whatever has changed shows then and there.
-@part(signature=_OF_TILE)
+@part(signature=_OF_TILE, forceinline=True)
 def l1_tile(block, tiles, t, n_numeric, out):  # type: ignore[no-untyped-def]
     """See `plain_tile`."""
     _l1_tile(block, tiles, t, n_numeric, out)
 
 
-@part(signature=_OF_TILE)
+@part(signature=_OF_TILE, forceinline=True)
 def sqeuclidean_tile(block, tiles, t, n_numeric, out):  # type: ignore[no-untyped-def]
     """See `plain_tile`."""
     _sqeuclidean_tile(block, tiles, t, n_numeric, out)
 
 
-@part(signature=_OF_PAIR)
+@part(signature=_OF_PAIR, forceinline=True)
 def l1_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
     """See `plain_tile`."""
     return _l1_pair(x, i, points, j, n_numeric)
 
 
-@part(signature=_OF_PAIR)
+@part(signature=_OF_PAIR, forceinline=True)
 def sqeuclidean_pair(x, i, points, j, n_numeric):  # type: ignore[no-untyped-def]
     """See `plain_tile`."""
     return _sqeuclidean_pair(x, i, points, j, n_numeric)

@@ -45,16 +45,16 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     return _kept([], {"nogil": True, "error_model": "numpy", **options}, function)
 
 
-def part(function: Callable[..., Any] | None = None, *, signature: Any = None) -> Any:
+def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
     """Compiles the function as a part of the kernels that call it.
 
     With a `signature` it is compiled at once, and kept on disk.
     """
     if function is None:
-        return lambda function: part(function, signature=signature)
-    if signature is None:
-        return njit(error_model="numpy")(function)
-    return _kept([signature], {"error_model": "numpy"}, function)
+        return lambda function: part(function, signature=signature, **options)
+    options = {"error_model": "numpy", **options}
+    decorate: Any = njit
+    return decorate(**options)(function) if signature is None else _kept([signature], options, function)
 
 
 def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
@@ -100,7 +100,7 @@ _quiet: list[bool] = []
 def _announce() -> None:
     """Says once what happens, and how long it takes."""
     _log.warning(
-        "compiling the solver for this machine: this takes some five seconds, once; "
+        "compiling the solver for this machine: this takes five to ten seconds, once; "
         "`fwc-llm warm-up` does it ahead of time"
     )
 

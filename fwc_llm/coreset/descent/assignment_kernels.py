@@ -63,12 +63,15 @@ class Costs(NamedTuple):
     absolute: Any
 
 
-def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Room for the rows that wait in each cell, their number, and places; and for the costs of a block."""
-    return np.zeros((cells + 1, ROWS + 1), np.int32), np.zeros((p + WIDTH + 2, ROWS), np.float32)
+def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Room for the rows that wait in each cell, for how many they are, and for what `_scan` needs."""
+    # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
+    work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+    nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
 
 
-@part
+@part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     """How far a float32 cost may be off."""
     inputs = absolute
@@ -78,13 +81,12 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 
 
 @part
-def _scan(rows, reps, costs, g, queue, place, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the queued rows; counts those in doubt."""
+def _scan(rows, reps, costs, g, queue, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the queued rows; returns how many are in doubt."""
     x, cell, _, cost, fresh, label, first, second = rows
-    p, count = x.shape[1], queue[ROWS]
-    block, out, best, next_best = work[:p], work[p : p + WIDTH], work[p + WIDTH], work[p + WIDTH + 1]
-    for lane in range(count):
-        for k in range(p):
+    block, out, best, next_best, place = work
+    for lane in range(ROWS):
+        for k in range(x.shape[1]):
             block[k, lane] = x[queue[lane], k]
     for lane in range(ROWS):
         best[lane] = FAR
@@ -105,7 +107,7 @@ def _scan(rows, reps, costs, g, queue, place, work):  # type: ignore[no-untyped-
                 place[lane] = j if value < best[lane] else place[lane]
                 best[lane] = min(value, best[lane])
     doubtful = 0
-    for lane in range(count):
+    for lane in range(ROWS):
         i = queue[lane]
         near, far = best[lane], next_best[lane]
         label[i, g] = place[lane]
@@ -122,7 +124,7 @@ def _scan(rows, reps, costs, g, queue, place, work):  # type: ignore[no-untyped-
     return doubtful
 
 
-@part
+@part(forceinline=True)
 def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute):  # type: ignore[no-untyped-def]
     """Cost of row i and its label j, and whether another one in the cell may be nearer."""
     value = sqeuclidean_pair(x, i, points, j, n_numeric) if squared else l1_pair(x, i, points, j, n_numeric)
@@ -137,13 +139,13 @@ def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute
 
 
 @kernel
-def assign_rows(rows, reps, costs, prices, margin, which, queue, work, low, high):  # type: ignore[no-untyped-def]
+def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
     """Brings the costs of rows low … high − 1 up to date, as far as they can matter.
 
     With `which` BOUNDED, a cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen
     cell by more than `margin` keeps the bound as its cost and is marked STALE. With EVERY all pairs are
-    looked at, with WANTED only those so marked. `make_work` makes `queue` and `work`. Returns how many pairs
-    are DOUBTFUL.
+    looked at, with WANTED only those so marked. `make_work` makes `queue`, `waiting` and `work`. Returns 0 if
+    no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
     x, cell, chosen, cost, fresh, label, first, second = rows
@@ -153,7 +155,11 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, work, low, high
     for i in range(low, high):
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
-        for turn in range(cells):
+        if which == EVERY:
+            for g in range(cells):
+                queue[g, waiting[g]] = i
+                waiting[g] += tile_start[g] < tile_start[g + 1]
+        for turn in range(cells if which != EVERY else 0):
             g = chose if turn == 0 else turn - 1 if turn <= chose else turn  # the chosen cell sets the limit
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
                 continue
@@ -180,12 +186,14 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, work, low, high
                     limit = value + move[own, g] - prices[g] + margin
                 if not other:
                     continue
-            queue[g, queue[g, ROWS]] = i
-            queue[g, ROWS] += 1
+            queue[g, waiting[g]] = i
+            waiting[g] += 1
         for g in range(cells):
-            if queue[g, ROWS] == ROWS or (i == high - 1 and queue[g, ROWS] > 0):
-                doubtful += _scan(rows, reps, costs, g, queue[g], queue[cells], work)
-                queue[g, ROWS] = 0
+            if waiting[g] == ROWS or (i == high - 1 and waiting[g] > 0):
+                for lane in range(waiting[g], ROWS):
+                    queue[g, lane] = queue[g, 0]  # looked at again: loops of known length are faster
+                doubtful += _scan(rows, reps, costs, g, queue[g], work)
+                waiting[g] = 0
     return doubtful
 
 
@@ -200,8 +208,10 @@ def find_exactly(values, points, start, stop, n_numeric, squared, place, least):
         best, nearest = np.inf, -1
         for j in range(start[q], stop[q]):
             total = 0.0
-            for k in range(values.shape[1]):
-                total += column_cost(values[q, k] - points[j, k], k < n_numeric, squared)
+            for k in range(n_numeric):
+                total += column_cost(values[q, k] - points[j, k], True, squared)
+            for k in range(n_numeric, values.shape[1]):
+                total += column_cost(values[q, k] - points[j, k], False, squared)
             if total < best:
                 best, nearest = total, j
         place[q], least[q] = nearest, best

@@ -2,6 +2,8 @@
 
 from types import ModuleType
 
+from numba import config
+
 from fwc_llm.coreset.compiling import plain_tile
 from fwc_llm.coreset.compiling.kernel import try_private
 from fwc_llm.coreset.compiling.plain_tile import ROWS, WIDTH
@@ -12,6 +14,8 @@ __all__ = ["ROWS", "WIDTH", "l1_pair", "l1_tile", "sqeuclidean_pair", "sqeuclide
 def _hand_laid() -> ModuleType:
     from fwc_llm.coreset.compiling import hand_laid_tile
 
+    if config.DISABLE_JIT:
+        raise RuntimeError("NUMBA_DISABLE_JIT is set, and Python cannot run it")
     return hand_laid_tile
 
 

@@ -1,6 +1,6 @@
 """k-medoids by swaps: FasterPAM (Schubert, Rousseeuw 2021) with memory linear in n.
 
-See `fwc_llm.coreset.search.exchange`, here with one cell and no prices.
+See `fwc_llm.coreset.exchange.exchange`, here with one cell and no prices.
 """
 
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.exchange.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
-from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
 

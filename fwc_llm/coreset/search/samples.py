@@ -8,8 +8,8 @@ which the descent moves them on.
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.exchange.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.search.local_search import sample_rows
 from fwc_llm.coreset.threads import Threads
 

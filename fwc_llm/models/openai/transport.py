@@ -10,8 +10,7 @@ import httpx2
 
 LARGEST_RESPONSE = 16 * 1024 * 1024  # bytes, unpacked
 _ENCODINGS = {"", "identity", "gzip", "x-gzip", "deflate"}
-_KEPT = ("content-type", "retry-after", "retry-after-ms", "location")
-_KEPT_BEGINNINGS = ("x-ratelimit-", "x-request-id", "request-id", "apim-request-id")
+_KEPT = (b"content-type", b"retry-after", b"retry-after-ms", b"location")
 
 
 class UnusableResponseError(Exception):
@@ -40,13 +39,16 @@ class BoundedClient(httpx2.AsyncClient):
             content = await _content(response)
         finally:
             await response.aclose()
-        # Without what says how to read it: the encoding is undone, and text is UTF-8 whatever it claims.
-        kept = [(name, value) for name, value in response.headers.multi_items() if _is_kept(name)]
-        headers = [
-            (name, value.partition(";")[0] if name == "content-type" else value) for name, value in kept
-        ]
         return httpx2.Response(
-            response.status_code, headers=headers, content=content, request=response.request
+            response.status_code,
+            headers=[
+                # Without its charset: text is UTF-8, whatever it claims.
+                (name, value.partition(b";")[0] if name.lower() == b"content-type" else value)
+                for name, value in response.headers.raw
+                if _is_kept(name.lower())
+            ],
+            content=content,
+            request=response.request,
         )
 
 
@@ -81,5 +83,5 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
 
 
-def _is_kept(name: str) -> bool:
-    return name in _KEPT or name.startswith(_KEPT_BEGINNINGS)
+def _is_kept(name: bytes) -> bool:
+    return name in _KEPT or name.startswith(b"x-ratelimit-")

@@ -8,8 +8,8 @@ from scipy.spatial.distance import cdist
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.exchange.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
 from fwc_llm.coreset.search.samples import swap_on_sample
 from fwc_llm.coreset.threads import Threads
 

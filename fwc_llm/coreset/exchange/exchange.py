@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.search.exchange_kernels import (
+from fwc_llm.coreset.exchange.kernels import (
     L1,
     L2,
     SQUARED,
