@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.progress import Progress
 
-from evals.coverage.populations import populations, quick_populations
+from evals.coverage.populations import known_limits, populations, quick_populations
 from evals.coverage.power import POWER_WORLDS, PowerTally, measure_power
-from evals.coverage.report import as_json, as_markdown
+from evals.coverage.report import as_json, as_markdown, compact
 from evals.coverage.tally import Tally, measure
 from evals.coverage.verdicts import doubtful
 from evals.coverage.worlds import World
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runs = given.runs if given.runs is not None else (50 if given.quick else 150)
     if runs < 1 or given.processes < 1:
         parser.error("runs and processes are whole numbers from 1 up")
-    known = quick_populations() if given.quick else tuple(populations())
+    known = quick_populations() if given.quick else (*populations(), *known_limits())
     worlds = [world for world in known if given.only in world.name]
     if not worlds:
         parser.error(f"no population has {given.only!r} in its name")
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "coverage.json").write_text(
-            json.dumps(result, indent=None, ensure_ascii=False) + "\n", encoding="utf-8"
+            json.dumps(compact(result), ensure_ascii=False) + "\n", encoding="utf-8"
         )
         (folder / "coverage.md").write_text(as_markdown(result), encoding="utf-8")
     print(as_markdown(result))

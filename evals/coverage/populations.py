@@ -101,7 +101,8 @@ def populations() -> Iterator[World]:
         for name in ("equal arms", "no gap", "errors in opposite cells"):
             yield from _briefly(design, name, TWO[name])
         for name, pair in EXTREME.items():
-            yield from _briefly(design, name, pair)
+            for repeats in (1, 5, 20, 50):
+                yield design.world(name, pair, repeats, correlation=1.0)
     for name in ("equal arms", "no gap"):
         yield from _briefly(RANDOM_UNEVEN, name, TWO[name])
     yield from _unread()
@@ -148,6 +149,14 @@ def _examples() -> Iterator[World]:
         yield ADULT_200.world("no gap", TWO["no gap"], repeats, correlation=0.5, group_shift=0.1)
         for agreement in (0.0, 1.0):
             yield ADULT_200.world("equal arms", pair, repeats, correlation=0.5, agreement=agreement)
+
+
+def known_limits() -> Iterator[World]:
+    """Where intervals are known to fail: at 0 and 1, where half of the shifts do nothing."""
+    skewed = "sets of examples mostly change nothing and sometimes much; five say little about how much"
+    for name, pair in EXTREME.items():
+        for repeats in (5, 20):
+            yield RANDOM_200.world(name, pair, repeats, correlation=0.5, shift=0.05, limit=skewed)
 
 
 def quick_populations() -> Sequence[World]:

@@ -30,16 +30,41 @@ def as_json(
 ) -> dict[str, Any]:
     """The whole record; `accepted` says whether nothing in it is at fault."""
     found = [
-        {"name": world.name, "repeats": world.repeats, **tallies[world.name].as_json()} for world in worlds
+        {"name": world.name, "repeats": world.repeats, **tallies[world.name].as_json()}
+        for world in worlds
+        if not world.limit
     ]
     wrong = {world.name: faults(tallies[world.name]) for world in worlds}
     return {
         **about,
-        "accepted": not any(wrong.values()),
-        "faults": {name: sentences for name, sentences in wrong.items() if sentences},
+        "accepted": not any(wrong[one["name"]] for one in found),
+        "faults": {one["name"]: wrong[one["name"]] for one in found if wrong[one["name"]]},
+        "limits": [
+            {
+                "name": world.name,
+                "why": world.limit,
+                "runs": tallies[world.name].runs,
+                "faults": wrong[world.name],
+            }
+            for world in worlds
+            if world.limit
+        ],
         "power": [one.as_json() for one in powers],
         "populations": found,
     }
+
+
+def compact(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its counts as tables (columns, rows): a third of the size."""
+
+    def table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        return {"columns": list(rows[0]) if rows else [], "rows": [list(row.values()) for row in rows]}
+
+    populations = [
+        {**one, "intervals": table(one["intervals"]), "tests": table(one["tests"])}
+        for one in result["populations"]
+    ]
+    return {**result, "populations": populations}
 
 
 def as_markdown(result: Mapping[str, Any]) -> str:
@@ -50,6 +75,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "",
             *_opening(result),
             *_faults(result["faults"]),
+            *_limits(result["limits"]),
             *_intervals(result["populations"]),
             *_by_repeats(result["populations"]),
             *_tests(result["populations"]),
@@ -87,6 +113,21 @@ def _faults(found: Mapping[str, list[str]]) -> list[str]:
         return ["**Everything is accepted.**", ""]
     lines = [f"**Not accepted: {sum(map(len, found.values()))} numbers of {len(found)} populations.**", ""]
     return [*lines, *(f"* {name}: {'; '.join(sentences)}" for name, sentences in found.items()), ""]
+
+
+def _limits(limits: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not limits:
+        return []
+    lines = [
+        "## Known limits",
+        "",
+        "The method is known to fail on these populations; no table below counts them.",
+        "",
+    ]
+    for one in limits:
+        found = "; ".join(one["faults"]) or "nothing is to be seen in these runs"
+        lines.append(f"* {one['name']} ({one['runs']} runs): {one['why']}. {found}")
+    return [*lines, ""]
 
 
 def _intervals(populations: Sequence[Mapping[str, Any]]) -> list[str]:

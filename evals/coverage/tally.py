@@ -90,10 +90,11 @@ class Tally:
         """The counts as plain objects."""
 
         def rows(counts: dict[Key, Any]) -> list[dict[str, Any]]:
-            return [
+            found = [
                 {"quantity": quantity, "where": where, "of": of, **asdict(one)}
                 for (quantity, where, of), one in counts.items()
             ]
+            return [{**one, "width": round(one["width"], 3)} if "width" in one else one for one in found]
 
         return {"runs": self.runs, "intervals": rows(self.intervals), "tests": rows(self.tests)}
 

@@ -32,7 +32,7 @@ class World:
     arms decide by the same latent value. Each set of examples moves the probabilities of all cells by a
     normal shift of standard deviation `shift`, and those of each group by one of `group_shift`. `examples`
     says for each arm whether a set is drawn for every "repeat", for every "row", or "once" for all. `parsed`
-    is the probability that an answer is read.
+    is the probability that an answer is read. `limit` says why the intervals are known to fail here.
     """
 
     name: str
@@ -47,6 +47,7 @@ class World:
     group_shift: float = 0.0
     examples: tuple[str, str] = ("repeat", "repeat")
     parsed: Table | None = None
+    limit: str = ""
 
     @cached_property
     def weights(self) -> Floats:

@@ -179,13 +179,13 @@ def _over_rows(samples: tuple[Sample, Sample], own: tuple[Shares, Shares], sign:
         net += factor * np.bincount(sample.row, shares.residual, k)
         stratum[sample.row] = shares.stratum
     known = stratum >= 0
-    owner, strata = own[0].owner, len(own[0].owner)
+    strata = len(own[0].owner)
     rows = np.bincount(stratum[known], minlength=strata)
     squares = np.bincount(stratum[known], net[known] ** 2, strata)
     alone = np.maximum(own[0].coefficient, own[1].coefficient) ** 2
     with np.errstate(divide="ignore", invalid="ignore"):
         parts = np.where(rows > 1, rows / (rows - 1) * squares, np.where(rows == 1, alone, 0.0))
-    return _with_pseudo_rows(parts, rows, owner, len(own[0].values))
+    return _with_pseudo_rows(parts, rows, *own)
 
 
 def _over_questions(
@@ -201,15 +201,20 @@ def _over_questions(
         squares = np.bincount(shares.stratum, values**2, strata)
         with np.errstate(divide="ignore", invalid="ignore"):
             parts = np.where(number > 1, number / (number - 1) * squares, 0.0)
-        total += _with_pseudo_rows(parts, number, shares.owner, len(total))
+        total += _with_pseudo_rows(parts, number, *(own if aligned else (shares, shares)))
     return total
 
 
-def _with_pseudo_rows(parts: Floats, number: Codes, owner: Codes, owners: int) -> Floats:
-    """Sums (O,) over strata, with two more rows that changed, one each way (after Agresti & Min 2005)."""
-    size = np.bincount(owner, number, owners)
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.bincount(owner, parts, owners) + 2.0 / size**2)
+def _with_pseudo_rows(parts: Floats, number: Codes, one: Shares, other: Shares) -> Floats:
+    """Sums (O,) over strata, with two more rows that changed, one each way (after Agresti & Min 2005).
+
+    They fall on the strata as questions do. Where repeats have used up a small stratum, each of its rows
+    weighs more than one of the others, and so does a pseudo-row.
+    """
+    coefficient = (one.coefficient + other.coefficient) / 2
+    weight = np.divide(coefficient, number, out=np.zeros(len(number)), where=number > 0)
+    sums = np.bincount(one.owner, parts + 2.0 * coefficient * weight**2, len(one.values))
+    return np.asarray(sums, np.float64)
 
 
 def _within(test: Difference) -> Difference:

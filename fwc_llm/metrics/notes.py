@@ -1,6 +1,6 @@
 """What a reader must know before believing a number, in sentences that are true of these very answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,23 +44,25 @@ def _about_repeats(run: Answered) -> Iterator[str]:
 
 def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
     """What this design would miss, by what the arms' own answers show."""
-    alone = [arm["demographic_parity_difference"]["smallest_found"] for arm in found["arms"]]
-    missed = (
-        [f"one arm's DP gap below {min(1.0, max(alone)):.3f}"] if alone and not np.isnan(alone).any() else []
+    tests = [test["these_examples"] if test["reason"] else test for test in found["comparisons"]]
+    missed = []
+    if between := [
+        *_below([test["demographic_parity_difference"] for test in tests], "{:.3f} of DP gap"),
+        *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
+    ]:
+        of = THESE_EXAMPLES if found["comparisons"][0]["reason"] else found["comparisons"][0]["of"]
+        missed.append(f"differences between two arms below {' and '.join(between)} ({of})")
+    missed += _below(
+        [arm["demographic_parity_difference"] for arm in found["arms"]], "one arm's DP gap below {:.3f}"
     )
-    for test in found["comparisons"][:1]:
-        told = [one if not one["reason"] else one["these_examples"] for one in found["comparisons"]]
-        spoken = THESE_EXAMPLES if test["reason"] else test["of"]
-        gap, accuracy = (
-            min(1.0, max(one[metric]["smallest_found"] for one in told))
-            for metric in ("demographic_parity_difference", "accuracy")
-        )
-        between = [f"{gap:.3f} of DP gap"] if not np.isnan(gap) else []
-        between += [f"{100 * accuracy:.1f} points of accuracy"] if not np.isnan(accuracy) else []
-        if between:
-            missed.insert(0, f"differences between two arms below {' and '.join(between)} ({spoken})")
     if missed:
         yield f"In 1 of 5 such runs or more this design would miss {', and '.join(missed)}."
+
+
+def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> list[str]:
+    """The largest of the smallest differences that are found, in words; none where none is known."""
+    known = [test["smallest_found"] for test in tests if not np.isnan(test["smallest_found"])]
+    return [words.format(scale * min(1.0, max(known)))] if known else []
 
 
 def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:

@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 
 from evals.coverage.__main__ import main, run
-from evals.coverage.populations import ADULT_200, GERMAN_100, RANDOM_100, TWO, populations, quick_populations
+from evals.coverage.populations import (
+    ADULT_200,
+    GERMAN_100,
+    RANDOM_100,
+    TWO,
+    known_limits,
+    populations,
+    quick_populations,
+)
 from evals.coverage.power import POWER_WORLDS, discordant, measure_power, permutation_p, predicted
 from evals.coverage.readings import Reading, Verdict, read
+from evals.coverage.report import as_json, as_markdown
 from evals.coverage.tally import Interval, Tally, Verdicts, measure
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import EXAMPLES, STRATEGY, World, truth
@@ -161,6 +170,26 @@ def test_misses_of_every_kind_are_faults() -> None:
 
 
 @pytest.mark.slow
+def test_known_limits_are_shown_and_not_counted() -> None:
+    world, *_ = known_limits()
+    interval = Interval(given=100, covered=50)
+    tally = Tally(100, {("rate", "first", STRATEGY): interval}, {})
+    about = {"command": "", "machine": "", "seed": 0, "runs": 100}
+    result = as_json(
+        about,
+        [world, replace(world, name="counted", limit="")],
+        dict.fromkeys([world.name, "counted"], tally),
+        [],
+    )
+    assert not result["accepted"]
+    assert list(result["faults"]) == ["counted"]
+    page = as_markdown(result)
+    assert (
+        f"* {world.name} (100 runs): {world.limit}. rate, first, this strategy: covers 0.500 of 100" in page
+    )
+    assert as_json(about, [world], {world.name: tally}, [])["accepted"]
+
+
 def test_the_same_seed_gives_the_same_counts_whatever_the_processes() -> None:
     worlds = [quick_populations()[-1]]
     first, second = (run(worlds, runs=60, seed=3, processes=number) for number in (1, 2))

@@ -180,3 +180,18 @@ def test_a_large_difference_is_found() -> None:
     first, second = World(((0.05, 0.6), (0.35, 0.9))), World(((0.2, 0.6), (0.25, 0.65)))
     found = [compared(*first.arms(rng, second)).demographic_parity_difference for _ in range(runs)]
     assert np.mean([test.p_value < 0.05 for test in found]) > 0.7
+
+
+def test_a_pseudo_row_weighs_what_the_rows_of_its_stratum_weigh() -> None:
+    """Arms that always agree: what is left of the variance is that of two pseudo-rows."""
+    rows, weight = np.array([30, 120]), np.array([0.5, 0.5])  # repeats ask the first 30 rows again and again
+    repeats = 20
+    row = np.concatenate(
+        [[*range(30), *range(30 + 6 * (r % 4) * 5, 30 + 6 * (r % 4) * 5 + 30)] for r in range(repeats)]
+    )
+    label = (row >= 30).astype(np.int64)
+    zeros = np.zeros(len(row), dtype=np.int64)
+    one = Sample((row % 3 == 0).astype(float), label, zeros, np.repeat(np.arange(repeats), 60), row, 1, True)
+    tested = contrast(estimate(one), estimate(one)).accuracy
+    error = np.sqrt(2 * (weight * (weight / rows) ** 2).sum())
+    assert (tested.high, tested.low) == pytest.approx((1.959964 * error, -1.959964 * error), rel=1e-6)
