@@ -359,7 +359,7 @@ class ChatModel:
         return self._secret.redact(text) if self._secret is not None else text
 
     def read_body(self, text: str) -> Any:
-        """What a service sent, as a value of bounded size without the key; the text where it is no JSON."""
+        """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
         try:
             return tamed(parse_json(text), self.redact)
         except ValueError:

@@ -72,7 +72,7 @@ async def _refuse_other_origin(response: httpx2.Response) -> None:
         try:
             target = response.request.url.join(response.headers["location"])
         except (httpx2.InvalidURL, ValueError):
-            raise UnusableResponseError("the service redirects to what is no address") from None
+            raise UnusableResponseError("the service redirects to an invalid address") from None
         if _origin(target) != _origin(response.request.url):
             raise UnusableResponseError(
                 f"the service redirects to another place ({target.host[:100]}): nothing is sent there"
