@@ -15,7 +15,8 @@ from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import ChatOptions
 from fwc_llm.models.inspect import PREFIX, require_inspect
 from fwc_llm.models.inspect.outputs import to_chat, to_reply
-from fwc_llm.models.openai.capabilities import completion_limit, request_parameters
+from fwc_llm.models.inspect.options import generate_options
+from fwc_llm.models.openai.capabilities import completion_limit
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure, one_line
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.secret import Secret
@@ -27,11 +28,6 @@ if TYPE_CHECKING:
 
 _ATTEMPT_SECONDS = 60.0
 _MOST_NOTICES = 50
-# What this client or its caller decides, and what would let another model answer.
-_OURS = frozenset(
-    "adaptive_connections attempt_timeout batch cache fail_on_refusal fallback_models max_connections "
-    "max_retries num_choices system_message timeout".split()
-)
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 
 
@@ -61,7 +57,9 @@ class InspectModel:
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         self._logprobs = bool(options.get("logprobs"))
-        self._parameters = _parameters(model, options)
+        self._parameters = generate_options(
+            model, options.get("params"), options.get("max_tokens"), self._logprobs
+        )
         self._concurrency = options.get("concurrency", 8)
         self._deadline = options.get("deadline", 300.0)
         for option, value in (("concurrency", self._concurrency), ("deadline", self._deadline)):
@@ -254,30 +252,3 @@ class _Listener(logging.Handler):
         except Exception:  # a closed terminal must not cost a paid reply
             self.handleError(record)
 
-
-def _parameters(model: str, options: ChatOptions) -> dict[str, Any]:
-    """What every request says besides its messages, in the words of Inspect's `GenerateConfig`."""
-    from inspect_ai.model import GenerateConfig
-    from pydantic import ValidationError
-
-    chosen = dict(options.get("params") or {})
-    for name in chosen:
-        if name in _OURS:
-            raise FwcError(f"parameter {name!r} cannot be set: leave out --param {name}")
-    sent = request_parameters(
-        model, chosen, options.get("max_tokens"), bool(options.get("logprobs"))
-    )  # as for every service
-    if "max_completion_tokens" in sent:
-        sent["max_tokens"] = sent.pop("max_completion_tokens")
-    for name in sent:
-        if name not in GenerateConfig.model_fields:
-            raise FwcError(
-                f"Inspect has no option {name!r}: its documentation lists those of GenerateConfig "
-                "(extra_body takes what a service calls otherwise)"
-            )
-    try:
-        GenerateConfig(**sent)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise FwcError(f"parameter {first['loc'][0]!r}: {first['msg']}") from None
-    return sent

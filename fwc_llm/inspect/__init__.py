@@ -1,0 +1,1 @@
+"""Our tasks, metrics and surrogate inside Inspect, and its logs as runs of ours. Extra: `inspect`."""
