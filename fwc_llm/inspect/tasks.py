@@ -13,6 +13,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 
 from fwc_llm.errors import FwcError
 from fwc_llm.inspect.errors import shown_by_inspect
+from fwc_llm.inspect.log import FORMAT, KEY
 from fwc_llm.inspect.scoring import ask, decision
 from fwc_llm.models.inspect.outputs import to_chat
 from fwc_llm.runs.plan import Settings
@@ -21,8 +22,7 @@ from fwc_llm.tasks import load_task, task_names
 if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
 
-FORMAT = "fwc-llm-inspect/1"
-KEY = "fwc_llm"  # under which a log's metadata holds what a report needs
+
 _D = Settings()
 _WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
 _OPEN = {"epsilon", "base_parity"}  # may be null: no limit, drawn uniformly
