@@ -7,7 +7,12 @@ import typer
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN…")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN…"
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
@@ -42,7 +47,9 @@ def report(
 
 
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="The folder of one run, or a log of Inspect.", metavar="RUN_A")],
+    run_a: Annotated[
+        Path, typer.Argument(help="The folder of one run, or a log of Inspect.", metavar="RUN_A")
+    ],
     run_b: Annotated[
         Path, typer.Argument(help="The folder of another run of the same task.", metavar="RUN_B")
     ],

@@ -173,9 +173,7 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
     return describe_asked(plan, model.name, model.parameters, traits(model).simulated)
 
 
-def describe_asked(
-    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool
-) -> dict[str, Any]:
+def describe_asked(plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
     """The content of run.json for a model that somebody else asks."""
     return {
         "format": FORMAT,

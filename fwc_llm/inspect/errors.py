@@ -9,8 +9,9 @@ from fwc_llm.errors import FwcError
 
 
 def refused(why: str) -> Exception:
-    """What Inspect prints as it is; its square brackets would be taken for colours."""
-    return PrerequisiteError(f"[bold]fwc-llm[/bold]: {why.replace('[', chr(92) + '[')}")
+    """What Inspect prints as it is; a square bracket would begin a colour there."""
+    error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
+    return error
 
 
 @contextmanager

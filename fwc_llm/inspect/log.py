@@ -57,7 +57,9 @@ def write_run(path: Path, out: Path) -> Result:
     with Journal(folder.path) as journal:
         for question, sample in samples:
             call = Call(question["arm"], question["repeat"], question["row"], question["variant"], ())
-            journal.append(make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample)))
+            journal.append(
+                make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
+            )
         folder.write_questions((question for question, _ in samples), len(samples))
         _write_examples(folder, content, described, samples, epochs)
         folder.begin(described)
@@ -151,7 +153,7 @@ def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
 
     config = log.eval.model_generate_config
     chosen = config.merge(log.plan.config)
-    sent = chosen.model_dump(exclude_none=True, mode="json") | default_options(
+    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json") | default_options(
         log.eval.model, chosen, logprobs
     )
     return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}

@@ -144,7 +144,8 @@ def _build(name: str) -> Callable[..., Task]:
             return _task(plan, logprobs)
 
     build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
-    return task(name=name)(build)
+    registered: Callable[..., Task] = task(name=name)(build)
+    return registered
 
 
 _OWN = "taskfile"

@@ -55,7 +55,9 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
-        "arms": [arm_metrics(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
+        "arms": [
+            arm_metrics(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]
+        ],
     }
     folder.write_json("results.json", data)
     return data

@@ -14,8 +14,8 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.client import ChatOptions
 from fwc_llm.models.inspect import PREFIX, require_inspect
-from fwc_llm.models.inspect.outputs import to_chat, to_reply
 from fwc_llm.models.inspect.options import generate_options
+from fwc_llm.models.inspect.outputs import to_chat, to_reply
 from fwc_llm.models.openai.capabilities import completion_limit
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure, one_line
 from fwc_llm.models.openai.pacing import Pacer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ATTEMPT_SECONDS = 60.0
 _MOST_NOTICES = 50
+_MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 
 
@@ -176,14 +177,9 @@ class InspectModel:
 
     def _said(self, error: BaseException) -> str:
         """What an error says, on one line, without keys and without Inspect's colours."""
-        from rich.errors import MarkupError
-        from rich.text import Text
-
         said = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
-        try:
-            said = Text.from_markup(said).plain
-        except MarkupError:
-            pass
+        if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
+            said = _MARKUP.sub("", said)
         return one_line(storable(self._redact(said))) or type(error).__name__
 
     def _no_reply(self, error: Exception, seconds: float) -> Reply:
@@ -251,4 +247,3 @@ class _Listener(logging.Handler):
             self._model.hear(record.getMessage())
         except Exception:  # a closed terminal must not cost a paid reply
             self.handleError(record)
-

@@ -7,10 +7,10 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.openai.capabilities import request_parameters
 
 # What this client or its caller decides, and what would let another model answer.
-_OURS = frozenset(
-    "adaptive_connections attempt_timeout batch cache fail_on_refusal fallback_models max_connections "
-    "max_retries num_choices system_message timeout".split()
-)
+_OURS = {
+    "adaptive_connections", "attempt_timeout", "batch", "cache", "fail_on_refusal", "fallback_models",
+    "max_connections", "max_retries", "num_choices", "system_message", "timeout",
+}  # fmt: skip
 
 
 def generate_options(

@@ -28,12 +28,13 @@ def to_chat(messages: Messages) -> "list[ChatMessage]":
     ]
 
 
-def from_chat(messages: "str | Sequence[ChatMessage]") -> list[Message]:
+def from_chat(messages: "str | Sequence[Any]") -> list[Message]:
     """Inspect's messages as we have them."""
     if isinstance(messages, str):
         return [{"role": "user", "content": messages}]
     found: list[Message] = []
-    for message in messages:
+    message: Any
+    for message in messages:  # of Inspect's kinds
         found.append({"role": str(message.role), "content": message.text})
         if name := (message.metadata or {}).get(_NAME):
             found[-1]["name"] = str(name)
@@ -86,7 +87,7 @@ def _is_refusal(choice: Any) -> bool:
 
 
 def to_output(reply: Reply) -> "ModelOutput":
-    """A reply of one of our models as Inspect's output; its log-probabilities are those of the first token."""
+    """A reply of one of our models as Inspect's output; the log-probabilities are of its first token."""
     from inspect_ai.model import (
         ChatCompletionChoice,
         ChatMessageAssistant,
