@@ -20,7 +20,7 @@ FORMAT = "fwc-llm-shots/1"
 def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
-    text = json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(text, path, "the shots to ")
@@ -52,7 +52,8 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     return shots
 
 
-def _as_json(shots: Shots) -> dict[str, Any]:
+def shots_json(shots: Shots) -> dict[str, Any]:
+    """The content of a shots file."""
     displayed = {example.row: weight for example, weight in shots.shown()}
     return {
         "format": FORMAT,
