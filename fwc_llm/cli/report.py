@@ -7,11 +7,14 @@ import typer
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one task.", metavar="RUN…")],
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one task.", metavar="RUN")],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The file to write. [default: report.html; md, json and csv to the terminal]"
+            "--out",
+            "-o",
+            help="The file to write or overwrite. [default: report.html in the run's folder; md, json and "
+            "csv to the terminal]",
         ),
     ] = None,
     format: Annotated[
@@ -34,9 +37,21 @@ def report(
     if out is None and chosen != "html":
         console.write(text, is_json=chosen == "json")
         return
-    path = out or Path("report.html")
+    path = out or _place(runs)
     write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
+
+
+def _place(runs: list[Path]) -> Path:
+    """Where a page goes by default: into the run's folder, or here for several runs, where none is yet."""
+    from fwc_llm.errors import FwcError
+
+    if len(runs) == 1:
+        return runs[0] / "report.html"
+    path = Path("report.html")
+    if path.exists():
+        raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
+    return path
 
 
 def compare(
