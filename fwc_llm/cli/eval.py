@@ -84,7 +84,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         _experiment(
-            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]"
+            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+            "--out",
+            "-o",
         ),
     ] = None,
     data_dir: Annotated[
@@ -135,7 +137,7 @@ def evaluate(
     """Query a model over test rows and report accuracy and demographic parity.
 
     Without options it is a demonstration: a simulated census and a simulated model.
-    With a real model: fwc-llm eval --model gpt-4 --shots fwc
+    With a real model: fwc-llm eval --model gpt-6-luna --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
@@ -244,11 +246,12 @@ def _forecast(job: "Job") -> None:
     )
     out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
     out.print(f"at most {numbers.completion_tokens:,} completion tokens")
-    if numbers.dollars is None or numbers.price is None:
+    if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         out.print(f"cost unknown: no price of {job.model.name} is known; give a price file with --prices")
     else:
+        least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
         out.print(
-            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"
+            f"{most if least == most else f'{least} with the cache, {most} without'}"
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
@@ -259,19 +262,27 @@ def _forecast(job: "Job") -> None:
 def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
-    from fwc_llm.models import traits
     from fwc_llm.runs.batch import batches_under_way
 
-    where = (
-        "a simulation, no network" if traits(job.model).simulated else "a service that may charge for them"
-    )
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
+    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
     if out is not None and not cancel_batch and batches_under_way(out):
         console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
     with console.asking(job.plan.n_calls) as progress:
         return job.run(out, progress, cancel_batch)
+
+
+def _where(job: "Job") -> str:
+    """Who will answer: whether over a network, and whether it may cost something."""
+    from fwc_llm.models import is_local, traits
+
+    url = job.client.base_url
+    if traits(job.model).simulated:
+        return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+    if url and is_local(url):
+        return f"at {url}, on this machine"
+    return "a service that may charge for them"
 
 
 def _report(job: "Job", result: "Result") -> None:

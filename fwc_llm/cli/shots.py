@@ -42,8 +42,8 @@ def shots(
     ids: Annotated[
         str | None, typer.Option(help="Row ids, comma-separated: these rows, with the strategy `ids`.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Save the examples here, as JSON.")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", "--output", help="Save the examples here, as JSON.")
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Measure the strategies side by side.")] = False,
     plot: Annotated[
@@ -67,14 +67,14 @@ def shots(
 
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
-    from fwc_llm.cli.console import err, out, working
+    from fwc_llm.cli import console
     from fwc_llm.runs.defaults import M, fit_m
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir)
-    with working("reading the table") as step:
+    with console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
@@ -87,31 +87,31 @@ def shots(
             chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, template))
     for note in (*table.notes, moved):
         if note:
-            err.print(note, soft_wrap=True)
+            console.err.print(note, soft_wrap=True)
     if compare:
-        out.print(_comparison(lines, table, model))
+        console.out.print(_comparison(lines, table, model))
         for line in lines:
             if line.note:
-                err.print(f"{line.strategy}: {line.note}", markup=False)
+                console.err.print(f"{line.strategy}: {line.note}", markup=False)
         if plot is not None:
             from fwc_llm.report.strategies_plot import plot_comparison
 
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
-            err.print(f"drawn in {plot}", markup=False)
+            console.err.print(f"drawn in {plot}", markup=False)
         return
-    if output is None:
-        out.print(_listing(chosen, table))
+    if out is None:
+        console.out.print(_listing(chosen, table))
     else:
         from fwc_llm.shots import save_shots
 
-        save_shots(chosen, output)
-        err.print(
-            f"{chosen.m} examples by {chosen.strategy} are in {output}; use them with: "
-            f"fwc-llm eval --task {task or table.name} --shots {output}",
+        save_shots(chosen, out)
+        console.err.print(
+            f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
+            f"fwc-llm eval --task {task or table.name} --shots {out}",
             markup=False,
         )
     if chosen.certificate:
-        err.print(_certificate(chosen.certificate), markup=False)
+        console.err.print(_certificate(chosen.certificate), markup=False)
 
 
 def _epsilon(text: str) -> float | None:

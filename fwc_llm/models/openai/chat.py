@@ -15,7 +15,13 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.models.openai.capabilities import adapted, completion_limit, is_reasoning, request_parameters
+from fwc_llm.models.openai.capabilities import (
+    adapted,
+    completion_limit,
+    is_known_to_reason,
+    is_reasoning,
+    request_parameters,
+)
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
@@ -99,8 +105,10 @@ class ChatModel:
         self._notice = notice
         self.notices: list[str] = []
         if is_reasoning(name) and "temperature" not in self._parameters:
+            known = base_url is None and is_known_to_reason(name)
+            what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
             self._tell(
-                f"{name} is a reasoning model: no temperature is sent, so replies may vary "
+                f"{name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
 
