@@ -11,7 +11,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -19,7 +19,15 @@ from typing import IO, Any
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply, Usage
-from fwc_llm.models.openai.batch import ENDPOINT, ID, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
+from fwc_llm.models.openai.batch import (
+    ENDPOINT,
+    ID,
+    MOST_BYTES,
+    MOST_REQUESTS,
+    BatchClient,
+    BatchState,
+    GoneError,
+)
 from fwc_llm.models.openai.failures import AttemptError, Reach, one_line
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.runs.budget import Budget
@@ -81,7 +89,7 @@ async def run_batch(
         await (work.submit() if begin else work.give_up_unsubmitted())
         if cancel:
             await work.cancel()
-        await work.wait(poll_seconds)
+        await work.wait(poll_seconds, cancel)
     finally:
         await model.aclose()
     return work.outcome()
@@ -204,11 +212,19 @@ class _Work:
         """Ask the service to stop what has not ended."""
         for part in self.parts:
             if part.batch_id is not None and not part.collected:
-                state = await self.client.state(part.batch_id)
-                if not state.ended and state.status != "cancelling":
+                with self._given_up(part):
                     await self.client.cancel(part.batch_id)
 
-    async def wait(self, poll_seconds: float) -> None:
+    @contextmanager
+    def _given_up(self, part: _Part) -> Iterator[None]:
+        """A batch that is to be cancelled, and that the service has lost, is collected."""
+        try:
+            yield
+        except GoneError:
+            part.collected = True
+            self._save()
+
+    async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
         pause, ends = _FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
@@ -225,7 +241,8 @@ class _Work:
                         "command submits it again; without --batch its requests are asked live"
                     )
                 if state.ended:
-                    await self._collect(part, state)
+                    with self._given_up(part) if cancelled else nullcontext():
+                        await self._collect(part, state)
             self._report(standing)
             if any(not part.collected for part in self.parts):
                 if time.monotonic() > ends:
@@ -304,6 +321,7 @@ class _Work:
         return Outcome(self.done, len(missing), self.skipped, self.usage, tuple(missing[:100]), self.stopped)
 
     def _save(self) -> None:
+        self.journal.check_in_place()  # a folder that is gone is not made again
         content = {"format": _FORMAT, "parts": [asdict(part) for part in self.parts]}
         try:
             with whole_file(self.folder / "state.json") as file:

@@ -55,9 +55,7 @@ class BoundedClient(httpx2.AsyncClient):
 async def _content(response: httpx2.Response) -> bytes:
     """The body, unpacked. `UnusableResponseError` when it is too large."""
     if (encoding := response.headers.get("content-encoding", "").strip().lower()) not in _ENCODINGS:
-        raise UnusableResponseError(
-            f"the response has the encoding {encoding!r}, which was not asked for"
-        )
+        raise UnusableResponseError(f"the response has the encoding {encoding!r}, which was not asked for")
     parts, size = [], 0
     async for part in response.aiter_bytes():
         size += len(part)
