@@ -1,4 +1,4 @@
-"""Passes by batches, live and with `--cancel-batch`, in any order, stopped anywhere: nothing is paid twice."""
+"""Passes by batches, live and with `--cancel-batch`, in any order, stopped anywhere: none pays twice."""
 
 import asyncio
 import json
