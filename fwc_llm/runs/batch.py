@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
-from fwc_llm.files import read_text, reason, whole_file
+from fwc_llm.files import open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply, Usage
 from fwc_llm.models.openai.batch import (
     ENDPOINT,
@@ -138,7 +138,7 @@ class _Work:
     def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
         parameters = parameters_json(self.model)
         requests: IO[bytes] | None = None
-        index: IO[str] | None = None
+        index: IO[bytes] | None = None
         size = 0
         try:
             for call, request, line in self._lines(calls, parameters, budget):
@@ -148,15 +148,21 @@ class _Work:
                 if requests is None or index is None or full:
                     _close(requests, index)
                     name, size = f"{len(self.parts) + 1:04}", 0
-                    requests = (self.folder / f"{name}.jsonl").open("wb")
-                    index = (self.folder / f"{name}.calls.jsonl").open("w", encoding="utf-8")
+                    requests = self._new(f"{name}.jsonl")
+                    index = self._new(f"{name}.calls.jsonl")
                     self.parts.append(_Part(name, 0))
                 requests.write(line)
-                index.write(json.dumps([request, call.arm, call.repeat, call.row, call.variant]) + "\n")
+                asked = json.dumps([request, call.arm, call.repeat, call.row, call.variant])
+                index.write(asked.encode() + b"\n")
                 self.parts[-1].requests += 1
                 size += len(line)
         finally:
             _close(requests, index)
+
+    def _new(self, name: str) -> IO[bytes]:
+        """A file that was not there; a link of that name is not followed."""
+        (self.folder / name).unlink(missing_ok=True)
+        return (self.folder / name).open("xb")
 
     def _lines(
         self, calls: Iterable[Call], parameters: str, budget: Budget | None
@@ -263,9 +269,9 @@ class _Work:
                 if not path.exists():
                     await self.client.download(file_id, path)
                 try:
-                    with path.open(encoding="utf-8", errors="replace") as lines:
+                    with open_binary(path) as lines:
                         for line in lines:
-                            self._take(line, calls)
+                            self._take(line.decode("utf-8", "replace"), calls)
                 except OSError as error:
                     raise StorageError(f"cannot read {path}: {reason(error)}") from None
         for request in calls:
@@ -292,7 +298,7 @@ class _Work:
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         path = self.folder / f"{part.name}.calls.jsonl"
         try:
-            with path.open(encoding="utf-8") as lines:
+            with open_binary(path) as lines:
                 for line in lines:
                     request, arm, repeat, row, variant = parse_json(line)
                     if not all(isinstance(text, str) for text in (request, arm, row, variant)):
