@@ -182,11 +182,13 @@ class _Columns:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         start, unlimited = 0, options.update_width(10_000)
         while start < len(self.columns):
-            end = len(self.columns)
+            end = start + 1
             table = self._table(self.columns[start:end])
-            while end > start + 1 and Measurement.get(console, unlimited, table).maximum > options.max_width:
-                end -= 1
-                table = self._table(self.columns[start:end])
+            while end < len(self.columns):
+                wider = self._table(self.columns[start : end + 1])
+                if Measurement.get(console, unlimited, wider).maximum > options.max_width:
+                    break
+                table, end = wider, end + 1
             yield table
             start = end
 
