@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import write_whole
+from fwc_llm.files import read_text, write_whole
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-shots/1"
+_LARGEST = 1 << 26  # bytes
 
 
 def save_shots(shots: Shots, path: str | Path) -> None:
@@ -36,10 +38,10 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = parse_json(read_text(Path(path), _LARGEST))
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+    except ValueError as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:
         raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
