@@ -47,7 +47,10 @@ def write_run(path: Path, out: Path) -> Result:
     log = _read(path)
     content = _content(log, path)
     epochs = log.eval.config.epochs or 1
-    samples = _whole_rows([(_question(sample, epochs, path), sample) for sample in log.samples or ()])
+    place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
+    arms = content["run"]["arms"]
+    samples = _whole_rows([(_question(sample, arms, epochs, path), sample) for sample in log.samples or ()])
+    samples.sort(key=lambda one: (one[0]["repeat"], arms.index(one[0]["arm"]), place.get(str(one[1].id), 0)))
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
     described = _described(log, content, [question for question, _ in samples], epochs)
@@ -95,10 +98,14 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     return content
 
 
-def _question(sample: "EvalSample", epochs: int, path: Path) -> dict[str, Any]:
+def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
     question = {name: sample.metadata.get(name) for name in QUESTION_COLUMNS}
-    if not is_question(question) or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS:
+    if (
+        not is_question(question)
+        or question["arm"] not in arms
+        or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS
+    ):
         raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question
@@ -121,7 +128,8 @@ def _described(
     log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
 ) -> dict[str, Any]:
     """run.json: what the task planned, the model that Inspect asked, and what became of the plan."""
-    run, spec = content["run"], log.eval
+    run: dict[str, Any] = content["run"]
+    spec = log.eval
     simulated = any(
         sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
     )
