@@ -179,8 +179,7 @@ def _stopped(log: "EvalLog", kept: int, asked: int) -> str | None:
     """Why the run ended before its last question, if it did."""
     if kept >= asked and log.status == "success":
         return None
-    why = f"; {one_line(log.error.message)}" if log.error is not None else ""
-    return f"Inspect asked {kept:,} of {asked:,} questions (status: {log.status}{why})"
+    return f"{kept:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
 
 
 def _write_examples(

@@ -192,6 +192,7 @@ def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) 
         open_model("inspect:anthropic/claude-x")
 
 
+@pytest.mark.slow
 def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
     """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are the same."""
     arms, rows = ("zero", "balanced"), {"n_test": 16, "m": 4}
