@@ -56,6 +56,8 @@ def write_run(path: Path, out: Path) -> Result:
     described = _described(log, content, [question for question, _ in samples], epochs)
     check_described(described, path)
     folder = RunFolder(out)
+    if folder.begun:
+        raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
     with Journal(folder.path) as journal:
         for question, sample in samples:
@@ -95,7 +97,19 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     if not isinstance(run, dict) or not isinstance(run.get("calls"), int):
         raise FwcError(f"{path} is damaged: its metadata does not describe a run")
     check_described(run, path)
+    if not all(map(_is_choice, content.get("shots") or ())):
+        raise FwcError(f"{path} is damaged: its metadata does not hold the examples of a run")
     return content
+
+
+def _is_choice(chosen: Any) -> bool:
+    """Whether this says which examples an arm had in a repeat; what they are is checked later."""
+    return (
+        isinstance(chosen, dict)
+        and isinstance(chosen.get("arm"), str)
+        and isinstance(chosen.get("repeat"), int)
+        and isinstance(chosen.get("shots"), dict)
+    )
 
 
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
@@ -189,8 +203,8 @@ def _write_examples(
     (folder.path / "shots").mkdir()
     for chosen in content.get("shots") or ():
         for epoch in range(epochs):
-            repeat = int(chosen["repeat"]) * epochs + epoch
-            folder.write_json(f"shots/{file_name(str(chosen['arm']))}-{repeat}.json", chosen["shots"])
+            repeat = chosen["repeat"] * epochs + epoch
+            folder.write_json(f"shots/{file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
     (folder.path / "prompts").mkdir()
     for arm in described["arms"]:
         first = next(sample for question, sample in samples if question["arm"] == arm)
