@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError
@@ -39,9 +40,7 @@ def _cost(help_text: str, *names: str) -> Any:
 def evaluate(
     task: Annotated[
         str | None,
-        _experiment(
-            "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult; census for the demo]"
-        ),
+        _experiment(f"{TASK_HELP} The demonstration uses the census."),
     ] = None,
     model: Annotated[
         str | None,
@@ -53,10 +52,12 @@ def evaluate(
     shots: Annotated[
         str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
     ] = "zero,balanced,fwc",
-    m: Annotated[int, _experiment("Examples per prompt.", "--m")] = 16,
+    m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
-    n_test: Annotated[int, _experiment("Test rows per repeat.")] = 200,
-    base_parity: Annotated[float, _experiment("Gap of the groups' base rates in the test rows.")] = 0.5,
+    n_test: Annotated[int | None, _experiment(f"Test rows per repeat. {N_TEST_HELP}")] = None,
+    base_parity: Annotated[
+        str | None, _experiment(f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
+    ] = None,
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
@@ -83,7 +84,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         _experiment(
-            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]"
+            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+            "--out",
+            "-o",
         ),
     ] = None,
     data_dir: Annotated[
@@ -134,19 +137,19 @@ def evaluate(
     """Query a model over test rows and report accuracy and demographic parity.
 
     Without options it is a demonstration: a simulated census and a simulated model.
-    With a real model: fwc-llm eval --model gpt-4 --shots fwc
+    With a real model: fwc-llm eval --model gpt-6-luna --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
     from fwc_llm.models import Client
     from fwc_llm.runs.plan import Settings
 
-    demonstration = task is None and model is None
+    # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
+    demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        m=m,
+        **given(m=m, n_test=n_test),
+        **parity(base_parity),
         epsilon=epsilon,
-        n_test=n_test,
-        base_parity=base_parity,
         repeats=repeats,
         seed=seed,
         template=template,
@@ -172,7 +175,7 @@ def evaluate(
     )
     with console.working("reading the table") as step:
         job = prepare(
-            task or ("census" if demonstration else "adult"),
+            open_task("census" if demonstration else task, data_dir),
             model or "surrogate",
             _words(shots),
             settings,
@@ -183,8 +186,10 @@ def evaluate(
             step,
             console.err.print,
         )
+    for note in job.plan.notes:
+        console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:
-        chosen = f"{job.plan.settings.m} of {m} examples"
+        chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     if dry_run:
         _forecast(job)
@@ -199,7 +204,7 @@ def evaluate(
     if result.unanswered < result.data["requests"]:
         _report(job, result)
     if demonstration:
-        console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
+        console.out.print(_EXPLANATION.format(**job.plan.settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
@@ -241,11 +246,12 @@ def _forecast(job: "Job") -> None:
     )
     out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
     out.print(f"at most {numbers.completion_tokens:,} completion tokens")
-    if numbers.dollars is None or numbers.price is None:
+    if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         out.print(f"cost unknown: no price of {job.model.name} is known; give a price file with --prices")
     else:
+        least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
         out.print(
-            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"
+            f"{most if least == most else f'{least} with the cache, {most} without'}"
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
@@ -256,19 +262,27 @@ def _forecast(job: "Job") -> None:
 def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
-    from fwc_llm.models import traits
     from fwc_llm.runs.batch import batches_under_way
 
-    where = (
-        "a simulation, no network" if traits(job.model).simulated else "a service that may charge for them"
-    )
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
+    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
     if out is not None and not cancel_batch and batches_under_way(out):
         console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
     with console.asking(job.plan.n_calls) as progress:
         return job.run(out, progress, cancel_batch)
+
+
+def _where(job: "Job") -> str:
+    """Who will answer: whether over a network, and whether it may cost something."""
+    from fwc_llm.models import is_local, traits
+
+    url = job.client.base_url
+    if traits(job.model).simulated:
+        return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+    if url and is_local(url):
+        return f"at {url}, on this machine"
+    return "a service that may charge for them"
 
 
 def _report(job: "Job", result: "Result") -> None:

@@ -9,14 +9,15 @@ import typer
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN…"
-        ),
+        typer.Argument(help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN"),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The file to write. [default: report.html; md, json and csv to the terminal]"
+            "--out",
+            "-o",
+            help="The file to write or overwrite. [default: report.html in the run's folder; md, json and "
+            "csv to the terminal]",
         ),
     ] = None,
     format: Annotated[
@@ -36,14 +37,26 @@ def report(
     from fwc_llm.report.write import choose_format, render
 
     chosen = choose_format(format, out)
+    path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(runs) as folders:
         text = render(folders, chosen, task, data_dir)
-    if out is None and chosen != "html":
+    if path is None:
         console.write(text, is_json=chosen == "json")
         return
-    path = out or Path("report.html")
     write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
+
+
+def _place(runs: list[Path]) -> Path:
+    """Where a page goes by default: into the run's folder, beside a log, or here for several runs."""
+    from fwc_llm.errors import FwcError
+
+    if len(runs) == 1:
+        return runs[0].with_suffix(".html") if runs[0].is_file() else runs[0] / "report.html"
+    path = Path("report.html")
+    if path.exists():
+        raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
+    return path
 
 
 def compare(

@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True)
+from fwc_llm.cli.options import Command, Group, shown
+
+task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
 
 
 def tasks(
@@ -43,14 +45,17 @@ def tasks(
         out.print(Text(source), soft_wrap=True)
 
 
-@task_app.command("init")
+@task_app.command("init", cls=Command)
+@shown
 def init(
     table: Annotated[Path, typer.Argument(help="A CSV file with a header line, or a Parquet file.")],
     protected: Annotated[list[str], typer.Option(help="The protected attribute's column; may be repeated.")],
     outcome: Annotated[str, typer.Option(help="The outcome's column.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The task file to write.", show_default="beside the table"),
+        typer.Option(
+            "--out", "-o", "--output", help="The task file to write.", show_default="beside the table"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:

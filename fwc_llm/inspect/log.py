@@ -154,7 +154,7 @@ def _described(
         factual = [question for question in questions if not question["variant"]]
         settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
         settings["base_parity"] = None
-    return run | {
+    described: dict[str, Any] = run | {
         "model": spec.model,
         "parameters": _parameters(log, bool(content.get("logprobs"))),
         "simulated": simulated or bool(run["simulated"]),
@@ -168,6 +168,7 @@ def _described(
         "command": f"inspect eval {spec.task}",
         "inspect": {"log": Path(log.location).name, "status": log.status, "solver": spec.solver},
     }
+    return described
 
 
 def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:

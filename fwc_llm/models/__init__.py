@@ -5,7 +5,30 @@ from typing import Unpack
 from fwc_llm.models.base import Message, Messages, Model, Reply, Traits, Usage, traits
 from fwc_llm.models.client import ChatOptions, Client
 
-__all__ = ["Client", "Message", "Messages", "Model", "Reply", "Traits", "Usage", "open_model", "traits"]
+__all__ = [
+    "Client",
+    "Message",
+    "Messages",
+    "Model",
+    "Reply",
+    "Traits",
+    "Usage",
+    "is_local",
+    "open_model",
+    "traits",
+]
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is of this machine."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def open_model(

@@ -281,3 +281,18 @@ def test_a_strategy_that_fails_is_named(fwc: Run, tmp_path: Path, data_dir: Path
     assert outcome.code == 2
     assert "os:fspath" in outcome.line
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.slow
+def test_who_answers_is_said_as_it_is(fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path) -> None:
+    """A server on this machine charges nothing; the surrogate behind an address is no longer offline."""
+    small = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8)
+    local = fwc(*small, "--model", "m", "--base-url", service[1], "-o", tmp_path / "local")
+    assert f"8 requests to m (at {service[1]}, on this machine)" in local.err
+    assert "charge" not in local.err
+    served = fwc(*small, "--model", "surrogate", "--base-url", service[1], "-o", tmp_path / "served")
+    assert f"(a simulation, asked over the network at {service[1]})" in served.err
+    offline = fwc(*small, "--model", "surrogate", "-o", tmp_path / "offline")
+    assert "(a simulation, no network)" in offline.err
+    forecast = fwc(*small, "--model", "gpt-4", "--dry-run")  # too short for the provider's cache
+    assert re.search(r"^\$\d+\.\d\d, by prices", forecast.out, re.M)

@@ -1,5 +1,6 @@
 """The terminal's tables say what results.json says."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,23 @@ def test_what_is_more_than_noise(make_run: MakeRun) -> None:
     assert "≠ +" in biased
     alone = as_text(statistics_lines(make_run("one", rates={"even": rates["even"]}, repeats=1)), width=200)
     assert " vs " not in alone
+
+
+@pytest.mark.parametrize("width", [200, 80, 60, 40])
+def test_what_belongs_to_an_arm_stays_together(make_run: MakeRun, width: int) -> None:
+    """On a narrow terminal no line is cut, and all values of an arm are in one table."""
+    rates = {arm: {"A": (0.5, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "balanced", "fwc")}
+    folder = make_run(rates=rates, repeats=1, unparsed=0.0)
+    text = as_text(statistics_lines(folder), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    header, *tables = re.split(r"\n ─+", text)
+    for table in tables:
+        if "accuracy %" not in header.splitlines()[-1]:  # an arm a column: its table has every heading
+            assert all(line in table for line in ("accuracy %", "DP gap", "noise floor", "DP gap vs zero"))
+        else:
+            assert len(tables) == 1
+        header = table
 
 
 def test_markup_in_names_stays_text() -> None:
