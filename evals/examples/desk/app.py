@@ -31,7 +31,7 @@ def desk() -> tuple[Task, Shots, OpenAI]:
 
 
 def decide(person: dict[str, Any]) -> str | None:
-    """Return "yes", "no", or None where the model does not decide. `FwcError` for a row that lacks a value."""
+    """Return "yes", "no", or None where the model does not decide. `FwcError`: the row lacks a value."""
     task, shots, client = desk()
     messages: Any = build_prompt(task, person, shots)
     reply = client.chat.completions.create(model=MODEL, messages=messages, temperature=0, max_tokens=20)
