@@ -45,7 +45,8 @@ def evaluate(
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `surrogate`, a simulation "
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, `inspect:PROVIDER/MODEL` (what "
+            "Inspect reaches), or `surrogate`, a simulation "
             "without key or network. [default: surrogate]"
         ),
     ] = None,

@@ -47,12 +47,17 @@ def write_run(path: Path, out: Path) -> Result:
     log = _read(path)
     content = _content(log, path)
     epochs = log.eval.config.epochs or 1
-    samples = _whole_rows([(_question(sample, epochs, path), sample) for sample in log.samples or ()])
+    place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
+    arms = content["run"]["arms"]
+    samples = _whole_rows([(_question(sample, arms, epochs, path), sample) for sample in log.samples or ()])
+    samples.sort(key=lambda one: (one[0]["repeat"], arms.index(one[0]["arm"]), place.get(str(one[1].id), 0)))
     if not samples:
         raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
     described = _described(log, content, [question for question, _ in samples], epochs)
     check_described(described, path)
     folder = RunFolder(out)
+    if folder.begun:
+        raise FwcError(f"{out} holds a run already: name a new folder")
     folder.create()
     with Journal(folder.path) as journal:
         for question, sample in samples:
@@ -92,13 +97,29 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
     if not isinstance(run, dict) or not isinstance(run.get("calls"), int):
         raise FwcError(f"{path} is damaged: its metadata does not describe a run")
     check_described(run, path)
+    if not all(map(_is_choice, content.get("shots") or ())):
+        raise FwcError(f"{path} is damaged: its metadata does not hold the examples of a run")
     return content
 
 
-def _question(sample: "EvalSample", epochs: int, path: Path) -> dict[str, Any]:
+def _is_choice(chosen: Any) -> bool:
+    """Whether this says which examples an arm had in a repeat; what they are is checked later."""
+    return (
+        isinstance(chosen, dict)
+        and isinstance(chosen.get("arm"), str)
+        and isinstance(chosen.get("repeat"), int)
+        and isinstance(chosen.get("shots"), dict)
+    )
+
+
+def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
     question = {name: sample.metadata.get(name) for name in QUESTION_COLUMNS}
-    if not is_question(question) or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS:
+    if (
+        not is_question(question)
+        or question["arm"] not in arms
+        or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS
+    ):
         raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question
@@ -121,7 +142,8 @@ def _described(
     log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
 ) -> dict[str, Any]:
     """run.json: what the task planned, the model that Inspect asked, and what became of the plan."""
-    run, spec = content["run"], log.eval
+    run: dict[str, Any] = content["run"]
+    spec = log.eval
     simulated = any(
         sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
     )
@@ -172,8 +194,7 @@ def _stopped(log: "EvalLog", kept: int, asked: int) -> str | None:
     """Why the run ended before its last question, if it did."""
     if kept >= asked and log.status == "success":
         return None
-    why = f"; {one_line(log.error.message)}" if log.error is not None else ""
-    return f"Inspect asked {kept:,} of {asked:,} questions (status: {log.status}{why})"
+    return f"{kept:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
 
 
 def _write_examples(
@@ -183,8 +204,8 @@ def _write_examples(
     (folder.path / "shots").mkdir()
     for chosen in content.get("shots") or ():
         for epoch in range(epochs):
-            repeat = int(chosen["repeat"]) * epochs + epoch
-            folder.write_json(f"shots/{file_name(str(chosen['arm']))}-{repeat}.json", chosen["shots"])
+            repeat = chosen["repeat"] * epochs + epoch
+            folder.write_json(f"shots/{file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
     (folder.path / "prompts").mkdir()
     for arm in described["arms"]:
         first = next(sample for question, sample in samples if question["arm"] == arm)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from inspect_ai.model import get_model
+from inspect_ai.model._generate_config import active_generate_config
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -23,7 +24,8 @@ def ask(logprobs: bool = False) -> Solver:
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         model = get_model()
-        options = default_options(model.name, model.config, logprobs)
+        chosen = model.config.merge(active_generate_config())
+        options = default_options(model.name, chosen, logprobs)
         return await generate(state, **options)
 
     return solve

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _D = Settings()
-_WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 _OPEN = {"epsilon", "base_parity"}  # may be null: no limit, drawn uniformly
 logger = logging.getLogger(__name__)
 
@@ -34,6 +34,8 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **give
 
     settings = Settings(**{one.name: _checked(one.name, given[one.name]) for one in fields(Settings)})
     plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
+    for note in plan.notes:
+        logger.warning("%s: %s", name, note)
     if any("name" in message for call in plan.first_calls for message in call.messages):
         logger.warning("Inspect's messages carry no names: those of the template are left out")
     return plan
@@ -47,9 +49,10 @@ def _checked(name: str, value: Any) -> Any:
         if isinstance(value, dict):
             return value
         raise FwcError(f"the task argument 'options' is {value!r}: write NAME: VALUE in braces")
-    kind = type(getattr(_D, name))
-    if value is None and name in _OPEN:
-        return None
+    default = getattr(_D, name)
+    if value is default or (value is None and name in _OPEN):  # a default may move, an equal number not
+        return value
+    kind = next(one for one in _WORDS if isinstance(default, one))
     fits = isinstance(value, int | float) if kind is float else isinstance(value, kind)
     if not fits or (isinstance(value, bool) and kind is not bool):
         raise FwcError(f"the task argument {name!r} is {value!r}: it must be {_WORDS[kind]}")

@@ -23,7 +23,8 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         if repeats > 1
         else f"once (seed {seed})"
     )
-    times += f", every question {epochs} times," if epochs > 1 else ""
+    times += f", every question {epochs} times" if epochs > 1 else ""
+    stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
     model = (
         f"the model {run.described['model']}"
@@ -34,6 +35,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
         f"with {arms}: {', '.join(run.arms)}."
         + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
+        + (f" The run ended before its last question: {stopped}." if stopped else "")
     )
 
 

@@ -132,11 +132,14 @@ def arm_metrics(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         arm.setdefault("per_repeat", [{} for _ in values])
         for each, value in zip(arm["per_repeat"], values, strict=True):
             each[metric] = _null(value)
-    groups = list(measured[0].rates)
-    arm["rates"] = {group: _null(fmean(metrics.rates[group] for metrics in measured)) for group in groups}
-    arm["sizes"] = {group: sum(metrics.sizes[group] for metrics in measured) for group in groups}
+    groups = dict.fromkeys(group for metrics in measured for group in metrics.rates)  # a repeat may lack one
+    arm["rates"] = {
+        group: _null(fmean(metrics.rates.get(group, math.nan) for metrics in measured)) for group in groups
+    }
+    arm["sizes"] = {group: sum(metrics.sizes.get(group, 0) for metrics in measured) for group in groups}
     arm["coverage_by_group"] = {
-        group: _null(fmean(metrics.coverage_by_group[group] for metrics in measured)) for group in groups
+        group: _null(fmean(metrics.coverage_by_group.get(group, math.nan) for metrics in measured))
+        for group in groups
     }
     arm["unparsed"] = dict(Counter(row["reason"] for row in factual if row["reason"]))
     arm["undefined"] = {metric: why for metrics in measured for metric, why in metrics.reasons.items()}
