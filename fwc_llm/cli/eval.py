@@ -8,7 +8,7 @@ import typer
 from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
-from fwc_llm.errors import FwcError, IncompleteRunError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -197,6 +197,9 @@ def evaluate(
         return
     try:
         result = _ask(job, out, cancel_batch)
+    except InterruptedRunError as error:
+        _say_interrupted(error.result)
+        raise
     except FwcError as error:
         partial = error.result
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
@@ -270,8 +273,25 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     console.err.print(line, soft_wrap=True)
     if out is not None and not cancel_batch and batches_under_way(out):
         console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
+
+    def resume(answered: int) -> None:
+        left = job.plan.n_calls - answered
+        rest = f"{left:,} to ask" if left else "nothing to ask"
+        console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
+
     with console.asking(job.plan.n_calls) as progress:
-        return job.run(out, progress, cancel_batch)
+        return job.run(out, progress, cancel_batch, resume)
+
+
+def _say_interrupted(result: "Result | None") -> None:
+    """Say what is there; nothing of a part of the answers is shown as a result."""
+    from fwc_llm.cli import console
+
+    if result is None:
+        return
+    requests = int(result.data["requests"])
+    console.err.print(f"{requests - result.unanswered:,} of {requests:,} requests are answered")
+    console.err.print(f"what was answered is in {result.folder}", soft_wrap=True)
 
 
 def _where(job: "Job") -> str:
@@ -281,7 +301,7 @@ def _where(job: "Job") -> str:
     url = job.client.base_url
     if traits(job.model).simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
-    if url and is_local(url):
+    if is_local(url):
         return f"at {url}, on this machine"
     return "a service that may charge for them"
 

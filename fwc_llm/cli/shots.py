@@ -125,7 +125,8 @@ def _epsilon(text: str) -> float | None:
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> "Callable[[int], Shots]":
-    from fwc_llm.shots import is_per_row, select_shots
+    from fwc_llm.shots import is_per_row, order_shots
+    from fwc_llm.shots.kept import kept_shots
 
     if is_per_row(strategy, options):
         raise FwcError(
@@ -134,7 +135,7 @@ def _chooser(
         )
 
     def choose(m: int) -> "Shots":
-        return select_shots(task, strategy, m, epsilon, seed, order=order, progress=False, **options)
+        return order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 
     return choose
 

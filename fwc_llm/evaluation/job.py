@@ -10,11 +10,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, open_model, traits
+from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.runs.calls import call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, make_plan
@@ -88,11 +90,13 @@ class Job:
         out: str | Path | None = None,
         on_progress: "Callable[[Progress], None] | None" = None,
         cancel_batch: bool = False,
+        on_resume: Callable[[int], None] | None = None,
     ) -> Result:
         """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
 
         Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
-        for. `cancel_batch` asks the service to stop them.
+        for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
+        that continues are answered.
         """
         from fwc_llm.runs.budget import Budget
 
@@ -110,8 +114,9 @@ class Job:
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
             return await execute(
-                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget
-            )
+                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget,
+                price=None if is_local(self.client.base_url) else self.price,
+            )  # fmt: skip
 
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
@@ -126,6 +131,8 @@ class Job:
                     _write_examples(folder, self.plan)
                 write_questions(folder, self.plan)
                 folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
+            if begun and on_resume is not None:
+                on_resume(self._answered(journal))
             try:
                 outcome = _run(ask())
             except FwcError as error:
@@ -134,12 +141,20 @@ class Job:
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
                 interrupted = InterruptedRunError(
-                    f"interrupted; what was answered is in {folder.path}, "
-                    f"and the same command with --out {folder.path} continues"
+                    f"interrupted; the same command with --out {quote(str(folder.path))} continues"
                 )
                 interrupted.result = Result(folder.path, score(folder, journal))
                 raise interrupted from None
             return Result(folder.path, score(folder, journal, outcome.stopped))
+
+    def _answered(self, journal: Journal) -> int:
+        """How many questions of the plan have a reply in the journal."""
+        if not len(journal):
+            return 0
+        if self.plan.chooses_per_row:  # to build every prompt once more would take too long
+            return min(len(journal), self.plan.n_calls)
+        parameters = parameters_json(self.model)
+        return sum(journal.answered(call_id(parameters, call)) for call in self.plan.calls())
 
     def _refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.

@@ -19,12 +19,12 @@ __all__ = [
 ]
 
 
-def is_local(url: str) -> bool:
-    """Whether an address is of this machine."""
+def is_local(url: str | None) -> bool:
+    """Whether an address is of this machine; None is OpenAI's."""
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
-    host = urlsplit(url).hostname or ""
+    host = urlsplit(url or "").hostname or ""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

@@ -10,10 +10,12 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Messages
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.calls import Call
+from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import BASE_PARITY, N_TEST, M, fit_defaults
 from fwc_llm.runs.folder import file_name
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.shots.kept import kept_shots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,6 +113,11 @@ class Plan:
         pool = self.task.pool()
         return {name: sorted(pool[name].unique()) for name in self.task.protected}
 
+    @property
+    def chooses_per_row(self) -> bool:
+        """Whether an arm chooses its examples anew for every row."""
+        return any(arm.name not in repeat.shots for repeat in self.repeats for arm in self.arms)
+
     def calls(self) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
         for repeat in self.repeats:
@@ -191,6 +198,10 @@ def make_plan(
     _check_strategy_options(arms, saved, settings)
     settings, notes = fit_defaults(task, settings)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
+    chosen_once = [
+        arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
+    ]
+    steps = Choosing(len(chosen_once), settings.repeats, progress)
     repeats = []
     for index in range(settings.repeats):
         seed = settings.seed + index
@@ -199,12 +210,12 @@ def make_plan(
         for arm in arms:
             if arm.source in saved:
                 chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
-            elif not is_per_row(arm.source, _options(arm, settings)):
-                if progress:
-                    progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
+            elif arm in chosen_once:
+                steps.begin(arm.name, index)
                 twin = next((a for a in arms if a.source == arm.source and a.name in chosen), None)
                 shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(shots, arm, seed)
+                steps.end(arm.name)
         repeats.append(Repeat(index, seed, split, chosen))
     plan = Plan(task, arms, settings, tuple(repeats), notes)
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
@@ -291,19 +302,11 @@ def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
 def _select(
     task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
 ) -> Shots:
-    shots = select_shots(
-        task,
-        arm.source,
-        m=settings.m,
-        epsilon=settings.epsilon,
-        seed=seed,
-        pool=split.pool,
-        candidates=split.candidates,
-        query=query,
-        progress=False,
-        **_options(arm, settings),
-    )
-    return _ordered(shots, arm, seed) if query is not None else shots
+    options = _options(arm, settings)
+    asked = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
+    if query is None:
+        return kept_shots(*asked, **options)
+    return _ordered(select_shots(*asked, query=query, progress=False, **options), arm, seed)
 
 
 def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:

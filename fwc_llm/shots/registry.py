@@ -36,6 +36,11 @@ def strategies() -> tuple[str, ...]:
     return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
 
 
+def is_built_in(name: str) -> bool:
+    """Whether the strategy is one of ours."""
+    return name in _BUILT_IN
+
+
 def find_strategy(name: str) -> Strategy:
     """The strategy called `name`, which may also be `module:function`.
 

@@ -22,10 +22,15 @@ _LARGEST = 1 << 26  # bytes
 def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
-    text = json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = shots_text(shots)
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(text, path, "the shots to ")
+
+
+def shots_text(shots: Shots) -> str:
+    """Return the content of a shots file."""
+    return json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
@@ -38,10 +43,22 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        content = parse_json(read_text(Path(path), _LARGEST))
+        text = read_text(Path(path), _LARGEST)
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
+        raise FwcError(f"{where} is not JSON: {error}") from None
+    shots = parse_shots(text, where)
+    if task is not None:
+        _check_task(shots, task, allow_changed_data, where)
+    return shots
+
+
+def parse_shots(text: str, where: str) -> Shots:
+    """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
+    try:
+        content = parse_json(text)
+    except (ValueError, RecursionError) as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:
         raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
@@ -49,8 +66,6 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
         raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
     shots = _from_json(content, where)
     check_examples(shots.examples, where)
-    if task is not None:
-        _check_task(shots, task, allow_changed_data, where)
     return shots
 
 
