@@ -45,8 +45,9 @@ def evaluate(
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `surrogate`, a simulation "
-            "without key or network. [default: surrogate]"
+            "The model's name as its provider spells it, or `azure:DEPLOYMENT`; without key or network "
+            "`baseline`, a logistic regression on the table, and `surrogate`, a simulation for the tasks "
+            "adult and census. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
@@ -262,9 +263,9 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     from fwc_llm.models import traits
     from fwc_llm.runs.batch import batches_under_way
 
-    where = (
-        "a simulation, no network" if traits(job.model).simulated else "a service that may charge for them"
-    )
+    said = traits(job.model)
+    where = "a simulation, no network" if said.simulated else "a service that may charge for them"
+    where = "a reference, no language model, no network" if said.reference else where
     arms = ", ".join(arm.name for arm in job.plan.arms)
     line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
@@ -284,7 +285,7 @@ def _report(job: "Job", result: "Result") -> None:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
-    if not result.data["simulated_answers"]:
+    if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
     console.err.print(where, soft_wrap=True)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, open_model, traits
+from fwc_llm.models import Client, Model, Traits, open_model, traits
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.shots.base import Shots
 
@@ -53,6 +53,8 @@ def prepare(
         )
     answerer = _open(model, client, notice) if isinstance(model, str) else model
     table = task if isinstance(task, Task) else load_task(task, data_dir)
+    if (check := traits(answerer).check) is not Traits().check:
+        check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
     if max_prompt_tokens is not None:
         from fwc_llm.runs.token_limit import fit_prompts
 
@@ -170,7 +172,7 @@ def _before_any_request() -> Iterator[None]:
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
     """The content of run.json: everything that determines the run, and the versions used."""
-    simulated = traits(model).simulated
+    said = traits(model)
     return {
         "format": FORMAT,
         "task": plan.task.name,
@@ -178,8 +180,9 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
         "protected": list(plan.task.protected),
         "model": model.name,
         "parameters": dict(model.parameters),
-        "simulated": simulated or plan.task.simulated,
-        "simulated_answers": simulated,
+        "simulated": said.simulated or plan.task.simulated,
+        "simulated_answers": said.simulated,
+        "reference": said.reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
         "settings": plan.settings.as_json(),
