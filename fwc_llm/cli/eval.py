@@ -45,9 +45,9 @@ def evaluate(
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, `inspect:PROVIDER/MODEL` (what "
-            "Inspect reaches), or `surrogate`, a simulation "
-            "without key or network. [default: surrogate]"
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
+            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, and "
+            "`surrogate`, a simulation for the tasks adult and census. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
@@ -298,8 +298,10 @@ def _where(job: "Job") -> str:
     """Who will answer: whether over a network, and whether it may cost something."""
     from fwc_llm.models import is_local, traits
 
-    url = job.client.base_url
-    if traits(job.model).simulated:
+    url, said = job.client.base_url, traits(job.model)
+    if said.reference:
+        return "a reference, no language model, no network"
+    if said.simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
     if is_local(url):
         return f"at {url}, on this machine"
@@ -316,7 +318,7 @@ def _report(job: "Job", result: "Result") -> None:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
-    if not result.data["simulated_answers"]:
+    if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
     console.err.print(where, soft_wrap=True)

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.shots.base import Shots
 
@@ -55,6 +55,8 @@ def prepare(
         )
     answerer = _open(model, client, notice) if isinstance(model, str) else model
     table = task if isinstance(task, Task) else load_task(task, data_dir)
+    if (check := traits(answerer).check) is not Traits().check:
+        check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
     if max_prompt_tokens is not None:
         from fwc_llm.runs.token_limit import fit_prompts
 
@@ -185,10 +187,13 @@ def _before_any_request() -> Iterator[None]:
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
     """The content of run.json: everything that determines the run, and the versions used."""
-    return describe_asked(plan, model.name, model.parameters, traits(model).simulated)
+    said = traits(model)
+    return describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
 
 
-def describe_asked(plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
+def describe_asked(
+    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
+) -> dict[str, Any]:
     """The content of run.json for a model that somebody else asks."""
     return {
         "format": FORMAT,
@@ -199,6 +204,7 @@ def describe_asked(plan: Plan, model: str, parameters: Mapping[str, Any], simula
         "parameters": dict(parameters),
         "simulated": simulated or plan.task.simulated,
         "simulated_answers": simulated,
+        "reference": reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
         "settings": plan.settings.as_json(),

@@ -110,6 +110,12 @@ class Result:
         return f"{self.data['task']} · {self.data['model']}"
 
     @property
+    def _marks(self) -> list[str]:
+        """What every print of the result must say of its answers."""
+        reference = self.data.get("reference", False)
+        return ["SIMULATED"] * self.data["simulated"] + ["REFERENCE, NO LANGUAGE MODEL"] * reference
+
+    @property
     def _missing(self) -> str:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
@@ -117,12 +123,12 @@ class Result:
         from fwc_llm.metrics.cells import METRICS
 
         shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
-        label = "  (SIMULATED)" if self.data["simulated"] else ""
+        label = "".join(f"  ({mark})" for mark in self._marks)
         return f"{self._title}{label}\n{shown.to_string(na_rep='–')}"
 
     def __repr__(self) -> str:
         names = ", ".join(str(arm["arm"]) for arm in self.arms)
-        label = ", SIMULATED" if self.data["simulated"] else ""
+        label = "".join(f", {mark}" for mark in self._marks)
         missing = f"; {self._missing}" if self.unanswered else ""
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
@@ -146,7 +152,8 @@ class Result:
         parts = [table(headings, rows), *([draw_rates(found)] if found else [])]
         parts += [note(self._missing)] if self.unanswered else []
         parts += [note(f"in brackets 95 % intervals; everything is in {self.folder}")]
-        return figure(self._title, *parts, simulated=bool(self.data["simulated"]))
+        marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}
+        return figure(self._title, *parts, **marks)
 
 
 class RunComparison(dict[str, Any]):

@@ -39,6 +39,11 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     if first.simulated or second.simulated:
         which = "Both runs are" if first.simulated and second.simulated else "One of the runs is"
         notes.append(f"{which} simulated: nothing here is a finding about a language model.")
+    if first.reference or second.reference:
+        which = (
+            "Both runs are references" if first.reference and second.reference else "One run is a reference"
+        )
+        notes.append(f"{which}, no language model: its answers come from the rows, not from prompts.")
     if not shared:
         notes.append("The runs have no arm in common.")
     compared: dict[str, Any] = plain(

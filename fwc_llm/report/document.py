@@ -23,9 +23,9 @@ def make_document(
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
     `task` names the task file of runs whose task is not built in. Keys: `format`, `task`, `title`,
-    `simulated`, and `runs`, one object each: `label`, `about` (settings, versions, hashes), `paragraph`,
-    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
-    what needs the data is not there. Raises `FwcError` as `read_runs` does.
+    `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions, hashes),
+    `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with
+    `missing` saying why what needs the data is not there. Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(task or runs[0].task, data_dir)
@@ -34,6 +34,7 @@ def make_document(
         "task": runs[0].task,
         "title": str(runs[0].described.get("title") or runs[0].task),
         "simulated": any(run.simulated for run in runs),
+        "reference": any(run.reference for run in runs),
         "runs": [_describe(run, table, missing) for run in runs],
     }
 
@@ -70,6 +71,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "folder": run.folder.resolve().name,
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
+            "reference": run.reference,
             "about": {
                 "command": "",
                 **run.described,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.one_hot import one_hot
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
@@ -18,30 +18,13 @@ from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy import sparse
 
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
 _ROWS_ON_MAP = 500
 _FARTHEST = 3.0
-
-
-def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
-    """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
-
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it
-    (docs/method.md, "Ground cost and scaling"). Every row has one entry a column of the frame, so the matrix
-    is as small as the frame.
-    """
-    table = encoder.encode(frame, strict=False)
-    sizes = [len(column.values) for column in encoder.columns[table.n_numeric :]]
-    starts = table.n_numeric + np.cumsum([0, *sizes[:-1]])
-    data = np.hstack([table.numbers, np.where(table.codes >= 0, 0.5, 0.0)])
-    numeric = np.broadcast_to(np.arange(table.n_numeric), table.numbers.shape)
-    place = np.hstack([numeric, starts[: len(sizes)] + np.maximum(table.codes, 0)])
-    rows = np.arange(table.n + 1) * table.p
-    shape = (table.n, table.n_numeric + sum(sizes))
-    return sparse.csr_array((data.ravel(), place.ravel(), rows), shape=shape)
 
 
 def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
@@ -138,7 +121,7 @@ def _example_features(task: "Task", shots: "Shots", protected: bool = False) -> 
         raise FwcError(f"the examples lack the column {error}") from None
 
 
-def _near(encoded: sparse.csr_array) -> sparse.csr_array:
+def _near(encoded: "sparse.csr_array") -> "sparse.csr_array":
     encoded.data = encoded.data.clip(-_FARTHEST, _FARTHEST)
     return encoded
 

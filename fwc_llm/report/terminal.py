@@ -21,6 +21,7 @@ _METRICS = (
     ("equalized_odds_difference", "EO gap", 1.0, 3),
 )
 FEW = 10
+REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
 TITLE = "Values with 95 % intervals, and what is more than noise"
 
 
@@ -36,6 +37,8 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     if results["simulated"]:
         what = "ANSWERS" if _simulated_answers(results) else "TABLE"
         title.append(f"  SIMULATED {what}", style="bold black on yellow")
+    if results.get("reference"):
+        title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     columns = [
         (heading, [mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits) for arm in arms])
         for key, heading, scale, digits in _METRICS
@@ -253,6 +256,8 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
         if not _simulated_answers(results):
             source = "the rows are of no real people"
         notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
+    if results.get("reference"):
+        notes.append(f"Reference, no language model: {REFERENCE}.")
     return [Text(note, style="dim") for note in notes]
 
 

@@ -29,6 +29,7 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command"}
+_LATER = {"reference"}  # keys that folders of an earlier version lack
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,9 @@ class RunFolder:
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = self.describe(), json.loads(json.dumps(description))
         for key in now:
-            if key not in _FREE and before.get(key) != now[key]:
+            if key in _FREE or (key in _LATER and key not in before):
+                continue
+            if before.get(key) != now[key]:
                 was, wanted = _first_difference(before.get(key), now[key])
                 raise FwcError(
                     f"{self.path} holds another run ({key}: {was}, now {wanted}): "

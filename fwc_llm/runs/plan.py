@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages
+from fwc_llm.models.base import Asked, Messages, Training
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
@@ -121,11 +121,13 @@ class Plan:
     def calls(self) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
         for repeat in self.repeats:
+            training = cache(partial(_training, self.task, repeat.split))
             for arm in self.arms:
                 for position, (row, values) in enumerate(rows_of(repeat.split.test)):
                     builder = self._builder(repeat, arm, position)
                     for variant, changed in self.variants(values):
-                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
+                        asked = Asked(row, repeat.index, changed, training)
+                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked)
 
     @cached_property
     def first_calls(self) -> tuple[Call, ...]:
@@ -220,6 +222,18 @@ def make_plan(
     plan = Plan(task, arms, settings, tuple(repeats), notes)
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
+
+
+def _training(task: "Task", split: "Split") -> Training:
+    """What a model of rows may learn from."""
+    from fwc_llm.shots.examples import features_frame
+
+    return Training(features_frame(task, split.pool, protected=True), task.labels(split.pool))
+
+
+def bare_prompt(task: "Task", template: str) -> Messages:
+    """What is asked about the first test row without examples."""
+    return Prompt(task, None, template).build(next(rows_of(task.test().head(1)))[1])
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -47,6 +47,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "model": described["model"],
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
+        "reference": described.get("reference", False),
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "requests": len(rows),

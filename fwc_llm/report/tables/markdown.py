@@ -22,6 +22,9 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"## {_text(run['label'])}", "")
     if run["simulated"]:
         yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+    if run["reference"]:
+        said = f"The answers are those of {_text(run['about']['model'])}, which reads rows and no prompts"
+        yield from (f"> **Reference, no language model.** {said}.", "")
     yield from (_text(run["paragraph"]), "")
     yield from (f"- {_finding(finding)}" for finding in run["findings"])
     table = [

@@ -20,6 +20,7 @@ COLUMNS = (
     "low",
     "high",
     "n",
+    "reference",
 )
 
 
@@ -38,6 +39,7 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
             "task": _harmless(document["task"]),
             "model": _harmless(run["about"]["model"]),
             "simulated": str(run["simulated"]).lower(),
+            "reference": str(run["reference"]).lower(),
         }
         for arm in run["statistics"]["arms"]:
             for line in _numbers(arm):
