@@ -46,8 +46,8 @@ def evaluate(
         str | None,
         _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, and "
-            "`surrogate`, a simulation for the tasks adult and census. [default: surrogate]"
+            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
+            "and `surrogate`, a simulation for the tasks adult and census. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
