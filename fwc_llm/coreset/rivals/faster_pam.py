@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
-from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
+from fwc_llm.coreset.search.exchange import Patience, exchange
+from fwc_llm.coreset.search.space import Points, Space, as_columns
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
 
@@ -68,6 +69,7 @@ def swap_medoids(
     medoids = np.ascontiguousarray(order[:m])
     space = Space(numbers, codes, unit, np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1), metric)
     start = Points(np.take(numbers, medoids, 1), np.take(codes, medoids, 1), np.zeros(m, int), medoids)
-    found = exchange(space, start, order, np.zeros(len(order), int), order, Threads(), max_passes)
+    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
+    found = exchange(space, start, order, cells, order, patience, Threads())
     medoids = np.where(found.rows < 0, medoids, found.rows)
     return Medoids(medoids, found.labels, found.losses, found.converged)

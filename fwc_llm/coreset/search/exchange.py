@@ -1,46 +1,47 @@
-"""Swaps at fixed prices: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
+"""Swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
 
 Costs are computed when they are needed, a candidate's n at a time, and never kept. Candidates are tried in
 batches, shared by threads; the best of a batch is swapped in at once if it lowers the loss. Batches grow
 while nothing is found.
+
+The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)). At the prices u of the inner problem, Lagrange's
+bound says that the objective after a swap is at least
+
+    D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩,
+
+and before it, that is the objective. So only swaps that lower the loss can gain. Whether they do, and what
+the prices are then, a judge may say after every swap; without one the prices stay.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.search.exchange_kernels import (
-    L1,
-    L2,
-    SQUARED,
-    best_exchanges,
-    two_nearest,
-    update_nearest,
-)
+from fwc_llm.coreset.search import exchange_plain
+from fwc_llm.coreset.search.space import KINDS, ROOM, SQUARED, Points, Space
 from fwc_llm.coreset.threads import Threads
 
-KINDS = {"l1": L1, "l2": L2, "sqeuclidean": SQUARED}
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
-_MOST_TIMES = 4  # a code may be written, to cost as much
 _WORTH_SHARING = 2_000_000  # comparisons of two cells: about a millisecond
+
+# Given the rows (m,) that stand after a swap, −1 for points that are none: the new prices, or None to undo it.
+Judge = Callable[[np.ndarray], np.ndarray | None]
 
 
 @dataclass(frozen=True)
-class Space:
-    """n rows and what it costs to stand for them: F less the price of a cell, or F² less it.
-
-    `numbers` (k, n) float32 and `codes` (c, n) of a small type, a mismatch of which costs `unit`; `cell` (n,)
-    each row's cell, `move` (G, G) what cells are apart, and `price` (G,). `cost` is "l1", "l2" or
-    "sqeuclidean".
+class Patience:
+    """How long swaps are sought: `passes` over all candidates, at most; a swap must lower the loss by the
+    share `least` of it; `again`: so many of a batch's next best are compared again after a swap; `batch`: the
+    smallest; `refusals` by a judge, in a row, that end the search.
     """
 
-    numbers: np.ndarray
-    codes: np.ndarray
-    unit: np.float32
-    cell: np.ndarray
-    move: np.ndarray
-    price: np.ndarray
-    cost: str
+    passes: int
+    least: float = 1e-9
+    again: int = 0
+    batch: int = _SMALLEST_BATCH
+    refusals: int = 6
 
 
 @dataclass(frozen=True)
@@ -56,125 +57,164 @@ class Exchanged:
     converged: bool
 
 
-@dataclass(frozen=True)
-class Points:
-    """m points: `numbers` (k, m), `codes` (c, m), `cells` (m,), and `keys` (m,), −1 for what is no row."""
-
-    numbers: np.ndarray
-    codes: np.ndarray
-    cells: np.ndarray
-    keys: np.ndarray
-
-
-def as_columns(
-    numbers: np.ndarray, codes: np.ndarray, squared: bool
-) -> tuple[np.ndarray, np.ndarray, np.float32]:
-    """A table (n, k), (n, c) by columns: numbers (k', n) float32, codes (c', n), and what a mismatch costs.
-
-    A column of two numbers is a code too, and codes in a small type are compared several times as fast. So
-    one-hot columns become codes. Where a mismatch of these costs 1 / t, every other code is repeated t times,
-    so that its mismatch still costs 1.
-    """
-    columns = np.ascontiguousarray(numbers.T, dtype=np.float32)
-    low, high = columns.min(axis=1, keepdims=True), columns.max(axis=1, keepdims=True)
-    costs = (high - low)[:, 0].astype(np.float64) ** (2 if squared else 1)
-    two = ((columns == low) | (columns == high)).all(axis=1) & (costs > 0)
-    unit = min(costs[two], default=1.0)
-    times = round(1 / unit)
-    if 1 <= times <= _MOST_TIMES and np.isclose(times * unit, 1.0, rtol=1e-6):
-        two &= np.isclose(costs, unit, rtol=1e-6)
-    else:
-        two[:], times = False, 1
-    kinds = np.concatenate([columns[two] == high[two], *[codes.T] * times])
-    # The type must hold the codes, and their number.
-    small = np.uint8 if kinds.max(initial=0) < 256 and len(kinds) < 256 else np.int32
-    return columns[~two], np.ascontiguousarray(kinds, small), np.float32(1 / times)
-
-
 def exchange(
     space: Space,
     points: Points,
     candidates: np.ndarray,
     cells: np.ndarray,
     keys: np.ndarray,
-    threads: Threads,
-    max_passes: int,
-    least: float = 1e-9,
+    patience: Patience,
+    threads: Threads | None,
+    judge: Judge | None = None,
 ) -> Exchanged:
-    """Swaps candidates in for points of their cell until none lowers the loss by the share `least` of it.
+    """Swaps candidates in for points of their cell until none lowers the loss.
 
     `candidates` (q,) rows in the order to try, `cells` (q,) what they stand for, `keys` (q,): one whose key
-    stands already is passed over. `max_passes` bounds the rounds over all candidates.
+    stands already is passed over. `threads` share the compiled work; None: with numpy alone.
     """
-    state = _State(space, points)
-    rows, standing = np.full(len(points.cells), -1), points.keys.copy()
+    state = _State(space, points, threads)
+    rows = np.full(len(points.cells), -1)
+    _, place = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)
+    standing, key = place[: len(rows)].copy(), place[len(rows) :]
     losses = [state.loss()]
-    since_swap, seen, size = 0, 0, _SMALLEST_BATCH
-    while since_swap < len(candidates) and seen < max_passes * len(candidates):
+    since_swap, seen, size, refused = 0, 0, patience.batch, 0
+    taken = np.bincount(standing, minlength=len(place))
+    while (
+        since_swap < len(candidates)
+        and seen < patience.passes * len(candidates)
+        and refused < patience.refusals
+    ):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
         seen, since_swap = seen + len(batch), since_swap + len(batch)
-        batch = batch[~np.isin(keys[batch], standing)]
-        if len(batch) == 0:
-            continue
-        best, slot, change = state.best_swap(candidates[batch], cells[batch], threads)
-        if change >= -least * abs(losses[-1]):
+        found = False
+        while len(batch := batch[taken[key[batch]] == 0]):
+            slots, changes = state.compare(candidates[batch], cells[batch])
+            ranking = np.argsort(changes, kind="stable")[: 1 + patience.again]
+            ranking = ranking[changes[ranking] < -patience.least * abs(losses[-1])]
+            if len(ranking) == 0 or refused == patience.refusals:
+                break
+            best, slot = batch[ranking[0]], slots[ranking[0]]
+            batch = batch[ranking[1:]]
+            before = rows[slot]
+            rows[slot] = candidates[best]
+            if judge and (prices := judge(rows)) is None:
+                rows[slot], refused = before, refused + 1
+                continue
+            taken[standing[slot]] -= 1
+            taken[key[best]] += 1
+            standing[slot] = key[best]
+            state.swap(slot, rows[slot], prices if judge else None)
+            losses.append(state.loss())
+            found, refused = True, 0
+        if found:
+            since_swap, size = 0, max(size // 2, patience.batch)
+        else:
             size = min(2 * size, _LARGEST_BATCH)
-            continue
-        rows[slot], standing[slot] = candidates[batch[best]], keys[batch[best]]
-        state.swap(slot, rows[slot])
-        losses.append(state.loss())
-        since_swap, size = 0, max(size // 2, _SMALLEST_BATCH)
     return Exchanged(rows, state.nearest, losses, since_swap >= len(candidates))
+
+
+def estimate(
+    space: Space,
+    points: Points,
+    candidates: np.ndarray,
+    cells: np.ndarray,
+    rows: np.ndarray,
+    threads: Threads | None,
+) -> np.ndarray:
+    """(q,) what the best swap with each candidate changes, by the loss of some `rows` only."""
+    numbers, codes = (np.take(part, rows, axis=1) for part in (space.numbers, space.codes))
+    part = replace(space, numbers=numbers, codes=codes, cell=space.cell[rows])
+    return _State(part, points, threads).compare(candidates, cells, (space.numbers, space.codes))[1]
 
 
 class _State:
     """The points that stand now, and the two nearest of every row."""
 
-    def __init__(self, space: Space, points: Points) -> None:
-        self.kind = KINDS[space.cost]
-        self.unit, self.price = space.unit, space.price.astype(np.float32)
-        self.table = (space.numbers, space.codes, space.move[:, space.cell].astype(np.float32))
-        self.points = (points.numbers.copy(order="C"), points.codes.copy(order="C"), points.cells)
-        self.apart = space.move[:, points.cells].astype(np.float32)
-        self.nearest, self.second, self.d_nearest, self.d_second = two_nearest(
-            self.table, self.points, self.price, self.kind, self.unit
+    def __init__(self, space: Space, points: Points, threads: Threads | None) -> None:
+        self._kernels: Any = exchange_plain
+        self._threads = threads
+        if threads:
+            from fwc_llm.coreset.search import exchange_kernels
+
+            self._kernels = exchange_kernels
+        self._kind, self._unit = KINDS[space.cost], space.unit
+        self._price = space.price.astype(np.float32)
+        self._cell, self._cell_of = space.cell, points.cells
+        n = len(space.cell)
+        room = np.zeros(ROOM, np.int64)
+        cells = np.concatenate([space.cell, points.cells, room])
+        # Contiguous, as compiled loops run along rows.
+        self._table = (
+            np.ascontiguousarray(np.concatenate([space.numbers, points.numbers, space.numbers[:, room]], 1)),
+            np.ascontiguousarray(np.concatenate([space.codes, points.codes, space.codes[:, room]], 1)),
+            np.ascontiguousarray(space.move[:, cells], np.float32),
         )
+        self.nearest, self._second = np.empty(n, np.int64), np.empty(n, np.int64)
+        self._d_nearest, self._d_second = np.empty(n, np.float32), np.empty(n, np.float32)
+        self._find_nearest(np.arange(n))
         self._sort()
 
     def loss(self) -> float:
         """The sum of the rows' costs."""
-        return float(self.d_nearest.sum(dtype=np.float64))
+        return float(self._d_nearest.sum(dtype=np.float64))
 
-    def best_swap(
-        self, candidates: np.ndarray, cells: np.ndarray, threads: Threads
-    ) -> tuple[int, int, float]:
-        """The best exchange of a point for a candidate: (place of the candidate, slot, change of loss)."""
-        numbers, codes, _ = self.table
-        work = len(candidates) * codes.shape[1] * (len(numbers) + len(codes))
-        count = 1 if work < _WORTH_SHARING else min(threads.count, len(candidates))
+    def compare(
+        self,
+        candidates: np.ndarray,
+        cells: np.ndarray,
+        source: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """For each candidate, a column of `source` (or a row), the best point to exchange, and the change."""
+        numbers, codes = source or self._table[:2]
 
         def exchanges(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            rows = candidates[part]
-            found: tuple[np.ndarray, np.ndarray] = best_exchanges(
-                *(self.sorted_table, self.sorted_rows, self.points, numbers[:, rows], codes[:, rows]),
-                *(cells[part], self.price, self.kind, self.apart, self.unit),
+            found: tuple[np.ndarray, np.ndarray] = self._kernels.best_exchanges(
+                *(self._sorted_table, self._unit, self._kind, self._price, self._cell_of),
+                *(self._sorted_rows, self._starts, numbers, codes, candidates[part], cells[part]),
             )
             return found
 
-        parts = np.array_split(np.arange(len(candidates)), count)
-        found = [exchanges(parts[0])] if count == 1 else threads.over(exchanges, parts)
-        slots, changes = (np.concatenate([part[side] for part in found]) for side in (0, 1))
-        best = int(np.argmin(changes))
-        return best, int(slots[best]), float(changes[best])
-
-    def swap(self, slot: int, row: int) -> None:
-        """Puts the row in the place of point `slot`."""
-        self.points[0][:, slot], self.points[1][:, slot] = self.table[0][:, row], self.table[1][:, row]
-        update_nearest(
-            *(self.table, self.points, self.price, self.kind, self.unit, slot),
-            *(self.nearest, self.second, self.d_nearest, self.d_second),
+        work = len(candidates) * len(self._cell) * sum(map(len, self._table[:2]))
+        everything = np.arange(len(candidates))
+        if self._threads is None or self._threads.count == 1 or work < _WORTH_SHARING:
+            return exchanges(everything)
+        found = self._threads.over(exchanges, np.array_split(everything, self._threads.count))
+        return np.concatenate([slots for slots, _ in found]), np.concatenate(
+            [changes for _, changes in found]
         )
+
+    def swap(self, slot: int, row: int, prices: np.ndarray | None) -> None:
+        """Puts the row in the place of point `slot`, and sets new prices, if given."""
+        n = len(self._cell)
+        for part in self._table[:2]:
+            part[:, n + slot] = part[:, row]
+        stale = np.ones(n, bool)
+        if prices is None:
+            stale = (self.nearest == slot) | (self._second == slot)
+            self._come_closer(slot, ~stale)
+        else:
+            self._price = prices.astype(np.float32)
+        self._find_nearest(np.flatnonzero(stale))
         self._sort()
+
+    def _come_closer(self, slot: int, rows: np.ndarray) -> None:
+        """Point `slot` is new: those of the `rows` (n,) bool that are nearer to it than to their two nearest."""
+        cell = self._cell_of[slot]
+        n = len(rows)
+        costs = self._kernels.costs_to(self._table, self._unit, self._kind, n, n + slot, cell)
+        costs -= self._price[cell]
+        first = rows & (costs < self._d_nearest)
+        second = rows & ~first & (costs < self._d_second)
+        self._second[first], self._d_second[first] = self.nearest[first], self._d_nearest[first]
+        self.nearest[first], self._d_nearest[first] = slot, costs[first]
+        self._second[second], self._d_second[second] = slot, costs[second]
+
+    def _find_nearest(self, rows: np.ndarray) -> None:
+        """Finds the two nearest points of the rows."""
+        self._kernels.two_nearest(
+            *(self._table, self._unit, self._kind, self._price, self._cell, self._cell_of, rows),
+            *(self.nearest, self._second, self._d_nearest, self._d_second),
+        )
 
     def _sort(self) -> None:
         """The table sorted by nearest point and falling reach, as `best_exchanges` takes it.
@@ -182,16 +222,17 @@ class _State:
         A candidate x of cell g matters to row i of point s if F(i, x) < F₂, what the second costs without its
         price, and F(i, x) ≥ F(x, s) − F(i, s): if F(x, s) < F(i, s) + F₂.
         """
-        m = len(self.points[2])
+        n, m = len(self._cell), len(self._cell_of)
         if m == 1:  # a single point has no second: a finite cost that no row can exceed
-            self.d_second[:] = 2.0 * self.d_nearest.max() + 1.0
-        first = self.d_nearest + self.price[self.points[2][self.nearest]]
-        second = self.d_second + self.price[self.points[2]].max()
-        if self.kind == SQUARED:
+            self._d_second[:] = 2.0 * self._d_nearest.max() + 1.0
+        first = self._d_nearest + self._price[self._cell_of[self.nearest]]
+        second = self._d_second + self._price[self._cell_of].max()
+        if self._kind == SQUARED:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second
         order = np.argsort(self.nearest * (2.0 * float(reach.max()) + 1.0) - reach)
-        starts = np.zeros(m + 1, np.int64)
-        np.cumsum(np.bincount(self.nearest, minlength=m), out=starts[1:])
-        self.sorted_table = tuple(np.take(part, order, axis=1) for part in self.table)
-        self.sorted_rows = (starts, reach[order], self.d_nearest[order], self.d_second[order])
+        self._starts = np.zeros(m + 1, np.int64)
+        np.cumsum(np.bincount(self.nearest, minlength=m), out=self._starts[1:])
+        with_points = np.concatenate([order, np.arange(n, self._table[0].shape[1])])
+        self._sorted_table = tuple(np.take(part, with_points, axis=1) for part in self._table)
+        self._sorted_rows = np.stack([reach, self._d_nearest, self._d_second])[:, order]

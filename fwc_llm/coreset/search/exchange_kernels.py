@@ -1,96 +1,76 @@
-"""The kernels of swaps at fixed prices: the best swap of a batch of candidates, the two nearest points.
+"""The kernels of swaps: the best swap for each of some candidates, and the two nearest points of rows.
 
 The cost of a row at a point of cell g is a metric F between them less the price of g. F is L1 or L2 over the
-numbers, where a mismatch of two codes costs `unit` and the way from the row's cell to g what `between` says;
-or it is L2 and the cost its square less the price. (k-medoids has one cell, no way and no price.)
+numbers, where a mismatch of two codes costs `unit` and the way between the cells what `between` says; or it
+is L2 and the cost its square less the price. (k-medoids has one cell, no way and no price.)
 
-Tables lie column by column, `numbers` (k, n) float32 and `codes` (c, n) of a small integer type, so that the
-inner loops run along rows. The kernels are serial; `best_exchanges` lets go of the GIL, for plain threads to
-share a batch. (numba's own threads wait by spinning, which on a busy machine costs more than the work.)
+A *table* is (numbers (k, n + m) float32, codes (c, n + m) of a small integer type, between (G, n + m)): by
+columns, so that the inner loops run along rows, first the n rows and behind them the m points. `between` is
+what every cell is apart from the cells of these. The kernels are serial; `best_exchanges` lets go of the GIL,
+for plain threads to share a batch. (numba's own threads wait by spinning, which on a busy machine costs more
+than the work.)
 """
 
 import numpy as np
 from numba import njit
 
-L1, L2, SQUARED = 0, 1, 2
-_BLOCK = 2048
-_SLACK = np.float32(
-    1.0 - 1e-5
-)  # distances are rounded to float32: a bound must not cut off what just matters
+from fwc_llm.coreset.search.space import L1, L2, ROOM, SQUARED, Columns
+
+_LANES = np.uint64(ROOM)  # loops of a constant length have no rest that is no vector
+_BLOCK = 2048  # rows whose costs are computed together, and stay in the cache
+_AT_ONCE = 16_384  # rows whose costs to a new point are computed together
+_SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
-@njit(cache=True)
-def _metric(numbers, codes, unit, between, values, kinds, start, stop, kind, mismatches, out):  # type: ignore[no-untyped-def]
-    """out[i - start] = Σ_k |x_ik − values_k| (or squares, or the root), with codes and `between` (n,)."""
-    size = stop - start
-    for i in range(size):
-        mismatches[i] = 0
+@njit(cache=True, nogil=True)
+def _metric(table, unit, kind, start, stop, values, kinds, point, cell, mismatches, out):  # type: ignore[no-untyped-def]
+    """out[i - start] = F, or F² if `kind` is SQUARED, between columns i and column `point` of others.
+
+    The point is `values` (k, ·) and `kinds` (c, ·) there, and stands for `cell`. `mismatches` is room.
+    """
+    numbers, codes, between = table
+    # Unsigned: numba then need not ask whether an index counts from the end, and the loops become vectors.
+    blocks = range(np.uint64(0), np.uint64(stop - start), _LANES)
+    start = np.uint64(start)
+    for b in blocks:
+        for i in range(_LANES):
+            mismatches[b + i] = 0
     for c in range(codes.shape[0]):
-        column, code = codes[c, start:stop], kinds[c]
-        for i in range(size):
-            mismatches[i] += column[i] != code
-    for i in range(size):
-        out[i] = unit * np.float32(mismatches[i]) + between[start + i]
+        code = kinds[c, point]
+        for b in blocks:
+            for i in range(_LANES):
+                mismatches[b + i] += codes[c, start + b + i] != code
+    for b in blocks:
+        for i in range(_LANES):
+            out[b + i] = unit * np.float32(mismatches[b + i]) + between[cell, start + b + i]
     for k in range(numbers.shape[0]):
-        numeric, value = numbers[k, start:stop], values[k]
+        value = values[k, point]
         if kind == L1:
-            for i in range(size):
-                out[i] += abs(numeric[i] - value)
+            for b in blocks:
+                for i in range(_LANES):
+                    out[b + i] += abs(numbers[k, start + b + i] - value)
         else:
-            for i in range(size):
-                out[i] += (numeric[i] - value) * (numeric[i] - value)
+            for b in blocks:
+                for i in range(_LANES):
+                    out[b + i] += (numbers[k, start + b + i] - value) * (numbers[k, start + b + i] - value)
     if kind == L2:
-        for i in range(size):
-            out[i] = np.sqrt(out[i])
+        for b in blocks:
+            for i in range(_LANES):
+                out[b + i] = np.sqrt(out[b + i])
 
 
 @njit(cache=True, fastmath={"reassoc", "nsz"})
-def _gains(out, price, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows start to stop, d = out − price."""
+def _gains(out, first, price, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows, d = out − price from `first` on."""
     added, gain = 0.0, 0.0
-    for i in range(stop - start):
-        d, nearest, second = out[i] - price, d_nearest[start + i], d_second[start + i]
+    start, within, size = np.uint64(start), np.uint64(start - first), np.uint64(max(stop - start, 0))
+    for i in range(size):
+        d, nearest = out[within + i] - price, d_nearest[start + i]
         closer = np.float64(d) - np.float64(nearest)
         added += closer if closer < 0.0 else 0.0
-        change = np.float64(d if d > nearest else nearest) - np.float64(second)
+        change = np.float64(d if d > nearest else nearest) - np.float64(d_second[start + i])
         gain += change if change < 0.0 else 0.0
     return added, gain
-
-
-@njit(cache=True)
-def _swap_change(  # type: ignore[no-untyped-def]
-    table, rows, points, values, kinds, cell, removal, price, kind, apart, unit
-):
-    """The point whose exchange for a candidate changes the loss most, and by how much (FastPAM1).
-
-    A row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Rows are sorted by point and,
-    within, by how far a candidate may be from it and still matter, farthest first: as
-    F ≥ F(candidate, point) − F(row, point), those that reach less far than F(candidate, point) do not.
-    """
-    numbers, codes, between = table
-    starts, reach, d_nearest, d_second = rows
-    centres, centre_codes, cell_of = points
-    gain = removal.copy()
-    added = 0.0
-    out, mismatches = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, codes.dtype)
-    away = np.empty(len(gain), np.float32)
-    for first in range(0, len(gain), _BLOCK):
-        last = min(len(gain), first + _BLOCK)
-        _metric(centres, centre_codes, unit, apart[cell], values, kinds, first, last, kind, mismatches, out)
-        away[first:last] = np.sqrt(out[: last - first]) if kind == SQUARED else out[: last - first]
-    for slot in range(len(gain)):
-        end = _reached(starts[slot], starts[slot + 1], reach, away[slot] * _SLACK)
-        for start in range(starts[slot], end, _BLOCK):
-            stop = min(end, start + _BLOCK)
-            _metric(numbers, codes, unit, between[cell], values, kinds, start, stop, kind, mismatches, out)
-            closer, change = _gains(out, price[cell], d_nearest, d_second, start, stop)
-            added += closer
-            gain[slot] += change
-    best, least = 0, np.inf
-    for slot in range(len(gain)):
-        if cell_of[slot] == cell and gain[slot] < least:
-            best, least = slot, gain[slot]
-    return best, least + added
 
 
 @njit(cache=True)
@@ -106,92 +86,87 @@ def _reached(start, end, reach, limit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def best_exchanges(table, rows, points, values, kinds, cells, price, kind, apart, unit):  # type: ignore[no-untyped-def]
-    """For every candidate the point to exchange for it, and the change of the loss: (batch,) each.
+def best_exchanges(  # type: ignore[no-untyped-def]
+    table, unit, kind, price, cell_of, rows, starts, values, kinds, candidates, cells
+):
+    """For every candidate the point to exchange for it, and the change of the loss: (batch,) each (FastPAM1).
 
-    `table` is (numbers, codes, between (G, n)), and `rows` (starts (m + 1,), reach, costs to the nearest and
-    the second point (n,)), both sorted by nearest point, those of s from starts[s] to starts[s + 1], and
-    within by reach, largest first. `points` is (numbers (k, m), codes (c, m), cells (m,)), the candidates are
-    `values` (k, batch), `kinds` (c, batch) and `cells` (batch,); `apart` (G, m) is between cells and points.
+    The rows of `table` are sorted by nearest point, those of s from starts[s] to starts[s + 1], and within by
+    `reach`, how far a candidate may be from the point and still matter to them, farthest first. As
+    F ≥ F(candidate, point) − F(row, point), those that reach less far than F(candidate, point) do not.
+    `rows` is (reach, costs to the nearest and the second point), (3, n). `candidates` are columns of
+    `values` (k, ·) and `kinds` (c, ·), to stand for `cells`. A row whose point goes costs min(d, d₂) instead of d₁, any other
+    min(d, d₁).
     """
-    starts, _, d_nearest, d_second = rows
-    m, size = len(starts) - 1, len(cells)
-    removal = np.zeros(m)
+    reach, d_nearest, d_second = rows[0], rows[1], rows[2]
+    m, n = len(cell_of), len(reach)
+    room = max(_BLOCK, m) + ROOM
+    out, mismatches = np.empty(room, np.float32), np.empty(room, table[1].dtype)
+    end = np.empty(m, np.int64)
+    removal, gain = np.zeros(m), np.empty(m)
     for slot in range(m):
         for i in range(starts[slot], starts[slot + 1]):
             removal[slot] += np.float64(d_second[i]) - np.float64(d_nearest[i])
-    slots, changes = np.zeros(size, np.int64), np.zeros(size)
-    for b in range(size):
-        slots[b], changes[b] = _swap_change(
-            table, rows, points, values[:, b], kinds[:, b], cells[b], removal, price, kind, apart, unit
-        )
+    slots, changes = np.zeros(len(cells), np.int64), np.zeros(len(cells))
+    for b in range(len(cells)):
+        cell = cells[b]
+        _metric(table, unit, kind, n, n + m, values, kinds, candidates[b], cell, mismatches, out)
+        for slot in range(m):
+            away = np.sqrt(out[slot]) if kind == SQUARED else out[slot]
+            end[slot] = _reached(starts[slot], starts[slot + 1], reach, away * _SLACK)
+            gain[slot] = removal[slot]
+        added = 0.0
+        slot, start = 0, 0
+        while slot < m:
+            start = max(start, starts[slot])
+            # The rows of points that follow without a gap are compared at once.
+            last = slot
+            while last + 1 < m and end[last] == starts[last + 1] and end[last] - start < _BLOCK:
+                last += 1
+            stop = min(end[last], start + _BLOCK)
+            if stop > start:
+                _metric(table, unit, kind, start, stop, values, kinds, candidates[b], cell, mismatches, out)
+            for s in range(slot, last + 1):
+                low, high = max(start, starts[s]), min(stop, end[s])
+                closer, change = _gains(out, start, price[cell], d_nearest, d_second, low, high)
+                added += closer
+                gain[s] += change
+            start = stop
+            slot = last if stop < end[last] else last + 1
+        best, least = 0, np.inf
+        for slot in range(m):
+            if cell_of[slot] == cell and gain[slot] < least:
+                best, least = slot, gain[slot]
+        slots[b], changes[b] = best, least + added
     return slots, changes
 
 
-@njit(cache=True)
-def _two_smallest(costs, m):  # type: ignore[no-untyped-def]
-    """Places and values of the two smallest of the first m entries; −1 and inf if there is only one."""
-    first, second = -1, -1
-    d_first, d_second = np.float32(np.inf), np.float32(np.inf)
-    for slot in range(m):
-        d = costs[slot]
-        if d < d_first:
-            second, d_second = first, d_first
-            first, d_first = slot, d
-        elif d < d_second:
-            second, d_second = slot, d
-    return first, second, d_first, d_second
+@njit(cache=True, nogil=True)
+def two_nearest(table, unit, kind, price, cell, cell_of, rows, nearest, second, d_nearest, d_second):  # type: ignore[no-untyped-def]
+    """Writes the places of the two nearest points of `rows`, and their costs there, to (n,) arrays.
 
-
-@njit(cache=True)
-def _two_nearest_of_row(table, points, price, kind, unit, i, way, mismatches, costs):  # type: ignore[no-untyped-def]
-    """The two nearest points of row i, and its costs there."""
-    numbers, codes, between = table
-    centres, centre_codes, cell_of = points
-    m = len(cell_of)
-    for slot in range(m):
-        way[slot] = between[cell_of[slot], i]
-    _metric(centres, centre_codes, unit, way, numbers[:, i], codes[:, i], 0, m, kind, mismatches, costs)
-    for slot in range(m):
-        costs[slot] -= price[cell_of[slot]]
-    return _two_smallest(costs, m)
-
-
-@njit(cache=True)
-def two_nearest(table, points, price, kind, unit):  # type: ignore[no-untyped-def]
-    """(n,) places of the nearest and second nearest point, and (n,) costs of both."""
-    codes, m = table[1], len(points[2])
-    n = codes.shape[1]
-    nearest, second = np.empty(n, np.int64), np.empty(n, np.int64)
-    d_nearest, d_second = np.empty(n, np.float32), np.empty(n, np.float32)
-    way, costs, mismatches = np.empty(m, np.float32), np.empty(m, np.float32), np.empty(m, codes.dtype)
-    for i in range(n):
-        nearest[i], second[i], d_nearest[i], d_second[i] = _two_nearest_of_row(
-            table, points, price, kind, unit, i, way, mismatches, costs
-        )
-    return nearest, second, d_nearest, d_second
-
-
-@njit(cache=True)
-def update_nearest(table, points, price, kind, unit, slot, nearest, second, d_nearest, d_second):  # type: ignore[no-untyped-def]
-    """`slot` holds a new point: bring the two nearest points of every row up to date, in place."""
-    numbers, codes, between = table
-    centres, centre_codes, cell_of = points
-    n, m, cell = codes.shape[1], len(cell_of), cell_of[slot]
-    to_new, of_block = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, codes.dtype)
-    way, costs, mismatches = np.empty(m, np.float32), np.empty(m, np.float32), np.empty(m, codes.dtype)
-    values, kinds = centres[:, slot], centre_codes[:, slot]
-    for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
-        _metric(numbers, codes, unit, between[cell], values, kinds, start, stop, kind, of_block, to_new)
-        for i in range(start, stop):
-            d = to_new[i - start] - price[cell]
-            if nearest[i] == slot or second[i] == slot:
-                nearest[i], second[i], d_nearest[i], d_second[i] = _two_nearest_of_row(
-                    table, points, price, kind, unit, i, way, mismatches, costs
-                )
-            elif d < d_nearest[i]:
+    `cell` (n,) is that of each row, `cell_of` (m,) of each point. A single point has no second: −1 and inf.
+    """
+    n, m = len(cell), len(cell_of)
+    room = m + ROOM
+    costs, mismatches = np.empty(room, np.float32), np.empty(room, table[1].dtype)
+    for i in rows:
+        _metric(table, unit, kind, n, n + m, table[0], table[1], i, cell[i], mismatches, costs)
+        nearest[i], second[i] = -1, -1
+        d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
+        for slot in range(m):
+            d = costs[slot] - price[cell_of[slot]]
+            if d < d_nearest[i]:
                 second[i], d_second[i] = nearest[i], d_nearest[i]
                 nearest[i], d_nearest[i] = slot, d
             elif d < d_second[i]:
                 second[i], d_second[i] = slot, d
+
+
+def costs_to(table: Columns, unit: np.float32, kind: int, n: int, point: int, cell: int) -> np.ndarray:
+    """(n,): F, or F², between the rows and column `point` of their own table."""
+    costs, mismatches = np.empty(n + ROOM, np.float32), np.empty(_AT_ONCE + ROOM, table[1].dtype)
+    for start in range(0, n, _AT_ONCE):
+        stop = min(n, start + _AT_ONCE)
+        _metric(table, unit, kind, start, stop, table[0], table[1], point, cell, mismatches, costs[start:])
+    return costs[:n]

@@ -10,10 +10,10 @@ import numpy as np
 
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
-from fwc_llm.coreset.descent.tile import WIDTH
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.exchange import Patience
 from fwc_llm.coreset.search.start import spread_rows
-from fwc_llm.coreset.search.swap_kernels import swap_eagerly
+from fwc_llm.coreset.search.swaps import Swaps, sample_rows
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
@@ -24,8 +24,7 @@ _FINALISTS = 4  # that are settled on
 _LARGER = 6144  # so many rows
 _WINNERS = 2  # of these descend on all rows
 _ROUNDS = 3  # swaps until nothing gains, new prices, and again
-_SWEEPS = 8
-_LEAST = 1e-5  # gain of the objective, relative, that makes a swap
+_PATIENCE = Patience(passes=8, least=1e-5)
 
 
 def search(
@@ -61,7 +60,7 @@ class Sample:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float32)
+        self._swaps = Swaps(problem, Threads(1))
 
     def explore(self, rng: np.random.Generator) -> tuple[float, np.ndarray]:
         """The best optimum from one start and some kicks: its objective and its rows (m,)."""
@@ -81,7 +80,7 @@ class Sample:
         objective, _ = steps.solve(points_at(self._problem.table, rows))
         best = (objective, rows)
         for _ in range(rounds):
-            swapped = self._swap(rows, steps.prices, objective, rng)
+            swapped = self._swap(rows, steps.prices, rng)
             if (swapped == rows).all():
                 break
             rows = swapped
@@ -101,51 +100,8 @@ class Sample:
                 kicked[j] = rng.choice(free)
         return kicked
 
-    def _swap(
-        self, rows: np.ndarray, prices: np.ndarray, objective: float, rng: np.random.Generator
-    ) -> np.ndarray:
-        """`swap_eagerly` at these prices."""
-        problem = self._problem
-        extra = (problem.move[:, problem.cells.cell] - prices[:, None]).astype(np.float32)
-        tiles, cells = [], []
-        for g in np.unique(problem.cell_of):
-            pool = problem.pools[g]
-            _, first = np.unique(problem.ids[pool], return_index=True)
-            order = rng.permutation(pool[first])
-            padded = np.full(-(-len(order) // WIDTH) * WIDTH, -1)
-            padded[: len(order)] = order
-            tiles.append(padded.reshape(-1, WIDTH))
-            cells.append(np.full(len(tiles[-1]), g))
-        mixed = rng.permutation(sum(map(len, tiles)))
-        swapped = rows.copy()
-        swap_eagerly(
-            self._columns,
-            extra,
-            swapped,
-            problem.cell_of,
-            problem.ids,
-            np.concatenate(tiles)[mixed],
-            np.concatenate(cells)[mixed],
-            problem.table.n_numeric,
-            problem.cost == "sqeuclidean",
-            _SWEEPS,
-            _LEAST * objective * problem.table.n,
-        )
-        return swapped
-
-
-def sample_rows(problem: Problem, count: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` rows in order, each cell with its share and with enough candidates for its seats.
-
-    Where a cell's share would hold too few, it gets more: the sample is then slightly richer in small cells.
-    """
-    n = problem.table.n
-    chosen = np.zeros(n, bool)
-    chosen[rng.choice(n, count, replace=False)] = True
-    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
-        pool = problem.pools[g]
-        _, first = np.unique(problem.ids[pool], return_index=True)
-        have = len(np.unique(problem.ids[pool[chosen[pool]]]))
-        if have < 4 * seats:
-            chosen[rng.permutation(pool[first])[: 4 * seats]] = True
-    return np.flatnonzero(chosen)
+    def _swap(self, rows: np.ndarray, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Where swaps at these prices lead."""
+        order = rng.permutation(len(self._swaps.candidates))
+        swapped = self._swaps.seek(self._swaps.on_rows(rows), prices, order, _PATIENCE).rows
+        return np.where(swapped < 0, rows, swapped)

@@ -8,7 +8,6 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.gains import Gains
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 _WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
@@ -16,7 +15,6 @@ _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
 _SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
-_SCREEN = 4096  # rows on which a swap's gain is estimated
 _ROUNDS = 8  # of swaps and descents, at most,
 _FEWER = 2  # and after a search, where later ones gain little
 _SAMPLES = 3  # on which swaps are sought, at most
@@ -82,7 +80,7 @@ class Solver:
 
     def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
         """Swaps on samples, and descends again on all rows, while that gains."""
-        from fwc_llm.coreset.search.samples import swap_on_sample
+        from fwc_llm.coreset.search.swaps import swap_on_sample
         from fwc_llm.coreset.threads import Threads
 
         threads = self._threads or Threads(self.effort.n_jobs)
@@ -100,16 +98,8 @@ class Solver:
             return found
         from fwc_llm.coreset.search.swaps import swap_rows
 
-        n = self.problem.table.n
         for _ in range(rounds):
-            screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
-            gains, estimate = Gains(self.problem), Gains(self.problem, screen)
-            if self._threads:
-                from fwc_llm.coreset.search.compiled_gains import CompiledGains
-
-                gains = CompiledGains(self.problem, self._threads)
-                estimate = CompiledGains(self.problem, self._threads, screen)
-            rows = swap_rows(self.steps, found.rows, gains, estimate, rng, 1)
+            rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break
             again = descend(self.steps, rows, self.effort.max_iter)

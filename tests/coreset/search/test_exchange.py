@@ -9,8 +9,9 @@ from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.exchange import Points, Space, as_columns, exchange
-from fwc_llm.coreset.search.samples import swap_on_sample
+from fwc_llm.coreset.search.exchange import Patience, exchange
+from fwc_llm.coreset.search.space import Points, Space, as_columns
+from fwc_llm.coreset.search.swaps import swap_on_sample
 from fwc_llm.coreset.threads import Threads
 
 
@@ -42,7 +43,7 @@ def test_no_swap_within_a_cell_gains(cost: str, m: int) -> None:
     cells = where.cell[start]
     points = Points(where.numbers[:, start], where.codes[:, start], cells, start)
     order = rng.permutation(150)
-    found = exchange(where, points, order, where.cell[order], order, Threads(2), 50)
+    found = exchange(where, points, order, where.cell[order], order, Patience(50), Threads(2))
     assert found.converged
     assert (np.diff(found.losses) < 0).all()
     rows = np.where(found.rows < 0, start, found.rows)
