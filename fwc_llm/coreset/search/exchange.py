@@ -26,15 +26,22 @@ from fwc_llm.coreset.threads import Threads
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
 _WORTH_SHARING = 2_000_000  # comparisons of two cells: about a millisecond
 
-# Given the rows (m,) that stand after a swap, −1 for points that are none: the new prices, or None to undo it.
-Judge = Callable[[np.ndarray], np.ndarray | None]
+
+@dataclass(frozen=True)
+class Judge:
+    """The inner problem: `objective`, for the points and prices given, and `ask`, which says for the rows (m,)
+    that stand after a swap, −1 for points that are none, the objective and the prices. Both are sums over rows.
+    """
+
+    objective: float
+    ask: Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Patience:
     """How long swaps are sought: `passes` over all candidates, at most; a swap must lower the loss by the
     share `least` of it; `again`: so many of a batch's next best are compared again after a swap; `batch`: the
-    smallest; `refusals` by a judge, in a row, that end the search.
+    smallest; `refusals` by a judge, in a row, that end a batch.
     """
 
     passes: int
@@ -72,45 +79,19 @@ def exchange(
     `candidates` (q,) rows in the order to try, `cells` (q,) what they stand for, `keys` (q,): one whose key
     stands already is passed over. `threads` share the compiled work; None: with numpy alone.
     """
-    state = _State(space, points, threads)
-    rows = np.full(len(points.cells), -1)
-    _, place = np.unique(np.concatenate([points.keys, keys]), return_inverse=True)
-    standing, key = place[: len(rows)].copy(), place[len(rows) :]
-    losses = [state.loss()]
-    since_swap, seen, size, refused = 0, 0, patience.batch, 0
-    taken = np.bincount(standing, minlength=len(place))
-    while (
-        since_swap < len(candidates)
-        and seen < patience.passes * len(candidates)
-        and refused < patience.refusals
-    ):
+    swapping = _Swapping(
+        _State(space, points, threads), points.keys, candidates, cells, keys, patience, judge
+    )
+    since_swap, seen, size = 0, 0, patience.batch
+    while since_swap < len(candidates) and seen < patience.passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
         seen, since_swap = seen + len(batch), since_swap + len(batch)
-        found = False
-        while len(batch := batch[taken[key[batch]] == 0]):
-            slots, changes = state.compare(candidates[batch], cells[batch])
-            ranking = np.argsort(changes, kind="stable")[: 1 + patience.again]
-            ranking = ranking[changes[ranking] < -patience.least * abs(losses[-1])]
-            if len(ranking) == 0 or refused == patience.refusals:
-                break
-            best, slot = batch[ranking[0]], slots[ranking[0]]
-            batch = batch[ranking[1:]]
-            before = rows[slot]
-            rows[slot] = candidates[best]
-            if judge and (prices := judge(rows)) is None:
-                rows[slot], refused = before, refused + 1
-                continue
-            taken[standing[slot]] -= 1
-            taken[key[best]] += 1
-            standing[slot] = key[best]
-            state.swap(slot, rows[slot], prices if judge else None)
-            losses.append(state.loss())
-            found, refused = True, 0
-        if found:
+        if swapping.take_best(batch):
             since_swap, size = 0, max(size // 2, patience.batch)
         else:
             size = min(2 * size, _LARGEST_BATCH)
-    return Exchanged(rows, state.nearest, losses, since_swap >= len(candidates))
+    state = swapping.state
+    return Exchanged(swapping.rows, state.nearest, swapping.losses, since_swap >= len(candidates))
 
 
 def estimate(
@@ -127,6 +108,84 @@ def estimate(
     return _State(part, points, threads).compare(candidates, cells, (space.numbers, space.codes))[1]
 
 
+class _Swapping:
+    """What stands, and how the best of a batch is swapped in."""
+
+    def __init__(
+        self,
+        state: "_State",
+        standing: np.ndarray,
+        candidates: np.ndarray,
+        cells: np.ndarray,
+        keys: np.ndarray,
+        patience: Patience,
+        judge: Judge | None,
+    ) -> None:
+        self.state = state
+        self.rows = np.full(len(standing), -1)
+        self.losses = [state.loss()]
+        self._candidates, self._cells = candidates, cells
+        self._patience, self._judge = patience, judge
+        _, key = np.unique(np.concatenate([standing, keys]), return_inverse=True)
+        self._standing, self._key = key[: len(standing)].copy(), key[len(standing) :]
+        self._taken = np.bincount(self._standing, minlength=len(key))
+        self._lowest = judge.objective if judge else 0.0
+        self._kept = state.price  # those that belong to what stands
+        self._slack = 0.0  # of the bound at the state's prices: what it is below the objective
+
+    def take_best(self, batch: np.ndarray) -> bool:
+        """Swaps in the best candidates, by their places, while one of them gains; whether one did.
+
+        A candidate that fails says at which prices it does. These bound all others too, so that the next one
+        tried is the best by all bounds.
+        """
+        found, refused = False, 0
+        batch = batch[self._taken[self._key[batch]] == 0]
+        bound, slot = np.full(len(batch), -np.inf), np.zeros(len(batch), np.int64)
+        while len(batch) and refused < self._patience.refusals:
+            slots, changes = self.state.compare(self._candidates[batch], self._cells[batch])
+            slot = np.where(changes - self._slack > bound, slots, slot)
+            bound = np.maximum(changes - self._slack, bound)
+            ranking = np.argsort(bound, kind="stable")[: 1 + self._patience.again]
+            scale = self._lowest if self._judge else abs(self.losses[-1])
+            ranking = ranking[bound[ranking] < -self._patience.least * scale]
+            if len(ranking) == 0:
+                break
+            batch, bound, slot = batch[ranking], bound[ranking], slot[ranking]
+            if self._swap(int(slot[0]), int(batch[0])):
+                found, refused, bound = True, 0, np.full(len(batch), -np.inf)
+            else:
+                refused += 1
+            left = self._taken[self._key[batch]] == 0
+            left[0] = False
+            batch, bound, slot = batch[left], bound[left], slot[left]
+        if refused:
+            self.state.set_price(self._kept)
+            self._slack = 0.0
+        return found
+
+    def _swap(self, slot: int, place: int) -> bool:
+        """Puts a candidate in the place of a point, if the judge agrees."""
+        state, judge = self.state, self._judge
+        row, columns = self.rows[slot], state.columns(state.n + slot)
+        self.rows[slot] = self._candidates[place]
+        objective, prices = judge.ask(self.rows) if judge else (0.0, None)
+        state.swap(slot, state.columns(self.rows[slot]), prices)
+        if judge:
+            if objective >= self._lowest * (1 - self._patience.least):
+                fair = objective - state.loss()  # n · min ⟨u, w⟩ over fair w
+                state.swap(slot, columns)
+                self.rows[slot] = row
+                self._slack = self._lowest - state.loss() - fair
+                return False
+            self._lowest, self._slack, self._kept = objective, 0.0, state.price
+        self._taken[self._standing[slot]] -= 1
+        self._standing[slot] = self._key[place]
+        self._taken[self._standing[slot]] += 1
+        self.losses.append(state.loss())
+        return True
+
+
 class _State:
     """The points that stand now, and the two nearest of every row."""
 
@@ -138,9 +197,9 @@ class _State:
 
             self._kernels = exchange_kernels
         self._kind, self._unit = KINDS[space.cost], space.unit
-        self._price = space.price.astype(np.float32)
+        self.price = space.price.astype(np.float32)
         self._cell, self._cell_of = space.cell, points.cells
-        n = len(space.cell)
+        self.n = n = len(space.cell)
         room = np.zeros(ROOM, np.int64)
         cells = np.concatenate([space.cell, points.cells, room])
         # Contiguous, as compiled loops run along rows.
@@ -169,12 +228,12 @@ class _State:
 
         def exchanges(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             found: tuple[np.ndarray, np.ndarray] = self._kernels.best_exchanges(
-                *(self._sorted_table, self._unit, self._kind, self._price, self._cell_of),
+                *(self._sorted_table, self._unit, self._kind, self.price, self._cell_of),
                 *(self._sorted_rows, self._starts, numbers, codes, candidates[part], cells[part]),
             )
             return found
 
-        work = len(candidates) * len(self._cell) * sum(map(len, self._table[:2]))
+        work = len(candidates) * self.n * sum(map(len, self._table[:2]))
         everything = np.arange(len(candidates))
         if self._threads is None or self._threads.count == 1 or work < _WORTH_SHARING:
             return exchanges(everything)
@@ -183,26 +242,35 @@ class _State:
             [changes for _, changes in found]
         )
 
-    def swap(self, slot: int, row: int, prices: np.ndarray | None) -> None:
-        """Puts the row in the place of point `slot`, and sets new prices, if given."""
-        n = len(self._cell)
-        for part in self._table[:2]:
-            part[:, n + slot] = part[:, row]
-        stale = np.ones(n, bool)
-        if prices is None:
-            stale = (self.nearest == slot) | (self._second == slot)
-            self._come_closer(slot, ~stale)
-        else:
-            self._price = prices.astype(np.float32)
+    def columns(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers and codes of a row, or of point `place` − n."""
+        return self._table[0][:, place].copy(), self._table[1][:, place].copy()
+
+    def swap(
+        self, slot: int, columns: tuple[np.ndarray, np.ndarray], prices: np.ndarray | None = None
+    ) -> None:
+        """Puts other numbers and codes in the place of point `slot`, and sets new prices, if given."""
+        for part, column in zip(self._table, columns, strict=False):
+            part[:, self.n + slot] = column
+        if prices is not None:
+            self.set_price(prices.astype(np.float32))
+            return
+        stale = (self.nearest == slot) | (self._second == slot)
+        self._come_closer(slot, ~stale)
         self._find_nearest(np.flatnonzero(stale))
+        self._sort()
+
+    def set_price(self, price: np.ndarray) -> None:
+        """Sets other prices, (G,) float32."""
+        self.price = price
+        self._find_nearest(np.arange(self.n))
         self._sort()
 
     def _come_closer(self, slot: int, rows: np.ndarray) -> None:
         """Point `slot` is new: those of the `rows` (n,) bool that are nearer to it than to their two nearest."""
         cell = self._cell_of[slot]
-        n = len(rows)
-        costs = self._kernels.costs_to(self._table, self._unit, self._kind, n, n + slot, cell)
-        costs -= self._price[cell]
+        costs = self._kernels.costs_to(self._table, self._unit, self._kind, self.n, self.n + slot, cell)
+        costs -= self.price[cell]
         first = rows & (costs < self._d_nearest)
         second = rows & ~first & (costs < self._d_second)
         self._second[first], self._d_second[first] = self.nearest[first], self._d_nearest[first]
@@ -212,7 +280,7 @@ class _State:
     def _find_nearest(self, rows: np.ndarray) -> None:
         """Finds the two nearest points of the rows."""
         self._kernels.two_nearest(
-            *(self._table, self._unit, self._kind, self._price, self._cell, self._cell_of, rows),
+            *(self._table, self._unit, self._kind, self.price, self._cell, self._cell_of, rows),
             *(self.nearest, self._second, self._d_nearest, self._d_second),
         )
 
@@ -222,17 +290,17 @@ class _State:
         A candidate x of cell g matters to row i of point s if F(i, x) < F₂, what the second costs without its
         price, and F(i, x) ≥ F(x, s) − F(i, s): if F(x, s) < F(i, s) + F₂.
         """
-        n, m = len(self._cell), len(self._cell_of)
+        m = len(self._cell_of)
         if m == 1:  # a single point has no second: a finite cost that no row can exceed
             self._d_second[:] = 2.0 * self._d_nearest.max() + 1.0
-        first = self._d_nearest + self._price[self._cell_of[self.nearest]]
-        second = self._d_second + self._price[self._cell_of].max()
+        first = self._d_nearest + self.price[self._cell_of[self.nearest]]
+        second = self._d_second + self.price[self._cell_of].max()
         if self._kind == SQUARED:
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
         reach = first + second
         order = np.argsort(self.nearest * (2.0 * float(reach.max()) + 1.0) - reach)
         self._starts = np.zeros(m + 1, np.int64)
         np.cumsum(np.bincount(self.nearest, minlength=m), out=self._starts[1:])
-        with_points = np.concatenate([order, np.arange(n, self._table[0].shape[1])])
+        with_points = np.concatenate([order, np.arange(self.n, self._table[0].shape[1])])
         self._sorted_table = tuple(np.take(part, with_points, axis=1) for part in self._table)
         self._sorted_rows = np.stack([reach, self._d_nearest, self._d_second])[:, order]

@@ -20,11 +20,13 @@ _SAMPLE = 2048  # rows on which optima are tried
 _STARTS = 6
 _KICKS = 4  # times that representatives are thrown elsewhere, from one start
 _THROWN = 3  # representatives
-_FINALISTS = 4  # that are settled on
+_FINALISTS = 6  # that are settled on
 _LARGER = 6144  # so many rows
 _WINNERS = 2  # of these descend on all rows
 _ROUNDS = 3  # swaps until nothing gains, new prices, and again
-_PATIENCE = Patience(passes=8, least=1e-5)
+_LARGER_ROUNDS = 2
+_SCREENED = 1024  # candidates of the larger sample that are worth a look at all of it
+_PATIENCE = Patience(passes=2, least=1e-5, again=32, batch=64)
 
 
 def search(
@@ -47,7 +49,8 @@ def search(
     seeds = rng.spawn(len(finalists))
     found = sorted(
         threads.over(
-            lambda q: large.settle(np.searchsorted(rows, finalists[q]), seeds[q], 2), range(len(finalists))
+            lambda q: large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS),
+            range(len(finalists)),
         ),
         key=lambda pair: pair[0],
     )
@@ -102,6 +105,9 @@ class Sample:
 
     def _swap(self, rows: np.ndarray, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Where swaps at these prices lead."""
+        points = self._swaps.on_rows(rows)
         order = rng.permutation(len(self._swaps.candidates))
-        swapped = self._swaps.seek(self._swaps.on_rows(rows), prices, order, _PATIENCE).rows
+        if len(order) > 2 * _SCREENED:
+            order = self._swaps.screen(points, prices, order, rng)[:_SCREENED]
+        swapped = self._swaps.seek(points, prices, order, _PATIENCE).rows
         return np.where(swapped < 0, rows, swapped)

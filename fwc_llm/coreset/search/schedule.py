@@ -15,8 +15,7 @@ _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
 _SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
-_ROUNDS = 8  # of swaps and descents, at most,
-_FEWER = 2  # and after a search, where later ones gain little
+_ROUNDS = 8  # of swaps and descents, at most
 _SAMPLES = 3  # on which swaps are sought, at most
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
@@ -67,7 +66,7 @@ class Solver:
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
-            return self._swap(found, rng, _FEWER)
+            return self._swap(found, rng)
         return self.from_start(start_rows(self.problem, init, rng), rng)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
@@ -92,13 +91,13 @@ class Solver:
             found = replace(again, history=found.history + again.history)
         return found
 
-    def _swap(self, found: Descent, rng: np.random.Generator, rounds: int = _ROUNDS) -> Descent:
+    def _swap(self, found: Descent, rng: np.random.Generator) -> Descent:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
         from fwc_llm.coreset.search.swaps import swap_rows
 
-        for _ in range(rounds):
+        for _ in range(_ROUNDS):
             rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break

@@ -14,7 +14,7 @@ from fwc_llm.coreset.search.space import Points, Space, as_columns
 from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap
-_SCREEN = 4096  # rows on which a swap's gain is estimated
+_SCREEN = 2048  # rows on which a swap's gain is estimated
 _SCREENED = 1024  # candidates that are worth a look at all rows
 _JUDGED = Patience(passes=1, least=_LEAST, again=32, batch=512)
 _SAMPLE = 8192  # rows at least
@@ -79,36 +79,29 @@ class Swaps:
     def screen(
         self, points: Points, prices: np.ndarray, order: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
-        """Those of the candidates in `order` that seem best, the best first, by a sample of the rows."""
+        """The candidates in `order`, put in that of their gains by a sample of the rows."""
         n = self.problem.table.n
         rows = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
         changes = estimate(
             self._space(prices), points, self.candidates[order], self.cells[order], rows, self._threads
         )
-        return np.asarray(order[np.argsort(changes, kind="stable")[:_SCREENED]])
+        return np.asarray(order[np.argsort(changes, kind="stable")])
 
 
 def swap_rows(
     steps: Steps, rows: np.ndarray, threads: Threads | None, rng: np.random.Generator
 ) -> np.ndarray:
     """Rows (m,) that swaps make of `rows`; each of them has lowered the objective."""
-    swaps = Swaps(steps.problem, threads)
-    table = steps.problem.table
-    lowest, _ = steps.solve(points_at(table, rows))
-    prices = steps.prices
+    swaps, table = Swaps(steps.problem, threads), steps.problem.table
 
-    def judge(moved: np.ndarray) -> np.ndarray | None:
-        nonlocal lowest, prices
+    def ask(moved: np.ndarray) -> tuple[float, np.ndarray]:
         objective, _ = steps.solve(points_at(table, np.where(moved < 0, rows, moved)))
-        if objective >= lowest * (1 - _LEAST):
-            steps.prices = prices
-            return None
-        lowest, prices = objective, steps.prices
-        return prices
+        return objective * table.n, steps.prices
 
+    objective, prices = ask(rows)
     points = swaps.on_rows(rows)
-    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)
-    found = swaps.seek(points, prices, order, _JUDGED, judge)
+    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)[:_SCREENED]
+    found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
     return np.where(found.rows < 0, rows, found.rows)
 
 
