@@ -86,6 +86,9 @@ def exchange(
     while since_swap < len(candidates) and seen < patience.passes * len(candidates):
         batch = np.arange(seen, seen + min(size, len(candidates) - since_swap)) % len(candidates)
         seen, since_swap = seen + len(batch), since_swap + len(batch)
+        batch = swapping.without_standing(batch)
+        if len(batch) == 0:
+            continue
         if swapping.take_best(batch):
             since_swap, size = 0, max(size // 2, patience.batch)
         else:
@@ -133,6 +136,10 @@ class _Swapping:
         self._kept = state.price  # those that belong to what stands
         self._slack = 0.0  # of the bound at the state's prices: what it is below the objective
 
+    def without_standing(self, batch: np.ndarray) -> np.ndarray:
+        """Those of the candidates, by their places, whose key stands nowhere."""
+        return np.asarray(batch[self._taken[self._key[batch]] == 0])
+
     def take_best(self, batch: np.ndarray) -> bool:
         """Swaps in the best candidates, by their places, while one of them gains; whether one did.
 
@@ -140,7 +147,6 @@ class _Swapping:
         tried is the best by all bounds.
         """
         found, refused = False, 0
-        batch = batch[self._taken[self._key[batch]] == 0]
         bound, slot = np.full(len(batch), -np.inf), np.zeros(len(batch), np.int64)
         while len(batch) and refused < self._patience.refusals:
             slots, changes = self.state.compare(self._candidates[batch], self._cells[batch])

@@ -19,6 +19,7 @@ from fwc_llm.coreset.search.space import L1, L2, ROOM, SQUARED, Columns
 _LANES = np.uint64(ROOM)  # loops of a constant length have no rest that is no vector
 _BLOCK = 2048  # rows whose costs are computed together, and stay in the cache
 _AT_ONCE = 16_384  # rows whose costs to a new point are computed together
+_GAP = 64  # rows that are compared for nothing sooner than left out
 _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
@@ -102,7 +103,7 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     m, n = len(cell_of), len(reach)
     room = max(_BLOCK, m) + ROOM
     out, mismatches = np.empty(room, np.float32), np.empty(room, table[1].dtype)
-    end = np.empty(m, np.int64)
+    end, near = np.empty(m, np.int64), np.empty(m, np.int64)
     removal, gain = np.zeros(m), np.empty(m)
     for slot in range(m):
         for i in range(starts[slot], starts[slot + 1]):
@@ -111,28 +112,36 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     for b in range(len(cells)):
         cell = cells[b]
         _metric(table, unit, kind, n, n + m, values, kinds, candidates[b], cell, mismatches, out)
+        count = 0
         for slot in range(m):
             away = np.sqrt(out[slot]) if kind == SQUARED else out[slot]
             end[slot] = _reached(starts[slot], starts[slot + 1], reach, away * _SLACK)
             gain[slot] = removal[slot]
+            if end[slot] > starts[slot]:
+                near[count] = slot
+                count += 1
         added = 0.0
-        slot, start = 0, 0
-        while slot < m:
-            start = max(start, starts[slot])
-            # The rows of points that follow without a gap are compared at once.
-            last = slot
-            while last + 1 < m and end[last] == starts[last + 1] and end[last] - start < _BLOCK:
+        at, start = 0, 0
+        while at < count:
+            start = max(start, starts[near[at]])
+            # Rows of points that follow without much of a gap are compared at once.
+            last = at
+            while (
+                last + 1 < count
+                and starts[near[last + 1]] - end[near[last]] < _GAP
+                and starts[near[last + 1]] - start < _BLOCK
+            ):
                 last += 1
-            stop = min(end[last], start + _BLOCK)
-            if stop > start:
-                _metric(table, unit, kind, start, stop, values, kinds, candidates[b], cell, mismatches, out)
-            for s in range(slot, last + 1):
-                low, high = max(start, starts[s]), min(stop, end[s])
+            stop = min(end[near[last]], start + _BLOCK)
+            _metric(table, unit, kind, start, stop, values, kinds, candidates[b], cell, mismatches, out)
+            for q in range(at, last + 1):
+                slot = near[q]
+                low, high = max(start, starts[slot]), min(stop, end[slot])
                 closer, change = _gains(out, start, price[cell], d_nearest, d_second, low, high)
                 added += closer
-                gain[s] += change
+                gain[slot] += change
+            at = last if stop < end[near[last]] else last + 1
             start = stop
-            slot = last if stop < end[last] else last + 1
         best, least = 0, np.inf
         for slot in range(m):
             if cell_of[slot] == cell and gain[slot] < least:

@@ -6,6 +6,9 @@ and from each of them again and again a few representatives thrown elsewhere (an
 The best of them are settled on a larger sample, and then on all rows.
 """
 
+from dataclasses import dataclass
+from operator import attrgetter
+
 import numpy as np
 
 from fwc_llm.coreset.descent.compiled import CompiledSteps
@@ -41,21 +44,28 @@ def search(
     """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows."""
     rows = sample_rows(problem, min(sample, problem.table.n), rng)
     small = Sample(problem.subset(rows))
-    found = sorted(threads.over(small.explore, rng.spawn(starts)), key=lambda pair: pair[0])
-    finalists = [rows[chosen] for _, chosen in found[:_FINALISTS]]
+    found = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
+    finalists = [rows[optimum.rows] for optimum in found[:_FINALISTS]]
     more = sample_rows(problem, min(_LARGER, problem.table.n), rng)
     rows = np.unique(np.concatenate([more, *finalists]))
     large = Sample(problem.subset(rows))
     seeds = rng.spawn(len(finalists))
-    found = sorted(
-        threads.over(
-            lambda q: large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS),
-            range(len(finalists)),
-        ),
-        key=lambda pair: pair[0],
-    )
-    descents = [descend(steps, rows[chosen], max_iter) for _, chosen in found[:_WINNERS]]
-    return min(descents, key=lambda descent: descent.objective)
+
+    def settle(q: int) -> Optimum:
+        return large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS)
+
+    found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))
+    descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found[:_WINNERS]]
+    return min(descents, key=attrgetter("objective"))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """`rows` (m,) of a sample, their objective there, and the prices (G,)."""
+
+    objective: float
+    rows: np.ndarray
+    prices: np.ndarray
 
 
 class Sample:
@@ -65,31 +75,34 @@ class Sample:
         self._problem = problem
         self._swaps = Swaps(problem, Threads(1))
 
-    def explore(self, rng: np.random.Generator) -> tuple[float, np.ndarray]:
-        """The best optimum from one start and some kicks: its objective and its rows (m,)."""
+    def explore(self, rng: np.random.Generator) -> Optimum:
+        """The best optimum from one start and some kicks."""
         problem = self._problem
         seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
         start = spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng)
         best = self.settle(start, rng)
+        steps = CompiledSteps(problem, Threads(1))
         for _ in range(_KICKS):
-            best = min(best, self.settle(self._kick(best[1], rng), rng, 1), key=lambda pair: pair[0])
+            swapped = self._swap(self._kick(best.rows, rng), best.prices, rng)
+            if (np.sort(swapped) != np.sort(best.rows)).any():
+                best = min(best, self._solve(steps, swapped), key=attrgetter("objective"))
         return best
 
-    def settle(
-        self, rows: np.ndarray, rng: np.random.Generator, rounds: int = _ROUNDS
-    ) -> tuple[float, np.ndarray]:
-        """Where swaps lead from `rows` (m,): the objective and the rows."""
+    def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int = _ROUNDS) -> Optimum:
+        """Where swaps lead from `rows` (m,)."""
         steps = CompiledSteps(self._problem, Threads(1))
-        objective, _ = steps.solve(points_at(self._problem.table, rows))
-        best = (objective, rows)
+        found = best = self._solve(steps, rows)
         for _ in range(rounds):
-            swapped = self._swap(rows, steps.prices, rng)
-            if (swapped == rows).all():
+            swapped = self._swap(found.rows, found.prices, rng)
+            if (swapped == found.rows).all():
                 break
-            rows = swapped
-            objective, _ = steps.solve(points_at(self._problem.table, rows))
-            best = min(best, (objective, rows), key=lambda pair: pair[0])
+            found = self._solve(steps, swapped)
+            best = min(best, found, key=attrgetter("objective"))
         return best
+
+    def _solve(self, steps: CompiledSteps, rows: np.ndarray) -> Optimum:
+        objective, _ = steps.solve(points_at(self._problem.table, rows))
+        return Optimum(objective, rows, steps.prices)
 
     def _kick(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A few of the representatives replaced by random candidates of their cells."""
