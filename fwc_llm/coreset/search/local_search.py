@@ -61,7 +61,11 @@ def search(
 
 @dataclass(frozen=True)
 class Optimum:
-    """`rows` (m,) of a sample, their objective there, and the prices (G,)."""
+    """`rows` (m,) of a sample, their objective there, and the prices (G,) at which to seek better ones.
+
+    These are the mean of the rows' own prices and of those at which the rows were found. At the last prices
+    alone, swaps overshoot: they leave what has become dear for what then does, and the objective rises.
+    """
 
     objective: float
     rows: np.ndarray
@@ -85,24 +89,25 @@ class Sample:
         for _ in range(_KICKS):
             swapped = self._swap(self._kick(best.rows, rng), best.prices, rng)
             if (np.sort(swapped) != np.sort(best.rows)).any():
-                best = min(best, self._solve(steps, swapped), key=attrgetter("objective"))
+                best = min(best, self._solve(steps, swapped, best.prices), key=attrgetter("objective"))
         return best
 
     def settle(self, rows: np.ndarray, rng: np.random.Generator, rounds: int = _ROUNDS) -> Optimum:
         """Where swaps lead from `rows` (m,)."""
         steps = CompiledSteps(self._problem, Threads(1))
-        found = best = self._solve(steps, rows)
+        found = best = self._solve(steps, rows, None)
         for _ in range(rounds):
             swapped = self._swap(found.rows, found.prices, rng)
             if (swapped == found.rows).all():
                 break
-            found = self._solve(steps, swapped)
+            found = self._solve(steps, swapped, found.prices)
             best = min(best, found, key=attrgetter("objective"))
         return best
 
-    def _solve(self, steps: CompiledSteps, rows: np.ndarray) -> Optimum:
+    def _solve(self, steps: CompiledSteps, rows: np.ndarray, prices: np.ndarray | None) -> Optimum:
+        """The objective of the rows that swaps at `prices` have found."""
         objective, _ = steps.solve(points_at(self._problem.table, rows))
-        return Optimum(objective, rows, steps.prices)
+        return Optimum(objective, rows, steps.prices if prices is None else (prices + steps.prices) / 2)
 
     def _kick(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A few of the representatives replaced by random candidates of their cells."""
