@@ -29,8 +29,8 @@ _WORTH_SHARING = 2_000_000  # comparisons of two cells: about a millisecond
 
 @dataclass(frozen=True)
 class Judge:
-    """The inner problem: `objective`, for the points and prices given, and `ask`, which says for the rows (m,)
-    that stand after a swap, −1 for points that are none, the objective and the prices. Both are sums over rows.
+    """The inner problem. `objective`, n times the mean, belongs to the points and prices given; `ask` takes the
+    rows (m,) that stand after a swap, −1 for points that are none, and says their objective and prices.
     """
 
     objective: float
@@ -273,7 +273,7 @@ class _State:
         self._sort()
 
     def _come_closer(self, slot: int, rows: np.ndarray) -> None:
-        """Point `slot` is new: those of the `rows` (n,) bool that are nearer to it than to their two nearest."""
+        """Point `slot` is new: puts it where it is nearer than the two nearest of the `rows` (n,) bool."""
         cell = self._cell_of[slot]
         costs = self._kernels.costs_to(self._table, self._unit, self._kind, self.n, self.n + slot, cell)
         costs -= self.price[cell]

@@ -62,7 +62,10 @@ def _metric(table, unit, kind, start, stop, values, kinds, point, cell, mismatch
 
 @njit(cache=True, fastmath={"reassoc", "nsz"})
 def _gains(out, first, price, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows, d = out − price from `first` on."""
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows, d = out − price.
+
+    `out` starts at row `first`.
+    """
     added, gain = 0.0, 0.0
     start, within, size = np.uint64(start), np.uint64(start - first), np.uint64(max(stop - start, 0))
     for i in range(size):
@@ -96,8 +99,8 @@ def best_exchanges(  # type: ignore[no-untyped-def]
     `reach`, how far a candidate may be from the point and still matter to them, farthest first. As
     F ≥ F(candidate, point) − F(row, point), those that reach less far than F(candidate, point) do not.
     `rows` is (reach, costs to the nearest and the second point), (3, n). `candidates` are columns of
-    `values` (k, ·) and `kinds` (c, ·), to stand for `cells`. A row whose point goes costs min(d, d₂) instead of d₁, any other
-    min(d, d₁).
+    `values` (k, ·) and `kinds` (c, ·), to stand for `cells`. A row whose point goes costs min(d, d₂) instead
+    of d₁, any other min(d, d₁).
     """
     reach, d_nearest, d_second = rows[0], rows[1], rows[2]
     m, n = len(cell_of), len(reach)

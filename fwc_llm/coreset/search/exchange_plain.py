@@ -73,7 +73,8 @@ def two_nearest(
 
 def costs_to(table: Columns, unit: np.float32, kind: int, n: int, point: int, cell: int) -> np.ndarray:
     """(n,): F, or F², between the rows and column `point` of their own table."""
-    return _metric(table, unit, kind, np.arange(n), *table[:2], np.array([point]), np.array([cell]))[0]
+    point_only, cell_only = np.array([point]), np.array([cell])
+    return np.asarray(_metric(table, unit, kind, np.arange(n), *table[:2], point_only, cell_only)[0])
 
 
 def _metric(
@@ -86,7 +87,7 @@ def _metric(
     points: np.ndarray,
     cells: np.ndarray,
 ) -> np.ndarray:
-    """(points, rows): F, or F² if `kind` is SQUARED, between `points`, columns of others, and `rows` of `table`."""
+    """(points, rows): F, or F², between `rows` of `table` and `points`, columns of `values` and `kinds`."""
     numbers, codes, between = table
     mismatches = np.zeros((len(points), len(rows)), codes.dtype)
     for c, column in enumerate(codes):
