@@ -1,10 +1,10 @@
-"""How close the simulated census is to UCI Adult: evals/results/census.json and census.md.
+"""How close the simulated census is to UCI Adult: evals/results/census.md and census.json.
 
     python evals/census_closeness.py --data-dir DATA
 
-Margins are compared by total variation distance, half the sum of absolute differences of shares, next to the
-distance of a second real sample (adult.test), which is what sampling alone makes of it. A logistic regression
-trained on simulated rows is tested on adult.test beside one trained on adult.data.
+Margins are compared by total variation distance, half the sum of absolute differences of shares. The distance
+of a second real sample (adult.test) shows the effect of sampling alone. Two logistic regressions, trained on
+simulated rows and on adult.data, are tested on adult.test.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from fwc_llm.tasks import Task, census_task, load_task
 
 RESULTS = Path(__file__).parent / "results"
 COMMAND = "python evals/fit_census.py && python evals/census_closeness.py"
-_BINS = 10  # numeric columns are compared in so many quantile bins of the real column
+_BINS = 10  # quantile bins of the real column, for comparing numeric columns
 
 
 def distances(
@@ -44,7 +44,7 @@ def distances(
 
 def _codes(simulated: pd.Series, real: pd.Series, kind: str) -> tuple[np.ndarray, np.ndarray]:
     if kind == "numeric":
-        # Most capital gains are 0: the others get bins of their own.
+        # Most capital gains are 0: the others get separate bins.
         others = real[real != real.mode().iloc[0]]
         inner = np.linspace(0, 1, _BINS + 1)[1:-1]
         edges = np.unique(np.concatenate([np.quantile(real, inner), np.quantile(others, inner)]))
@@ -112,7 +112,7 @@ def measure(adult: Task, census: Task) -> dict[str, Any]:
 
 
 def as_markdown(figures: dict[str, Any]) -> str:
-    """The report in words."""
+    """The report as Markdown."""
     value = dict(figures)
     value["gap"] = 100 * (value["accuracy_trained_on_real"] - value["accuracy_trained_on_simulated"])
     one = "\n".join(f"| {name} | {distance:.3f} |" for name, distance in figures["one_way"].items())
@@ -124,12 +124,12 @@ Made by `{command}`:
 {rows:,} simulated rows (seed {seed}) against adult.data. Every figure is about simulated rows.
 
 * A logistic regression trained on simulated rows answers {accuracy_trained_on_simulated:.1%} of adult.test
-  rightly, one trained on adult.data {accuracy_trained_on_real:.1%}: a gap of {gap:.1f} points.
+  correctly, one trained on adult.data {accuracy_trained_on_real:.1%}: a gap of {gap:.1f} points.
 * One-way margins differ by {one_way_mean:.3f} on average (total variation distance), two-way margins by
   {two_way_mean:.3f}. A second real sample, adult.test, differs from adult.data by
   {one_way_mean_real_sample:.3f} and {two_way_mean_real_sample:.3f}.
 * {share_equal_to_an_original:.1%} of the simulated rows equal a row of adult.data in all columns but the
-  sampling weight, as {share_of_real_sample_equal:.1%} of adult.test's rows do: common people are common.
+  sampling weight, as {share_of_real_sample_equal:.1%} of adult.test's rows do: common rows repeat.
 * The tables take {table_bytes:,} bytes; 50,000 rows take {seconds_50000_rows} s.
 """.format_map(value)
         + f"""

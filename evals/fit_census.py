@@ -2,10 +2,10 @@
 
     python evals/fit_census.py --data-dir DATA
 
-A small Bayesian network. Sex and income are joint; every other column is counted given its parents, in
-tables that give up the last parent one by one. Counts below 5 are dropped from every table. What a context's
-dropped counts sum to is kept as the share of its draws that the next shorter table decides; a sum below 5 is
-rounded at random to 0 or 5, right on average: rare values lose no mass, and no number below 5 is written.
+A small Bayesian network. Sex and income are joint. Every other column is counted given its parents, in
+tables that drop the last parent one by one. Counts below 5 are removed from every table. The sum of a
+context's removed counts is kept: the next table decides that share of the draws. A sum below 5 is rounded at
+random to 0 or 5 without bias: rare values lose no mass, and no number below 5 is written.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from fwc_llm.tasks import load_task
 SMALLEST = 5
 JOINT = ("sex", "income")
 AGE_BANDS = [20, 23, 26, 29, 33, 38, 43, 48, 53, 58, 63, 68]  # the first age of each band but the first
-# Each column's parents, the most telling first: the last are the first to be given up.
+# Each column's parents, the most informative first: the last is dropped first.
 PARENTS: dict[str, tuple[str, ...]] = {
     "age": ("income", "sex"),
     "education": ("income", "age band", "sex"),
@@ -40,7 +40,7 @@ PARENTS: dict[str, tuple[str, ...]] = {
     "fnlwgt": ("race", "sex"),
 }
 BANDS = {"age": ("age band", AGE_BANDS), "capital-gain": ("capital gain band", [1])}
-INTERVALS = {"fnlwgt": 60}  # columns drawn uniformly within so many quantile intervals
+INTERVALS = {"fnlwgt": 60}  # columns drawn uniformly within this number of quantile intervals
 TWINS = {"education-num": "education"}  # columns that another determines
 
 
@@ -87,7 +87,7 @@ def fit(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def encode(column: pd.Series, values: Sequence[Any]) -> np.ndarray:
-    """Codes into `values`; −1 for a value too rare to be there."""
+    """Codes into `values`; −1 for a value too rare to be in it."""
     codes: np.ndarray = pd.Index(values).get_indexer(pd.Index(column)).astype(np.int64)
     return codes
 

@@ -1,13 +1,13 @@
-"""Fit the surrogate to recorded answers of gpt-4-0314, and say by cross-validation how well it imitates them.
+"""Fit the surrogate to recorded answers of gpt-4-0314, and measure the fit by cross-validation.
 
     python -m evals.fit_surrogate        # needs FWC_LLM_DATA with adult/ and gpt4-answers/
 
 writes fwc_llm/models/surrogate.json (the coefficients) and evals/results/surrogate.{json,md} (the figures).
 
-Two logistic regressions, both with a ridge. The first says what the world knows: income over the features
-of a row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4 and 200 with 16
-balanced examples, in one model, so that the few-shot answers inform the prior and the other way round.
-Folds are drawn over distinct rows: every answer about a row is held out together.
+Two logistic regressions, both with a ridge. The first models prior knowledge: income from the features of a
+row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4 and 200 with 16
+balanced examples. One model has all of them, so that zero-shot and few-shot answers inform each other.
+Folds are drawn over distinct rows: all answers about a row are in one fold.
 """
 
 import argparse
@@ -39,7 +39,7 @@ REPEATS, FOLDS = 10, 10
 # Ridge strengths (scikit-learn's C) tried; chosen within the training folds alone.
 STRENGTHS = (0.01, 0.03, 0.1)
 WORLD_STRENGTH = 0.1
-# The log-odds are one feature that carries much: it is penalised less than the others, by this factor.
+# The log-odds are a single but important feature: its penalty is smaller than the others', by this factor.
 LOG_ODDS_BOOST = np.sqrt(8.0)
 # Adult's columns by the words that prompts use for them.
 COLUMNS = {
@@ -52,7 +52,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Recorded:
-    """GPT-4's answers (n,) as 0/1, what it was shown, and which distinct row each is about."""
+    """GPT-4's answers (n,) as 0/1, the prompts, and the distinct row of each."""
 
     readings: tuple[Reading, ...]
     answers: NDArray[np.int64]
@@ -75,7 +75,7 @@ def load_recorded(folder: Path) -> Recorded:
 
 
 def fit_world(data_dir: Path) -> tuple[Floats, float]:
-    """Log-odds of income over the features of a row, on adult.data: coefficients (p,) and intercept."""
+    """Log-odds of income from the features of a row, on adult.data: coefficients (p,) and intercept."""
     task = load_task("adult", data_dir)
     pool = task.pool()
     numbers = pool[[COLUMNS[name] for name in NUMERIC]].to_numpy(float)
@@ -86,7 +86,7 @@ def fit_world(data_dir: Path) -> tuple[Floats, float]:
 
 
 def design(recorded: Recorded, world: Coefficients) -> Floats:
-    """One row per answer (n, p + 1 + 7): features, log-odds, and what the examples add."""
+    """One row per answer (n, p + 1 + 7): features, log-odds, and the terms of the examples."""
     return np.array(
         [np.r_[vector(r.person), world.log_odds(r.person), context(r, world)] for r in recorded.readings]
     )
@@ -131,7 +131,7 @@ def figures(held_out: Floats, recorded: Recorded) -> list[dict[str, Any]]:
 
 
 def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Demographic parity difference (men minus women) of both, on the same rows."""
+    """Demographic parity difference (men minus women) of GPT-4 and the surrogate, on the same rows."""
     found = []
     for m in RECORDED:
         rate = {line["group"]: line for line in lines if line["examples"] == m}
@@ -143,7 +143,7 @@ def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The content of surrogate.json, and the report on how well it imitates."""
+    """The content of surrogate.json, and the report on the fit."""
     recorded = load_recorded(data_dir / "gpt4-answers")
     world, world_intercept = fit_world(data_dir)
     names = (*feature_names(), "log-odds")
@@ -227,7 +227,7 @@ def _boost(X: Floats) -> Floats:
 
 
 def _ridge(X: Floats, y: NDArray[Any], strength: float, boost: Floats) -> tuple[Floats, float]:
-    """A logistic regression on standardised columns (each times `boost`), told on their natural scale."""
+    """A logistic regression on standardised columns (each times `boost`), returned on the original scale."""
     mean, scale = X.mean(axis=0), X.std(axis=0)
     scale = np.where(scale > 0, scale, np.inf) / boost
     model = LogisticRegression(C=strength, solver="newton-cholesky", tol=1e-8).fit((X - mean) / scale, y)

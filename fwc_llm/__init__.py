@@ -3,34 +3,85 @@
 The public names are imported when first used, so that `import fwc_llm` stays light.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from fwc_llm.lazy import lazy_names
 from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from fwc_llm.coreset import FairCoreset, FairWASP, Transport, fair_transport
+    from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
+    from fwc_llm.evaluation.evaluate import evaluate
+    from fwc_llm.evaluation.result import Result
+    from fwc_llm.models import Client, Message, Messages, Model, Reply, Usage, open_model
     from fwc_llm.prompts import build_prompt
-    from fwc_llm.runs.evaluate import evaluate
-    from fwc_llm.shots import Shots, select_shots
+    from fwc_llm.report.audit import Audit, audit
+    from fwc_llm.runs.plan import Settings
+    from fwc_llm.shots import (
+        Certificate,
+        Example,
+        Request,
+        Shots,
+        load_shots,
+        save_shots,
+        select_shots,
+        strategies,
+        strategy,
+    )
     from fwc_llm.tasks import Task, load_task
 
-__all__ = ["Shots", "Task", "build_prompt", "evaluate", "load_task", "select_shots"]
+__all__ = [
+    "Audit",
+    "Certificate",
+    "Client",
+    "Example",
+    "FairCoreset",
+    "FairWASP",
+    "FwcError",
+    "IncompleteRunError",
+    "InterruptedRunError",
+    "Message",
+    "Messages",
+    "Model",
+    "ProviderError",
+    "Reply",
+    "Request",
+    "Result",
+    "Settings",
+    "Shots",
+    "Task",
+    "Transport",
+    "Usage",
+    "audit",
+    "build_prompt",
+    "evaluate",
+    "fair_transport",
+    "load_shots",
+    "load_task",
+    "open_model",
+    "save_shots",
+    "select_shots",
+    "strategies",
+    "strategy",
+]
 
 _HOME = {
-    "Shots": "fwc_llm.shots.base",
-    "Task": "fwc_llm.tasks",
-    "build_prompt": "fwc_llm.prompts",
-    "evaluate": "fwc_llm.runs.evaluate",
-    "load_task": "fwc_llm.tasks",
-    "select_shots": "fwc_llm.shots",
-}
+    "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
+    "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
+    "evaluation.evaluate": ("evaluate",),
+    "evaluation.result": ("Result",),
+    "models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
+    "prompts": ("build_prompt",),
+    "report.audit": ("Audit", "audit"),
+    "runs.plan": ("Settings",),
+    "shots": (
+        "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",
+        "strategies", "strategy",
+    ),
+    "tasks": ("Task", "load_task"),
+}  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(_HOME[name]), name)
-    raise AttributeError(f"module 'fwc_llm' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
+    __getattr__, __dir__ = lazy_names(
+        __name__, {name: home for home, names in _HOME.items() for name in names}
+    )

@@ -1,4 +1,4 @@
-"""From a reply to yes, no or a reason why it is neither (protocol.md, "Parsing").
+"""From a reply to yes, no or a reason why it is neither (docs/protocol.md, "Parsing").
 
 The first run of letters decides, in any case; never a substring ("I cannot" is no "no"). A reply that holds
 both words is ambiguous. What is not parsed is kept apart by reason, because refusals are not random.
@@ -15,6 +15,10 @@ from fwc_llm.models.base import Reply
 
 Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "other", "error"]
 
+# Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
+# spelling that was cut off could turn P(yes) over.
+LEAST_MASS = 0.05
+_MOST_MARKS = 30
 _LETTERS = re.compile(r"[^\W\d_]+")
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|unable to|cannot|(?:can|won)['’]?t"
@@ -45,7 +49,7 @@ def parse_answer(reply: Reply) -> Answer:
     if reply.finish_reason == "content_filter":
         return Answer(None, "filtered")
     truncated = reply.finish_reason == "length"
-    words = [word.lower() for word in _LETTERS.findall(unicodedata.normalize("NFC", reply.text))]
+    words = [word.lower() for word in _LETTERS.findall(_composed(reply.text))]
     if not words and not reply.text.strip():
         return Answer(None, "truncated" if truncated else "empty")
     said = {"yes", "no"} & set(words)
@@ -60,15 +64,32 @@ def parse_answer(reply: Reply) -> Answer:
     return Answer(None, "truncated" if truncated else "other")
 
 
+def _composed(text: str) -> str:
+    """`text` with accents in their letters.
+
+    A letter keeps 30 of them, as Unicode's stream-safe format has it: the time to sort them grows with the
+    square of their number.
+    """
+    if text.isascii():
+        return text
+    kept, run = [], 0
+    for character in text:
+        run = run + 1 if unicodedata.combining(character) else 0
+        if run <= _MOST_MARKS:
+            kept.append(character)
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:
     """P(yes), in [0, 1], from `logprobs`: (token, natural-log probability) pairs of the first answer token.
 
     The probability of all spellings of yes (" Yes", "yes.", "▁YES") over that of all spellings of yes and
-    no; None where neither is among the tokens.
+    no. None where both together have less than `LEAST_MASS`: of what the model almost never says, the part
+    that is yes says nothing about its answer (docs/statistics.md, "P(yes)").
     """
     mass = {"yes": 0.0, "no": 0.0}
     for token, logprob in logprobs or ():
         if (spelling := _TOKEN.fullmatch(token)) and not math.isnan(logprob):
             mass[spelling[1].lower()] += math.exp(min(logprob, 0.0))
     total = mass["yes"] + mass["no"]
-    return mass["yes"] / total if total > 0 else None
+    return mass["yes"] / total if total >= LEAST_MASS else None

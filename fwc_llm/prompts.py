@@ -1,8 +1,8 @@
 """From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
 
 A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
-A template hands over a message by calling `message(role)`, so a message is a value from the start: no text in
-a cell can end one or begin another (`records.py` has what a cell may show).
+A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
+cell can end one or begin another (`records.py` defines what a cell may show).
 
 The fixed part, system and examples, is rendered once per `Prompt` and comes first, so that providers can
 cache it; the queried row comes last.
@@ -10,18 +10,19 @@ cache it; the queried row comes last.
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from jinja2 import FileSystemLoader, StrictUndefined, Template
+from jinja2 import StrictUndefined, Template
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from fwc_llm.errors import FwcError
-from fwc_llm.records import Cells, Record, decimal
+from fwc_llm.records import Record, ShownColumns, decimal
 from fwc_llm.resources import resource_dir
+from fwc_llm.sandbox import BoundLoader, Sandbox, limited
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
+_LONGEST_MESSAGE = 10_000_000  # characters, more than any model takes
 
 
 class Prompt:
     """The prompts of one task, one set of examples and one template set.
 
-    `template` is the name of a set (see `templates`) or a folder of one's own. `show_weights=False` hides the
-    weights of weighted shots; examples of weight zero are left out either way. Building raises `FwcError` for
+    `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
+    weights of weighted shots; examples of weight zero are always left out. Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -55,7 +57,7 @@ class Prompt:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
         self._templates = _template_set(template)
-        self._cells = Cells(task)
+        self._cells = ShownColumns(task)
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
             for example, weight in (shots.shown() if shots is not None else ())
@@ -77,7 +79,7 @@ class Prompt:
         return [message.copy() for message in self._fixed]
 
     def build(self, row: "Row") -> "list[Message]":
-        """The whole conversation that asks for `row` (its outcome, when passed along, is not looked at)."""
+        """The whole conversation that asks for `row`; an outcome in `row` is ignored."""
         record = Record(self._cells, _mapping(row))
         query = self._templates.render("query.j2", {**self._variables, "row": record})
         if not query or query[-1]["role"] != "user":
@@ -90,7 +92,9 @@ class ShownExample(Record):
 
     __slots__ = ("label", "weight")
 
-    def __init__(self, cells: Cells, values: Mapping[str, Any], label: str, weight: str | None) -> None:
+    def __init__(
+        self, cells: ShownColumns, values: Mapping[str, Any], label: str, weight: str | None
+    ) -> None:
         super().__init__(cells, values)
         self.label = label
         self.weight = weight
@@ -139,8 +143,9 @@ class TemplateSet:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        environment = ImmutableSandboxedEnvironment(
-            loader=FileSystemLoader(folder),
+        self._bounds = nullcontext if folder in _built_in().values() else limited
+        environment = Sandbox(
+            loader=BoundLoader(folder),
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -150,7 +155,8 @@ class TemplateSet:
         self._compiled: dict[str, Template] = {}
         for file in _FILES:
             try:
-                self._compiled[file] = environment.get_template(file)
+                with self._bounds():  # constants are worked out here
+                    self._compiled[file] = environment.get_template(file)
             except TemplateNotFound:
                 raise FwcError(f"{folder} is no template set: it has no {file}") from None
             except Exception as error:
@@ -166,13 +172,16 @@ class TemplateSet:
             content = caller().strip()
             if not content:
                 raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
+            if len(content) > _LONGEST_MESSAGE:
+                raise FwcError(f"{self.folder / file}: a message has {len(content):,} characters: too many")
             messages.append({"role": role, "content": content})
             if name is not None:
                 messages[-1]["name"] = name
             return ""
 
         try:
-            outside = self._compiled[file].render(variables, message=message)
+            with self._bounds():
+                outside = self._compiled[file].render(variables, message=message)
         except FwcError:
             raise
         except Exception as error:  # whatever the expressions of a user's template can raise

@@ -1,8 +1,8 @@
 """One row of a table as a template sees it: words and values, always as data.
 
-What a cell holds may have been written by anyone. It is shown on one line, without control, bidirectional or
-invisible characters, and without the marks by which chat servers tell one message from the next
-(`<|im_start|>`, `<s>`, `[INST]`): it cannot start a line, a message or an example of its own.
+Anyone may have written the text of a cell. It is shown on one line, without control, bidirectional or
+invisible characters, and without the marks by which chat servers separate messages (`<|im_start|>`, `<s>`,
+`[INST]`). So it cannot start a line, a message or an example of its own.
 """
 
 import math
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
-_MESSAGE_MARKS = re.compile(r"<(?=[|｜/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
+_MESSAGE_MARKS = re.compile(r"<(?=[|/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
 _CACHED_VALUES = 4096
-_NOTHING = ("NAType", "NaTType")  # pandas' missing values, told by name: prompts do without pandas
+_NOTHING = ("NAType", "NaTType")  # pandas' missing values by name: prompts do not import pandas
 
 
 def clean(text: str) -> str:
@@ -30,7 +30,16 @@ def clean(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     visible = "".join(_visible(character) for character in text)
-    return _MESSAGE_MARKS.sub(lambda mark: mark.group() + " ", visible)
+    folded = "".join(map(_folded, visible))
+    for mark in reversed(list(_MESSAGE_MARKS.finditer(folded))):
+        visible = f"{visible[: mark.end()]} {visible[mark.end() :]}"
+    return visible
+
+
+def _folded(character: str) -> str:
+    """The plain character that a wide or small one stands for: a server may fold what it reads."""
+    plain = unicodedata.normalize("NFKC", character)
+    return plain if len(plain) == 1 else character
 
 
 def _visible(character: str) -> str:
@@ -103,7 +112,7 @@ class Cell:
 
 
 def _keep(cache: dict[str, str], value: str, text: str) -> None:
-    """Remember `text` for `value`; free text in a long run must not fill the memory."""
+    """Cache `text` for `value`; a full cache is cleared, so that free text does not fill the memory."""
     if len(cache) >= _CACHED_VALUES:
         cache.clear()
     cache[value] = text
@@ -120,7 +129,7 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
     return numbered
 
 
-class Cells:
+class ShownColumns:
     """The columns of a task that a prompt may show, compiled once."""
 
     def __init__(self, task: "Task") -> None:
@@ -144,7 +153,7 @@ class _Row:
 
     __slots__ = ("_cells", "_values")
 
-    def __init__(self, cells: Cells, values: Mapping[str, Any]) -> None:
+    def __init__(self, cells: ShownColumns, values: Mapping[str, Any]) -> None:
         self._cells = cells
         self._values = values
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded
+from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
 from fwc_llm.taskfile import TaskFile, read_taskfile
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
 _LARGEST_CENSUS = 10_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Task:
     """A table with a protected attribute and a yes/no outcome, and the words for both.
 
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
-    read (and, for a built-in task, downloaded where it is nowhere found) when it is first asked for.
-    `load` reads it, `locate` says which files hold it (none when they are not here, and before a download).
+    read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
+    `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so.
     """
 
@@ -94,6 +96,37 @@ class Task:
         """The outcome (n,) of every row as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
 
+    def __repr__(self) -> str:
+        protected = ", ".join(self.protected)
+        simulated = " (SIMULATED)" if self.simulated else ""
+        columns = f"{len(self.columns)} columns, protected {protected}, outcome {self.outcome}"
+        return f"<Task {self.name}: {self.title}{simulated}; {columns}>"
+
+    def _repr_html_(self) -> str:
+        """The question, and the rows of each group and answer; never starts a download."""
+        names = [column.name for column in self.shown]
+        columns = f"{len(names)} columns to show: {', '.join(names[:MOST_ROWS])}"
+        parts = [note(self.question), note(columns + (", …" if len(names) > MOST_ROWS else ""))]
+        return figure(f"{self.name}: {self.title}", *parts, self._counts(), simulated=self.simulated)
+
+    def _counts(self) -> Markup:
+        """Groups × answers of the whole table, or why it cannot be shown."""
+        import numpy as np
+
+        if "_tables" not in vars(self) and self.locate() is None:
+            return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
+        try:
+            places = {group: place for place, group in enumerate(self.groups)}
+            group = np.array([places[level] for level in self.sensitive(self.table)])
+        except FwcError as error:
+            return note(str(error))
+        cells = np.bincount(2 * group + self.labels(self.table), minlength=2 * len(places)).reshape(-1, 2)
+        rows = []
+        for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
+            share = yes / (no + yes)
+            rows.append([name, f"{no + yes:,}", f"{no:,}", f"{yes:,}", bar(share, f"{share:.1%}")])
+        return table((" & ".join(self.protected), "rows", "no", "yes", "share of yes"), rows)
+
     @cached_property
     def groups(self) -> tuple[str, ...]:
         """The protected levels in the order of their base rates in the whole table, lowest first."""
@@ -144,15 +177,15 @@ def task_names() -> tuple[str, ...]:
 def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
     """The built-in task called `name`, or the task of a TOML file.
 
-    Its data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
-    folder (for a task file of one's own in that file's folder first), and else downloaded where the task
-    file says from where. Nothing is read before it is needed.
+    The data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
+    folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
+    has a `url`, it is downloaded. Nothing is read before it is needed.
 
-    Raises `FwcError` for an unknown name and for a file that is no task; `Task.pool` for what the data lacks.
+    Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     text = str(name)
     if text.endswith(".toml"):
-        path = Path(text).expanduser()
+        path = home_expanded(text)
         return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
     if text not in task_names():
         raise FwcError(
@@ -166,8 +199,8 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
     """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
 
-    Both are as many as Adult has unless given. Columns, words, protected attribute, outcome and question are
-    those of the task "adult". `FwcError` for sizes below 2 or above ten million.
+    By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
+    of the task "adult". `FwcError` for sizes below 2 or above ten million.
     """
     given = {
         name: value

@@ -10,6 +10,9 @@ from typing import Any
 import hypothesis
 import pytest
 
+from tests.people import three as three
+from tests.people import two as two
+
 # A suite in the background ignores Ctrl-C, and the programs that its tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -112,6 +112,15 @@ def test_p_yes_weighs_all_spellings() -> None:
     assert p_yes([("yes.", -1e-9)]) == 1.0
 
 
+@pytest.mark.parametrize(("mass", "known"), [(1e-9, False), (0.049, False), (0.051, True)])
+def test_p_yes_is_unknown_where_both_words_are_hardly_ever_said(mass: float, known: bool) -> None:
+    """A local server gave 1.0 and 0.0 from masses of 1e-9."""
+    top = [("Sorry", math.log(1 - mass)), ("Yes", math.log(mass))]
+    assert p_yes(top) == (1.0 if known else None)
+    both = [("yes", math.log(mass / 2)), ("no", math.log(mass / 2))]
+    assert p_yes(both) == (pytest.approx(0.5) if known else None)
+
+
 @pytest.mark.parametrize(
     "top", [None, [], [("Not", -0.1), ("yesterday", -2.0)], [("yes", -math.inf)], [("no", math.nan)]]
 )

@@ -13,6 +13,8 @@ PUBLIC = [
     ("fwc_llm", "select_shots"),
     ("fwc_llm", "build_prompt"),
     ("fwc_llm", "evaluate"),
+    ("fwc_llm", "Settings"),
+    ("fwc_llm", "Client"),
     ("fwc_llm.coreset", "FairCoreset"),
     ("fwc_llm.coreset", "FairWASP"),
     ("fwc_llm.coreset", "fair_transport"),

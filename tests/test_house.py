@@ -2,8 +2,10 @@
 
 import ast
 import graphlib
+import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,13 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "resources", "version", "taskfile", "coreset", "metrics", "data", "tasks", "records",
-    "shots", "models", "answers", "prompts", "runs", "report", "cli",
+    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
+    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
+    "sandbox", "prompts", "runs", "report", "evaluation", "cli",
 )  # fmt: skip
-BASE = {"errors", "resources", "version"}
+BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
+# What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.
+NAMED = {"errors": {"evaluation"}}
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,
@@ -41,14 +46,26 @@ def dotted(path: Path) -> str:
 KNOWN = {dotted(path) for path in SOURCES}
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a file's syntax tree."""
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def modules(path: Path) -> set[str]:
     """The modules of the package that a file imports, wherever in it, but for those only types need."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            node.body = []
+    for_types = {
+        id(inner)
+        for node in nodes(path)
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(path):
+        if id(node) in for_types:
+            continue
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
             # A package is needed only for names of its own; its modules stand for themselves.
@@ -60,12 +77,13 @@ def modules(path: Path) -> set[str]:
 
 def imported(path: Path) -> set[str]:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("fwc_llm."):
             names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
             names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("fwc_llm.")}
-    return names
+    needed = {name.split(".")[1] for name in modules(path)}
+    return names - (NAMED.get(room(path), set()) - needed)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -97,6 +115,11 @@ def modules_after(statement: str) -> set[str]:
         ("from fwc_llm import build_prompt", {"pandas", "openai", "numba", "scipy", "httpx2"}),
         ("import fwc_llm.cli", {"pandas", "openai", "numba", "scipy", "matplotlib", "jinja2"}),
         ("from fwc_llm import load_task", {"openai", "numba", "scipy"}),
+        (
+            "from fwc_llm import FwcError, Client, Model, Shots",
+            {"numpy", "pandas", "openai", "rich", "jinja2"},
+        ),
+        ("from fwc_llm import evaluate", {"pandas", "openai", "numba", "scipy", "rich", "IPython"}),
     ],
 )
 def test_imports_stay_light(statement: str, heavy: set[str]) -> None:
@@ -117,13 +140,27 @@ def test_every_room_of_the_solver_fits_on_a_shelf() -> None:
         assert len(files) <= 8, f"{folder.relative_to(CHECKOUT)} holds {len(files)} files: {sorted(files)}"
 
 
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "tests").rglob("*.py")), ids=lambda path: str(path.relative_to(CHECKOUT))
+)
+def test_tests_use_public_names_alone(path: Path) -> None:
+    """No private name is imported, read off an object or put in its place; `self._x` and `__x__` may."""
+    found = []
+    for node in nodes(path):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") not in {"self", "cls"}:
+            names = [node.attr]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "setattr":
+            names = [str(node.value) for node in node.args[1:2] if isinstance(node, ast.Constant)]
+        found += [name for name in names if re.fullmatch(r"_[^_].*(?<!_)", name)]
+    assert not found
+
+
 def test_only_the_command_line_prints() -> None:
     for path in (path for path in SOURCES if room(path) != "cli"):
-        calls = [
-            node
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            if isinstance(node, ast.Call)
-        ]
+        calls = [node for node in nodes(path) if isinstance(node, ast.Call)]
         assert not [c for c in calls if isinstance(c.func, ast.Name) and c.func.id == "print"], path
 
 

@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -57,3 +60,9 @@ def test_the_demonstration_runs_from_the_wheel(installed: Path, tmp_path: Path) 
     done = outside(installed, tmp_path, "-m", "fwc_llm", "eval", "--out", "run")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "run" / "results.json").is_file()
+
+
+def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
+    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    lowest = (CHECKOUT / ".ci" / "lowest.txt").read_text().splitlines()[1:]
+    assert lowest == [entry.partition(",")[0].replace(">=", "==") for entry in declared]

@@ -160,6 +160,7 @@ def test_the_papers_own_row_is_serialised_as_the_paper_prints_it(adult: Task) ->
     assert build_prompt(adult, row, None, "paper")[-1]["content"] == printed
 
 
+@pytest.mark.slow
 def test_wordings_made_for_adult_refuse_other_tasks(data_dir: Path) -> None:
     german = load_task("german", data_dir)
     for template in ("paper", "decodingtrust"):

@@ -80,6 +80,7 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
     return Shots("test", "adult", "", 0, examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("template", templates())
 @settings(deadline=None)
 @given(value=cells, column=st.sampled_from(sorted(PLAIN)), weight=st.sampled_from([None, 1.0]))

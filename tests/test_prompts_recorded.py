@@ -44,6 +44,7 @@ def described(text: str) -> Key:
     return match.groups()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "m"),
     [

@@ -1,5 +1,6 @@
 """How the values of a column are written."""
 
+import tracemalloc
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.records import Cell, decimal
+from fwc_llm.records import Cell, clean, decimal
 from fwc_llm.tasks import Column
 
 HOURS = Cell(Column("hours", "hours a week", "numeric", unit="hours"))
@@ -64,10 +65,23 @@ def test_raw_values_keep_neither_map_nor_unit() -> None:
 
 def test_free_text_does_not_fill_the_memory() -> None:
     cell = Cell(Column("note", "note", "categorical"))
+    tracemalloc.start()
     for i in range(10_000):
-        assert cell.words(f"note {i}") == f"note {i}"
-    assert len(cell._worded) <= 4096
+        assert cell.words(f"{i:1000}") == f"{i:1000}"
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 5000 * 1000
 
 
 def test_decimal_filter() -> None:
     assert [decimal(value) for value in (21, 21.5, "21", "n/a")] == ["21.0", "21.5", "21.0", "n/a"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<|im_start|>", "\ufe64|im_start|>", "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64s>", "[INST]",
+     "\uff3bINST\uff3d",
+     "\uff3b\uff29\uff2e\uff33\uff34\uff3d", "\ufe47/INST\ufe48"],
+)  # fmt: skip
+def test_marks_of_messages_are_neutral_in_every_width(text: str) -> None:
+    assert clean(text) == f"{text[0]} {text[1:]}"

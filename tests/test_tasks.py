@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -55,6 +56,7 @@ def test_adult(data_dir: Path) -> None:
     assert (test["native-country"] != "Holand-Netherlands").all()
 
 
+@pytest.mark.slow
 def test_adults_overlap_by_value(data_dir: Path) -> None:
     task = load_task("adult", data_dir)
     trained = set(row_values(task, task.pool()))
@@ -112,3 +114,36 @@ def test_describing_a_task_reads_no_data_and_imports_no_pandas() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_task_is_one_line_and_a_table_of_its_groups(data_dir: Path) -> None:
+    task = load_task("german", data_dir)
+    columns = f"{len(task.columns)} columns, protected sex, outcome credit_risk"
+    assert repr(task) == f"<Task german: {task.title}; {columns}>"
+    drawn = ElementTree.fromstring(task._repr_html_())
+    rows = [[cell.text for cell in row[:4]] for row in drawn.findall(".//tbody/tr")]
+    assert rows == [["female", "310", "109", "201"], ["male", "690", "191", "499"]]
+    assert len(repr(load_task("communities", data_dir))) < 200
+
+
+def test_a_picture_downloads_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    task = load_task("german")
+    assert task.locate() is None
+    assert "not on this machine" in task._repr_html_()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_table_is_said_in_the_picture(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("age,sex,y\n1,<b>f,yes\n")
+    toml = 'question = "<i>?"\n[data]\nfile = "t.csv"\n[outcome]\ncolumn = "wrong"\npositive = "yes"\n'
+    (tmp_path / "t.toml").write_text(
+        toml + '[[protected]]\ncolumn = "sex"\n[[columns]]\nname = "age"\nkind = "numeric"\n'
+        '[[columns]]\nname = "sex"\n[[columns]]\nname = "wrong"\n'
+    )
+    drawn = ElementTree.fromstring(load_task(tmp_path / "t.toml")._repr_html_())
+    words = "".join(drawn.itertext())
+    assert "<i>?" in words
+    assert "wrong" in words.split("columns to show")[1]
+    assert drawn.find(".//table") is None

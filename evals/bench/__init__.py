@@ -1,1 +1,1 @@
-"""Benchmarks; each prints a ratio against its peer in the same run."""
+"""Benchmarks; each prints its ratio to a peer in the same run."""

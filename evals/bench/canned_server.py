@@ -1,7 +1,7 @@
 """A chat-completions service with one answer, as fast as asyncio allows.
 
-`python -m evals.bench.canned_server` prints its port. It runs in a process of its own, so that a client's
-speed is not shared with it.
+`python -m evals.bench.canned_server` prints its port. It runs in a separate process, so that it does not
+slow down the client.
 """
 
 import asyncio

@@ -2,11 +2,11 @@
 
     python -m evals.bench.client [--requests 1000] [--rounds 9] [--rows 50000] [--write]
 
-A canned server runs in a process of its own. In each round both sides answer the same number of requests
-at concurrency 64, one after the other: the bare loop calls `client.post` of the OpenAI SDK and keeps
-nothing; ours hashes, asks, reads, parses and journals every reply. A round's ratio compares neighbours in
-time; processor time per request, which other work on the machine disturbs less, stands beside it.
-`--write` records the numbers in evals/results/client.json and client.md.
+A canned server runs in a separate process. In each round both sides send the same number of requests at
+concurrency 64, one side after the other. The bare loop calls `client.post` of the OpenAI SDK and keeps
+nothing; ours hashes, asks, reads, parses and journals every reply. The ratio compares the two sides of one
+round. The processor time per request is also shown, as other work on the machine disturbs it less.
+`--write` records the numbers in evals/results/client.md and client.json.
 """
 
 import argparse
@@ -115,7 +115,7 @@ async def memory(url: str, rows: int) -> tuple[float, float]:
 
 
 def measure(url: str, requests: int, rounds: int) -> dict[str, Any]:
-    """Both sides in turn, for both sizes of prompt; the first round warms them up."""
+    """Both sides in turn, for both sizes of prompt; the first round is a warm-up."""
     result = {}
     for messages in (1, 34):
         bare, mine = [], []

@@ -1,9 +1,9 @@
-"""How fast prompts are built: rows a second with 16 fixed weighted examples, for every template set.
+"""The speed of building prompts: rows a second with 16 fixed weighted examples, for every template set.
 
     python -m evals.bench.prompts [--rows 15000]
 
-Rows are Adult's test rows as dictionaries where its data is found, else rows of the simulated census. Best of
-three passes; `build_prompt` is called as a user would, row by row.
+Rows are Adult's test rows as dictionaries if its data is found, else rows of the simulated census. Best of
+three passes, which call `build_prompt` row by row, as a user would.
 """
 
 import argparse

@@ -4,7 +4,7 @@
     python -m evals.bench.selectors --full     # ten seeds, then Adult: time and memory; records the results
 
 Reference: n = 5000, p = 25, m = 250 of the paper's synthetic set, points Z = (D, X, Y) without scaling, exact
-Wasserstein distance in L1. Adult: 48,842 rows, pool and test together, a missing value being a category.
+Wasserstein distance in L1. Adult: 48,842 rows, pool and test together; a missing value is a category.
 """
 
 import argparse
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 EPSILONS = (0.01, 0.05, 0.1)
 N, P, M = 5000, 25, 250
 SCALE_SIZES = (16, 488)  # 488 is 1 % of Adult
-# W1, clustering cost in thousands, largest parity violation, as known before this benchmark was written.
+# W1, clustering cost in thousands, largest parity violation; known before this benchmark was written.
 KNOWN = {
     "uniform": (20.55, 136.6, 0.43),
     "k-median coreset": (20.64, 138.0, 0.35),
@@ -119,7 +119,7 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def fwc_is_closest(runs: list[dict[str, Any]]) -> bool:
-    """Whether, for every seed and every ε, FWC is closer than each rival, and within its parity limit."""
+    """Whether FWC is closer than each rival, and within its parity limit, for every seed and every ε."""
     for seed in {run["seed"] for run in runs}:
         own = {run["method"]: run for run in runs if run["seed"] == seed}
         closest_rival = min(run["W1"] for name, run in own.items() if not name.startswith("FWC"))
@@ -149,14 +149,14 @@ def all_of_adult() -> Any:
 
 
 def one_strategy(name: str, m: int) -> dict[str, Any]:
-    """Choose m rows of all of Adult, in this process: seconds and peak memory, imports and data included."""
+    """Choose m rows of all of Adult in this process: seconds and peak memory, with imports and data."""
     from fwc_llm import select_shots
 
     task, table = all_of_adult()
     query = table.iloc[0].to_dict()
     options: dict[str, Any] = {"rows": ",".join(table.index[:m])} if name == "ids" else {}
     start = time.perf_counter()
-    shots = select_shots(task, name, m, pool=table, query=query, **options)
+    shots = select_shots(task, name, m, pool=table, query=query, progress=False, **options)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {

@@ -1,9 +1,9 @@
-"""How fast the solver is, against its peers in the same run.
+"""The speed of the solver against its peers in the same run.
 
     python -m evals.bench.solver            # minutes: up to n = 100,000
     python -m evals.bench.solver --full     # n = 1,000,000 too
 
-Results, with the machine, go to `evals/results/solver.json` and `solver.md`. Every peer runs on the same
+Results, with the machine, go to `evals/results/solver.md` and `solver.json`. Every peer runs on the same
 data in the same process; the ratio is our time over theirs.
 """
 
@@ -55,7 +55,7 @@ def describe_machine() -> str:
 
 
 def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
-    """From random rows to the end, against scikit-learn's KMeans with as many iterations allowed."""
+    """Fits from random rows, against scikit-learn's KMeans with the same limit of iterations."""
     from sklearn.cluster import KMeans
 
     FairCoreset(M, init="random", random_state=0, max_iter=2).fit(*synthetic(20_000, P))  # compiles
@@ -90,11 +90,11 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
 
 @contextmanager
 def timed_inner(n: int) -> Iterator[list[float]]:
-    """The seconds of every inner problem of all n rows that is solved meanwhile."""
+    """Record the seconds of every inner problem of all n rows that is solved in the block."""
     plain, seconds = Problem.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, warm: np.ndarray | None) -> Any:
-        spent, found = timed(partial(plain, self, cost, warm))
+    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
+        spent, found = timed(partial(plain, self, cost, prices))
         if len(cost) == n:
             seconds.append(spent)
         return found
@@ -149,7 +149,7 @@ def assignment_pass(n: int) -> dict[str, Any]:
 
 
 def growth(n: int) -> list[dict[str, Any]]:
-    """Seconds an iteration, over the first twenty, as one of n, m, p and G grows."""
+    """Seconds per iteration, mean of the first twenty, as one of n, m, p and G grows."""
     rows = []
     base = {"n": n, "m": M, "p": P, "G": 4}
     for name, values in (
@@ -170,7 +170,7 @@ def growth(n: int) -> list[dict[str, Any]]:
 
 
 def memory(n: int) -> dict[str, Any]:
-    """The peak of a process that fits n rows, less what it had before the data, over the data (Linux)."""
+    """Peak memory of a process that fits n rows, less that before the data, over the data's size (Linux)."""
     code = f"""
 from pathlib import Path
 from evals.synthetic import synthetic
@@ -193,7 +193,7 @@ print((read("VmHWM") - before) / data)
 
 
 def adult() -> dict[str, Any] | None:
-    """The default call on Adult as a whole process, against the best that a long search found."""
+    """The default call on Adult in a separate process, against the best objective of a long search."""
     code = """
 from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
@@ -223,9 +223,9 @@ def report(found: dict[str, Any]) -> str:
     lines = ["# Solver", "", f"`{found['command']}` on {found['machine']}", "", "## Whole runs", ""]
     lines += [
         f"m = {M}, p = {P}, L1, random start, at most {ITERATIONS} iterations; KMeans: scikit-learn, tol 0. "
-        "Of it inner: the share of the time that the inner problem of all rows takes.",
+        "Inner: the share of the time in the inner problem of all rows.",
         "",
-        "| n | start | s | of it inner | iterations | KMeans s | ratio | objective | violation |",
+        "| n | start | s | inner | iterations | KMeans s | ratio | objective | violation |",
         "|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     lines += [

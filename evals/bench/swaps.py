@@ -1,4 +1,4 @@
-"""What swaps are worth: FWC with and without them, beside k-medoids by swaps, on Adult's train rows.
+"""The gain from swaps: FWC with and without them, beside k-medoids by swaps, on Adult's train rows.
 
     python -m evals.bench.swaps            # one split, the smallest size
     python -m evals.bench.swaps --full     # three splits, the paper's three sizes; records the results
@@ -26,7 +26,7 @@ PEER = "k-medoids"
 
 
 def measure(size: float, split: int) -> Iterator[dict[str, Any]]:
-    """One line a method: distance, largest parity violation, seconds."""
+    """One line per method: distance, largest parity violation, seconds."""
     from evals.paper.data import open_space
     from evals.paper.distances import parity_violation, wasserstein
     from evals.paper.methods import choose
@@ -49,7 +49,7 @@ def measure(size: float, split: int) -> Iterator[dict[str, Any]]:
                 "seconds": time.perf_counter() - start,
             }
     peer = choose("kmedoids", space, train, m, split)
-    points = space.vectors(peer.points, peer.d, peer.y, "l1")
+    points = space.table(peer.points, peer.d, peer.y)
     yield {
         "method": PEER,
         "m": m,

@@ -1,11 +1,11 @@
-"""The inner problem against HiGHS, and how its time grows with rows and cells.
+"""The inner problem against HiGHS, and the growth of its time with rows and cells.
 
     python -m evals.bench.transport [--full] [--record]
 
-Costs are those of the paper's synthetic table (25 columns, L1) to random representatives, the nearest in each
-cell. The same program is solved as written (n × m variables), reduced to cells (n × G), and by
-`fair_transport`, from nothing ("cold") and from the last solution's prices after every cost changed by about
-one per cent, as between two iterations ("warm"). Best of several passes each; everything in one run.
+Costs are from rows of the paper's synthetic table (25 columns, L1) to the nearest random representative in
+each cell. The same program is solved as written (n × m variables), reduced to cells (n × G), and by
+`fair_transport`: "cold" without prices, and "warm" with the last solution's prices after every cost changed
+by about one per cent, as between two iterations. Best of several passes each; everything in one run.
 `--full` adds ten million rows and 64 cells at a million rows; `--record` writes the tables to evals/results/.
 """
 
@@ -91,7 +91,7 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
     _, target, wide, of = cell_costs(n, m=m, full=True)
     narrow = np.stack([wide[:, of == g].min(axis=1) for g in range(4)], axis=1)
     ours, inner = best_of(20, lambda: fair_transport(narrow, 2, 2, target, EPSILON))
-    warm, _ = best_of(20, lambda: fair_transport(narrow * _DRIFT, 2, 2, target, EPSILON, warm=inner.dual))
+    warm, _ = best_of(20, lambda: fair_transport(narrow * _DRIFT, 2, 2, target, EPSILON, prices=inner.prices))
     reduced, reduced_value = best_of(3, lambda: highs(narrow, np.arange(4), target))
     full, full_value = best_of(1, lambda: highs(wide, of, target))
     return {
@@ -112,7 +112,7 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
 
 
 def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
-    """Seconds of `fair_transport` at one size, and of one pass over the costs that finds the minima."""
+    """Seconds of `fair_transport` at one size, and of one pass that finds the rows' least costs."""
     cost, target, _, _ = cell_costs(n, levels, outcomes)
     rng = np.random.default_rng(0)
     moved = cost * (1 + 0.01 * rng.standard_normal(cost.shape, dtype=np.float32))
@@ -122,9 +122,9 @@ def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
     cold, first = best_of(
         passes if small else 1, lambda: fair_transport(moved, levels, outcomes, target, EPSILON)
     )
-    prices = fair_transport(cost, levels, outcomes, target, EPSILON).dual
+    prices = fair_transport(cost, levels, outcomes, target, EPSILON).prices
     warm, second = best_of(
-        passes, lambda: fair_transport(moved, levels, outcomes, target, EPSILON, warm=prices)
+        passes, lambda: fair_transport(moved, levels, outcomes, target, EPSILON, prices=prices)
     )
     once, _ = best_of(passes, lambda: cost.min(axis=1))
     reduced = None

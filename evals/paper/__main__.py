@@ -1,4 +1,4 @@
-"""`python -m evals.paper NAME`: run an experiment of the paper, or go on with it, and write its report."""
+"""`python -m evals.paper NAME`: run or continue an experiment of the paper, and write its report."""
 
 import json
 import os
@@ -27,7 +27,7 @@ _LIBRARIES = ("fwc_llm", "numpy", "scipy", "pandas", "numba", "scikit-learn", "P
 def main(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(NAMES)}, or all.")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Two runs on small parts: does all of it work?")
+        bool, typer.Option("--quick", help="Two runs on small parts, to test that all of it works.")
     ] = False,
     runs: Annotated[int, typer.Option(help="Runs with different splits and seeds.", min=1)] = 10,
     datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(DATASETS),
@@ -37,7 +37,7 @@ def main(
     data_dir: Annotated[Path | None, typer.Option(help="Where the tables are.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0: one for each core.", min=0)] = 0,
     minutes: Annotated[
-        float | None, typer.Option(help="Begin nothing new after so long; the same command goes on later.")
+        float | None, typer.Option(help="Start nothing new after this time; the same command continues.")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
     report_only: Annotated[bool, typer.Option("--report", help="Measure nothing, write the report.")] = False,
@@ -75,7 +75,7 @@ def main(
 
 
 def forget(experiments: Sequence[Experiment], options: Options, folder: Path) -> None:
-    """Delete earlier results, once the tables to measure anew are found; `FwcError` if one is not."""
+    """Delete earlier results, after a check that all tables are there; `FwcError` if one is not."""
     cells = [cell for experiment in experiments for cell in experiment.plan(options)]
     for dataset in {cell["dataset"] for cell in cells if "dataset" in cell}:
         _ = load_task(dataset, options.data_dir).table
@@ -118,7 +118,7 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
         f"{state}; {record['seconds'] / 60:.1f} minutes on {record['machine']}.",
     ]
     if options.quick:
-        lines.append("Two runs on small parts: these numbers say that everything works, and nothing else.")
+        lines.append("Two runs on small parts: these numbers show only that everything works.")
     return "\n\n".join(lines) + "\n"
 
 
@@ -142,7 +142,7 @@ def _record(
 
 
 def _lasting(words: list[str]) -> list[str]:
-    """The command without what belongs to one machine (folders) or one sitting (how long, what to forget)."""
+    """The command without options that concern one machine (folders) or one sitting (time, --fresh)."""
     kept, skip = [], False
     for word in words:
         if skip:

@@ -1,7 +1,7 @@
 """Representatives appended to the train rows in steps, after Sharma et al.
 
-k-means on the train rows; every representative is ranked by its distance to the nearest centroid with the
-same protected level and outcome, nearest first; prefixes of that order are appended. Rows weigh 1,
+k-means runs on the train rows. Representatives are ranked by their distance to the nearest centroid with the
+same protected level and outcome, nearest first; prefixes of that order are appended. Rows have weight 1,
 representatives their coreset weight, scaled to a mean of 1 (the paper does not say). On Drug the classifier
 is also trained without the protected attribute.
 """
@@ -9,18 +9,18 @@ is also trained without the protected attribute.
 from dataclasses import asdict
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
 from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
 from evals.paper.methods import PAPER_FWC, Chosen, balance, choose
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
 
 NONE = "none"
 METHODS = (*PAPER_FWC, "fairlets-kmeans", "fairlets-kmedoids", "indfair", "uniform", "kmedoids")
-CENTROIDS = 50  # of the k-means that ranks; the paper does not say, its other methods use 50
+CENTROIDS = 50  # of the ranking k-means; the paper does not say, its other methods use 50
 QUICK_ROWS = 200
 _STEPS = {"adult": (0.2, 0.025)}  # largest share of the train rows appended, and the step
 _OTHER_STEPS = (0.5, 0.05)
@@ -39,7 +39,7 @@ def plan(options: Options) -> list[Cell]:
 
 
 def measure(cell: Cell, options: Options) -> list[Row]:
-    """One row a step; `share` is the part of the train rows appended."""
+    """One row per step; `share` is the number of rows appended, over the train rows."""
     limit = QUICK_ROWS if options.quick else None
     space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
     rows, seed = space.split.train, cell["run"]
@@ -70,13 +70,12 @@ def choose_up_to(method: str, space: Space, rows: Part, m: int, seed: int) -> Ch
 
 
 def rank(space: Space, rows: Part, chosen: Chosen, seed: int) -> np.ndarray:
-    """Positions of the representatives that carry weight, nearest first to a centroid of their own cell."""
+    """Positions of representatives with positive weight, nearest first to a centroid of their own cell."""
     from fwc_llm.coreset.rivals import kmeans
 
     found = kmeans(space.features(rows, "l1"), rows.y, rows.d, min(CENTROIDS, rows.n), seed=seed)
-    centroids = space.vectors(found.points, found.sensitive, found.y, "l1")
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
-    distance = cdist(points, centroids, "cityblock")
+    centroids = space.table(found.points, found.sensitive, found.y)
+    distance = cost_matrix(space.table(chosen.points, chosen.d, chosen.y), centroids, "l1")
     distance[(chosen.d[:, None] != found.sensitive) | (chosen.y[:, None] != found.y)] = np.inf
     order = np.argsort(distance.min(axis=1), kind="stable")
     return np.asarray(order[chosen.weights[order] > 0])

@@ -1,4 +1,4 @@
-"""What augmentation did: the best step of every method beside the plain train rows and the paper's."""
+"""Report on augmentation: the best step of every method beside the plain train rows and the paper's."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""How close each method's coreset is to the rows it stands for, and to rows it never saw.
+"""The distance of each method's coreset to the train rows and to held-out rows.
 
 Exact Wasserstein distance in L1 and clustering cost (mean squared distance to the nearest representative), on
-train and on held-out rows, in standardised and in raw columns. The distance is of the coreset that the method
-chose working in L1, the cost of the one it chose working in squared L2, as far as it has a choice.
+train and on held-out rows, in standardised and in raw columns. If a method has a choice of metric, the
+distance is that of its coreset in L1, and the clustering cost that of its coreset in squared L2.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
     train, test = split.train, split.test
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "l1")
+    points = space.table(chosen.points, chosen.d, chosen.y)
     rows = space.rows(train, "l1")
     w1_train, error = chosen.objective, np.nan
     if np.isnan(chosen.objective):
@@ -72,7 +72,7 @@ def _distances(space: Space, split: Split, chosen: Chosen) -> Row:
 
 def _costs(space: Space, split: Split, chosen: Chosen) -> Row:
     carrying = chosen.weights > 0
-    points = space.vectors(chosen.points, chosen.d, chosen.y, "sqeuclidean")[carrying]
+    points = space.table(chosen.points, chosen.d, chosen.y).take(carrying)
     return {
         f"cost_{name}": clustering_cost(space.rows(part, "sqeuclidean"), points)
         for name, part in (("train", split.train), ("test", split.test))

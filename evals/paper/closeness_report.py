@@ -1,4 +1,4 @@
-"""What the closeness experiment found: tables, orderings beside the paper's, a figure."""
+"""Report on the closeness experiment: tables, orderings beside the paper's, a figure."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def report(frame: "pd.DataFrame", folder: Path) -> str:
 
 
 def _orderings(table: "pd.DataFrame") -> Iterator[str]:
-    """Who is closest, where."""
+    """Count where each method is closest."""
     yield "## Who is closest\n"
     yield (
         "Combinations of data set and size in which an FWC variant of the paper (ε 0.01, 0.05, 0.1) has "
@@ -60,7 +60,7 @@ def _orderings(table: "pd.DataFrame") -> Iterator[str]:
 
 
 def _wins(table: "pd.DataFrame", measure: str) -> tuple[int, int, int, str]:
-    """How often an FWC variant is smallest of all, of the fair ones; FWC without limit of all; where not."""
+    """How often an FWC variant is smallest of all or of the fair, or FWC without limit of all; where not."""
     everyone = fair = free = 0
     lost = []
     for (dataset, size), group in table.groupby(["dataset", "size"], sort=False):

@@ -1,11 +1,12 @@
 """Train/test splits of the paper's data sets, and the space in which distances are measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 
@@ -62,73 +63,77 @@ def open_space(
 
 
 class Space:
-    """Rows and representatives (x, d, y) as vectors, fitted to the train rows.
+    """Rows and representatives (x, d, y) as tables, fitted to the train rows.
 
-    In L1 between `vectors(…, "l1")`, and in squared L2 between `vectors(…, "sqeuclidean")`, a categorical
-    mismatch, another protected level and another outcome cost 1 each (method.md, section 1); numeric columns,
-    and the ranks of ordinal ones, count z-scored ("standardised") or as they are ("raw").
+    Distances between `table`s are ground costs without scales for cells: a categorical mismatch, another
+    protected level and another outcome cost 1 each (docs/method.md, "Ground cost and scaling"). Numeric
+    columns, and the ranks of ordinal ones, are z-scored ("standardised") or unchanged ("raw").
 
-    The methods get the features as a DataFrame in standardised units, which they scale in the same way, and
-    as a plain array with one-hot columns in raw units, which they take as it is.
+    In standardised units the methods get the features as a DataFrame, which they scale in the same way. In
+    raw units they get a plain array with one-hot columns, which they use as it is.
     """
 
     def __init__(self, split: Split, units: str = "standardised") -> None:
         self.split = split
         self.units = units
-        self._kept: dict[tuple[bool, str], np.ndarray] = {}
-        frame = split.train.frame
+        self._kept: dict[tuple[bool, str], Table] = {}
+        encoder = Encoder.fit(split.train.frame)[0]
+        if units == "raw":
+            encoder = replace(
+                encoder, columns=tuple(replace(c, mean=0.0, scale=1.0) for c in encoder.columns)
+            )
+        self._encoder = encoder
         both = [split.train.frame, split.test.frame]
-        self._numeric = [c for c in frame.columns if _is_number(frame[c])]
         self._categories = {
-            c: np.unique(np.concatenate([f[c].to_numpy(dtype=str) for f in both]))
-            for c in frame.columns
-            if c not in self._numeric
+            column.name: np.unique(np.concatenate([frame[column.name].to_numpy(dtype=str) for frame in both]))
+            for column in encoder.columns
+            if column.kind == "categorical"
         }
         self._levels = np.unique(np.concatenate([split.train.d, split.test.d]))
-        numbers = self._numbers(frame)
-        self._mean, self._scale = np.zeros(numbers.shape[1]), np.ones(numbers.shape[1])
-        if units == "standardised":
-            spread = numbers.std(axis=0)
-            self._mean, self._scale = numbers.mean(axis=0), np.where(spread > 0, spread, 1.0)
 
     def features(self, part: Part, metric: str) -> Any:
-        """What a method is given as X when it works in `metric`."""
-        return part.frame if self.units == "standardised" else self._features(part.frame, metric)
+        """The X for a method that works in `metric`."""
+        return part.frame if self.units == "standardised" else self._one_hot(part.frame, _mismatch(metric))
 
-    def rows(self, part: Part, metric: str) -> np.ndarray:
-        """(n, q) vectors of the split's train or test rows, computed once."""
+    def rows(self, part: Part, metric: str) -> Table:
+        """The split's train or test rows, encoded once."""
         key = (part is self.split.train, metric)
         if key not in self._kept:
-            self._kept[key] = self.vectors(self.features(part, metric), part.d, part.y, metric)
+            self._kept[key] = self.table(self.features(part, metric), part.d, part.y)
         return self._kept[key]
 
-    def vectors(self, points: Any, d: np.ndarray, y: np.ndarray, metric: str) -> np.ndarray:
-        """(m, q) vectors of points in the units of `features`, with their protected levels and outcomes."""
-        x = self._features(points, metric) if hasattr(points, "iloc") else np.asarray(points, float)
-        size = _mismatch(metric)
-        return np.hstack([x, size * _one_hot(d, self._levels), size * _one_hot(y, np.array([0, 1]))])
+    def table(self, points: Any, d: np.ndarray, y: np.ndarray) -> Table:
+        """Points (m) in the units of `features`, with their protected levels and outcomes as codes."""
+        if hasattr(points, "iloc"):
+            features = self._encoder.encode(points, strict=False)
+        else:
+            features = encode_array(points)
+        labels = [features.codes, np.searchsorted(self._levels, d), y]
+        return Table(features.numbers, np.column_stack(labels).astype(np.int32))
 
-    def design(self, points: "pd.DataFrame", d: np.ndarray) -> np.ndarray:
-        """(m, q) what a classifier sees: scaled numbers, one-hot columns, the protected level; no outcome."""
-        return np.hstack([self.design_without(points), _one_hot(d, self._levels)[:, 1:]])
+    def design(self, points: Any, d: np.ndarray) -> np.ndarray:
+        """(m, q) input of a classifier: numbers in the space's units, one-hot columns, the protected level.
 
-    def design_without(self, points: "pd.DataFrame") -> np.ndarray:
+        `points` are a DataFrame, or an array as `features` gives it in raw units. The outcome is left out.
+        """
+        return np.hstack([self.design_without(points), _columns(d, self._levels)[:, 1:]])
+
+    def design_without(self, points: Any) -> np.ndarray:
         """`design` without the protected level."""
-        return np.hstack([self._scaled(points), self._coded(points)])
+        if hasattr(points, "iloc"):
+            return self._one_hot(points, 1.0)
+        n_codes = sum(map(len, self._categories.values()))
+        numbers, codes = np.split(np.asarray(points, float), [np.shape(points)[1] - n_codes], axis=1)
+        return np.hstack([numbers, codes / _mismatch("l1")])
 
-    def _features(self, frame: "pd.DataFrame", metric: str) -> np.ndarray:
-        return np.hstack([self._scaled(frame), _mismatch(metric) * self._coded(frame)])
-
-    def _scaled(self, frame: "pd.DataFrame") -> np.ndarray:
-        return np.asarray((self._numbers(frame) - self._mean) / self._scale)
-
-    def _numbers(self, frame: "pd.DataFrame") -> np.ndarray:
-        columns = [_as_numbers(frame[c]) for c in self._numeric]
-        return np.column_stack(columns) if columns else np.empty((len(frame), 0))
-
-    def _coded(self, frame: "pd.DataFrame") -> np.ndarray:
-        blocks = [_one_hot(frame[c].to_numpy(dtype=str), known) for c, known in self._categories.items()]
-        return np.hstack(blocks) if blocks else np.empty((len(frame), 0))
+    def _one_hot(self, frame: "pd.DataFrame", height: float) -> np.ndarray:
+        """The numbers, and a column of this height for every category of the train and the test rows."""
+        numbers = self._encoder.encode(frame, strict=False).numbers
+        blocks = [
+            height * _columns(frame[name].to_numpy(dtype=str), known)
+            for name, known in self._categories.items()
+        ]
+        return np.hstack([numbers, *blocks])
 
 
 def _mismatch(metric: str) -> float:
@@ -136,16 +141,6 @@ def _mismatch(metric: str) -> float:
     return 0.5 if metric == "l1" else float(np.sqrt(0.5))
 
 
-def _one_hot(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _columns(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """A column of 0 and 1 for each of the `known` values."""
     return np.asarray(np.asarray(values)[:, None] == known[None], float)
-
-
-def _is_number(series: "pd.Series[Any]") -> bool:
-    import pandas as pd
-
-    return pd.api.types.is_numeric_dtype(series.dtype) or hasattr(series, "cat")
-
-
-def _as_numbers(series: "pd.Series[Any]") -> np.ndarray:
-    codes = series.cat.codes if hasattr(series, "cat") else series
-    return codes.to_numpy(dtype=float)

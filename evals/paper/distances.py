@@ -1,21 +1,22 @@
-"""How far a coreset is from rows: exact Wasserstein distance, clustering cost, parity."""
+"""Compare a coreset with rows: exact Wasserstein distance, clustering cost, parity."""
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from fwc_llm.coreset.distance.wasserstein import wasserstein as exact_distance
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
 
 _ROUNDING = 1e-10
 
 
-def wasserstein(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> float:
-    """Exact W1 in L1 between `rows` (n, q), mass 1/n each, and `points` (m, q) with `weights` (m,) ∝ mass.
+def wasserstein(rows: Table, points: Table, weights: np.ndarray) -> float:
+    """Exact W1 in L1 between `rows`, mass 1/n each, and `points` with `weights` (m,) ∝ mass.
 
     `FwcError` should the plan's cost and its lower bound differ by more than rounding.
     """
     carrying = weights > 0
-    found = exact_distance(cdist(rows, points[carrying], "cityblock"), weights[carrying])
+    found = exact_distance(cost_matrix(rows, points.take(carrying), "l1"), weights[carrying])
     if not abs(found.value - found.lower_bound) <= _ROUNDING * max(found.value, 1.0):
         raise FwcError(f"the plan costs {found.value}, its lower bound is {found.lower_bound}")
     return found.value
@@ -24,7 +25,7 @@ def wasserstein(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> fl
 def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> float:
     """Least cost (n, m) of moving masses (n,) to masses (m,), both summing to 1, by POT's network simplex.
 
-    Its default iteration limit stops early at Adult's size and is raised.
+    The default iteration limit is too low for Adult's size, so it is raised.
     """
     import ot
 
@@ -34,22 +35,16 @@ def network_simplex(first: np.ndarray, second: np.ndarray, cost: np.ndarray) -> 
     return float(value)
 
 
-def second_opinion(rows: np.ndarray, points: np.ndarray, weights: np.ndarray) -> float:
-    """What `wasserstein` gives, by the network simplex."""
+def second_opinion(rows: Table, points: Table, weights: np.ndarray) -> float:
+    """The distance of `wasserstein`, computed by the network simplex."""
     carrying = weights > 0
-    cost = cdist(rows, points[carrying], "cityblock")
-    return network_simplex(np.full(len(rows), 1 / len(rows)), weights[carrying] / weights.sum(), cost)
+    cost = cost_matrix(rows, points.take(carrying), "l1")
+    return network_simplex(np.full(rows.n, 1 / rows.n), weights[carrying] / weights.sum(), cost)
 
 
-def clustering_cost(rows: np.ndarray, points: np.ndarray) -> float:
-    """Mean squared L2 distance of `rows` (n, q) to the nearest of `points` (m, q); a sum in the paper."""
-    norms = (points**2).sum(axis=1)
-    total = 0.0
-    for start in range(0, len(rows), 4096):
-        block = rows[start : start + 4096]
-        squared = (block**2).sum(axis=1)[:, None] + norms - 2 * block @ points.T
-        total += float(np.maximum(squared.min(axis=1), 0.0).sum())
-    return total / len(rows)
+def clustering_cost(rows: Table, points: Table) -> float:
+    """Mean squared L2 distance of `rows` to the nearest of `points`; a sum in the paper."""
+    return float(cost_matrix(rows, points, "sqeuclidean").min(axis=1).mean())
 
 
 def parity_violation(d: np.ndarray, y: np.ndarray, weights: np.ndarray, target: float) -> float:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit
 
 from fwc_llm.metrics import group_metrics
 
@@ -17,10 +18,10 @@ _LEAST_GAIN = 1e-4  # a smaller fall of the validation loss does not count, as i
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What the classifier does on test rows: demographic disparity, AUC, equalized odds, accuracy.
+class Judgement:
+    """Measures of the classifier on test rows: demographic disparity, AUC, equalized odds, accuracy.
 
-    `trivial`: it answers the same for every test row. `epochs`: how long it learned.
+    `trivial`: it answers the same for every test row. `epochs`: the number of training epochs.
     """
 
     dd: float
@@ -32,7 +33,7 @@ class Outcome:
 
 
 class Constant:
-    """What is left to learn from rows of one outcome."""
+    """The classifier for training rows that all have one outcome."""
 
     def __init__(self, outcome: int) -> None:
         self.outcome = outcome
@@ -51,7 +52,7 @@ class Network:
 
     def probabilities(self, X: np.ndarray) -> np.ndarray:
         """(n,) P(y = 1)."""
-        return np.asarray(1 / (1 + np.exp(-self._scores(X))))
+        return np.asarray(expit(self._scores(X)))
 
     def loss(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
         """Weighted mean log loss."""
@@ -68,12 +69,11 @@ def train(
 ) -> tuple[Network | Constant, int]:
     """The classifier and its number of epochs.
 
-    Adam at 1e-3, batches of 32, at most `epochs` epochs; 10 % of the rows (drawn by outcome) are set apart,
-    and training stops when the weighted log loss there has not fallen for 10 epochs; the best epoch's
-    coefficients are kept. scikit-learn's own `early_stopping` is not used: it weights the score of the
-    validation rows, but that score is accuracy, which on the handful of validation rows of a small coreset
-    moves in steps, and training ends after some 15 epochs as good as untrained (AUC 0.50 on 5 % of the
-    Drug table, against 0.75 with the loss).
+    Adam at 1e-3, batches of 32, at most `epochs` epochs. 10 % of the rows (drawn by outcome) are held out for
+    validation. Training stops when their weighted log loss has not fallen for 10 epochs, and the best epoch's
+    coefficients are kept. scikit-learn's own `early_stopping` is not used because its validation score is
+    accuracy. With the few validation rows of a small coreset, accuracy changes in steps, and training stops
+    after about 15 epochs, almost untrained (AUC 0.50 on 5 % of the Drug table, against 0.75 with the loss).
     """
     from sklearn.neural_network import MLPClassifier
     from sklearn.utils import shuffle
@@ -92,8 +92,8 @@ def train(
         network.partial_fit(X[learn], y[learn], classes=[0, 1], sample_weight=weights[learn])  # one epoch
         learned += 1
         if network.shuffle:
-            # `partial_fit` begins each epoch but the first with the seed's own order: laid out once, its
-            # batches are slices, which takes a third less time to the same coefficients.
+            # `partial_fit` uses the seed's order in each epoch but the first. With the rows stored in that
+            # order, batches are slices: a third less time for the same coefficients.
             learn = shuffle(learn, random_state=seed)
             network.set_params(shuffle=False)
         now = Network(network.coefs_, network.intercepts_)
@@ -106,7 +106,7 @@ def train(
 
 
 def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Positions to learn from and to check on: a tenth of each outcome, at least one row in all."""
+    """Positions for training and for validation: a tenth of each outcome, at least one row in total."""
     check = []
     for outcome in (0, 1):
         rows = rng.permutation(np.flatnonzero(y == outcome))
@@ -120,14 +120,14 @@ def _set_apart(y: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 
 def judge(
     classifier: Network | Constant, epochs: int, X: np.ndarray, y: np.ndarray, d: np.ndarray
-) -> Outcome:
+) -> Judgement:
     """The classifier on test rows; it says yes from a probability of one half."""
     from sklearn.metrics import roc_auc_score
 
     score = classifier.probabilities(X)
     said = (score >= 0.5).astype(float)
     found = group_metrics(said, y, d)
-    return Outcome(
+    return Judgement(
         dd=found.demographic_parity_difference,
         auc=float(roc_auc_score(y, score)),
         odds=found.equalized_odds_difference,

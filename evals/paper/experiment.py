@@ -1,4 +1,4 @@
-"""What an experiment is: independent cells, a function that measures one, and a report on all."""
+"""The parts of an experiment: independent cells, a function that measures one, and a report on all."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from fwc_llm.errors import FwcError
 if TYPE_CHECKING:
     import pandas as pd
 
-Cell = dict[str, Any]  # what identifies one measurement: data set, method, size, run
+Cell = dict[str, Any]  # the keys of one measurement: data set, method, size, run
 Row = dict[str, Any]  # one line of the results
 
-NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime")
+NAMES = ("closeness", "tradeoff", "augmentation", "fairwasp", "llm", "runtime", "moves")
 DATASETS = {"adult": "Adult", "german": "Credit", "communities": "Crime", "drug": "Drug"}
 
 
@@ -35,7 +35,7 @@ def smaller_first(datasets: Iterable[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line decides. `quick`: two runs on small parts, for a test that all of it works."""
+    """Options of the command line. `quick`: two runs on small parts, to test that all of it works."""
 
     quick: bool = False
     runs: int = 10
@@ -50,8 +50,8 @@ class Options:
 class Experiment:
     """One experiment of the paper.
 
-    `keys` are the columns that identify a cell, `values` the columns that its rows hold besides. `measure`
-    must depend on its two arguments alone: cells run in any order, in several processes, and never twice.
+    `keys` are the columns that identify a cell, `values` the other columns of its rows. `measure` must
+    depend only on its two arguments: cells run in any order, in several processes, and never twice.
     `report` turns all rows (a DataFrame) into Markdown, and draws its figures into the folder given.
     `threads` says that a cell uses every core itself, so that cells run one after another.
     """

@@ -1,4 +1,4 @@
-"""What FairWASP's weights cost and reach, beside reweighing."""
+"""Report on FairWASP: distance and parity of its weights, beside reweighing."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -40,7 +40,7 @@ def _plots(rows: int, columns: int, width: float = 3.0, height: float = 2.6) -> 
 
 
 def _save(figure: Any, path: Path) -> None:
-    """Write a figure whose bytes depend on its content alone."""
+    """Write a figure whose bytes depend only on its content."""
     import matplotlib.pyplot as plt
 
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
@@ -59,7 +59,7 @@ def _legend(figure: Any, axes: Any) -> None:
 
 
 def closeness_figure(table: "pd.DataFrame", path: Path) -> None:
-    """W1 over size: a column a data set, train and held-out rows, standardised units."""
+    """W1 over size: a column per data set, train and held-out rows, standardised units."""
     table = table[table["units"] == "standardised"]
     datasets = [name for name in DATASETS if name in set(table["dataset"])]
     if not datasets:
@@ -91,7 +91,7 @@ def closeness_figure(table: "pd.DataFrame", path: Path) -> None:
 
 
 def tradeoff_figure(arms: Mapping[str, "pd.DataFrame"], path: Path) -> None:
-    """AUC against disparity: a column a data set, a row an arm; the front of all methods and sizes dashed."""
+    """AUC against disparity: a column per data set, a row per arm; the front of all is dashed."""
     datasets = [name for name in DATASETS if any(name in set(table["dataset"]) for table in arms.values())]
     if not datasets:
         return
@@ -131,7 +131,7 @@ def scatter_front(axis: Any, here: "pd.DataFrame") -> None:
 
 
 def growth_figure(series: Mapping[str, "tuple[pd.DataFrame, str, pd.DataFrame | None]"], path: Path) -> None:
-    """Seconds over n, m and p with logarithmic axes; beside n the paper's times."""
+    """Seconds over n, m and p with logarithmic axes; over n also the paper's times."""
     figure, axes = _plots(1, len(series))
     for axis, (name, (table, key, paper)) in zip(axes[0], series.items(), strict=True):
         table = table.sort_values(key)

@@ -1,4 +1,4 @@
-"""The results of an experiment as a CSV file that grows while it runs, and from which it continues."""
+"""The results of an experiment as a CSV file: it grows during a run, and a later run continues it."""
 
 import csv
 import io
@@ -17,8 +17,8 @@ _COUNT = "rows_of_cell"
 
 
 class Ledger:
-    """`path` holds one line a row; the last column says how many rows its cell has, so that a cell of which
-    an interruption left only a part is known, cut off and measured again.
+    """`path` has one line per row. The last column is the number of rows of the cell: so an incomplete cell,
+    left by an interruption, is found, removed and measured again.
     """
 
     def __init__(self, path: Path, experiment: Experiment) -> None:

@@ -1,8 +1,8 @@
 """The paper's GPT table: zero-shot, balanced examples and FWC's, at 16, 8 and 4 examples, five repeats.
 
 The surrogate answers on Adult, without key or network; its numbers are simulated. Any other model answers on
-all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run goes on where it stopped.
-The GPT answers recorded by others are scored beside it, where their files are at hand.
+all four tables (`--model`, `--base-url`, `--api-key-env`), and an interrupted run continues where it stopped.
+If the files of published GPT answers are available, they are scored too.
 """
 
 import re
@@ -45,7 +45,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 
 def _ask(cell: Cell, options: Options, folder: Path) -> list[Row]:
-    from fwc_llm.runs.evaluate import evaluate
+    from fwc_llm.evaluation.evaluate import evaluate
 
     others: dict[str, Any] = dict(options.model_options or {})
     result = evaluate(

@@ -40,8 +40,8 @@ TITLES = {
     "kmeans": "k-means",
     "kmedoids": "k-medoids",
 }
-# In squared L2 the objective stands still after some 30 moves, while rows that tie keep the means from
-# standing still to the last bit.
+# In squared L2 the objective is constant after about 30 moves, but rows that tie still change the last bits
+# of the means.
 _SQUARED_MOVES = 60
 PAPER_FWC = ("fwc-0.01", "fwc-0.05", "fwc-0.1")
 RIVALS = tuple(name for name in TITLES if name not in FWC)
@@ -49,12 +49,12 @@ METHODS = (*PAPER_FWC, *RIVALS)
 
 
 def has_metric(method: str) -> bool:
-    """Whether the method can be told in which metric to work; the others give one coreset for both."""
+    """Whether the method has a choice of metric; the others give one coreset for both."""
     return method in FWC or method.endswith("kmedoids")
 
 
 def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: str = "l1") -> Chosen:
-    """The coreset of `method`, which optimises in `metric` ("l1" or "sqeuclidean") as far as it can.
+    """The coreset of `method`, optimised in `metric` ("l1" or "sqeuclidean") if the method has a choice.
 
     FWC has free representatives (the paper's synthetic ones) in proportional slots. k-medoids in
     "sqeuclidean" minimises Euclidean distances, as its authors define it. Raises `FwcError` where a method
@@ -108,9 +108,9 @@ def _rival(method: str, X: Any, train: Part, m: int, seed: int, metric: str) -> 
 
 
 def balance(d: np.ndarray) -> tuple[int, int]:
-    """The largest balance 1/q that the rows allow: small fairlets, as m of them are needed.
+    """The largest balance 1/q that the rows allow: m fairlets are needed, so they must be small.
 
-    The largest p/q (4/5 on Drug) makes fairlets of up to nine rows, fewer than a coreset of 20 % needs.
+    The largest p/q (4/5 on Drug) makes fairlets of up to nine rows: too few fairlets for a coreset of 20 %.
     """
     few, many = np.sort(np.unique(d, return_counts=True)[1])
     return 1, int(np.ceil(many / few))

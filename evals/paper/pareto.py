@@ -1,4 +1,4 @@
-"""Which methods no other beats in both fairness and utility, and how much one reduces disparity."""
+"""The Pareto front of fairness and utility, and the average reduction of disparity by one method."""
 
 from typing import TYPE_CHECKING
 
@@ -18,15 +18,15 @@ def on_front(disparity: np.ndarray, auc: np.ndarray) -> np.ndarray:
 
 
 def average_reduction(table: "pd.DataFrame", method: str = "fwc-0.01") -> float:
-    """How much lower the disparity of `method` is than the rivals', on average: mean over data sets of the
-    mean over rivals of `1 − dd / dd_rival`.
+    """The average reduction of disparity by `method` against the rivals: mean over data sets of the mean over
+    rivals of `1 − dd / dd_rival`.
 
-    `table` has one row a data set and method, columns `dataset`, `method`, `dd`. A rival without disparity
-    (a trivial classifier) has no ratio and is left out. This is the plainest reading of the paper's sentence
-    ("averaging the improvement obtained by FWC samples against all methods and across datasets") that comes
+    `table` has one row per data set and method, columns `dataset`, `method`, `dd`. A rival without disparity
+    (a trivial classifier) has no ratio and is left out. This is the simplest reading of the paper's sentence
+    ("averaging the improvement obtained by FWC samples against all methods and across datasets") that is
     close to its 53 % and 18 %: its printed tables give 52 % and 16 %; with FWC's other two ε they give 44 %
-    and −3 % (0.05), 34 % and −18 % (0.1). Two decimals do not fix the second number: moving every printed
-    value within its rounding moves it between 0 % and 24 %.
+    and −3 % (0.05), 34 % and −18 % (0.1). Two decimals do not determine the second number: within the
+    rounding of the printed values it lies between 0 % and 24 %.
     """
     per_dataset = []
     for _, group in table.groupby("dataset", sort=False):
@@ -40,9 +40,9 @@ def average_reduction(table: "pd.DataFrame", method: str = "fwc-0.01") -> float:
 
 
 def average_gain(table: "pd.DataFrame") -> float:
-    """The same with the mean disparity of all FWC variants, a rise counted as no reduction, over all pairs of
-    data set and rival. The paper's printed tables give 51 % and 18 %: nearer to its second number, but no one
-    would call it an average reduction.
+    """The same with the mean disparity of all FWC variants over all pairs of data set and rival; an increase
+    counts as 0. The paper's printed tables give 51 % and 18 %: nearer to its second number, but this is not
+    an average reduction.
     """
     gains: list[float] = []
     for _, group in table.groupby("dataset", sort=False):

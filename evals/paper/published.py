@@ -1,7 +1,7 @@
-"""The numbers that the paper prints, to stand beside ours.
+"""The numbers that the paper prints, for comparison with ours.
 
-Xiong, Dalmasso et al., *Fair Wasserstein Coresets*, NeurIPS 2024. `published/` has one CSV a table, values as
-printed with the power of ten of the column's head multiplied out, data sets and methods under our names:
+Xiong, Dalmasso et al., *Fair Wasserstein Coresets*, NeurIPS 2024. `published/` has one CSV per table: printed
+values times the power of ten in the column's head; data sets and methods have our names:
 
 * `closeness.csv`: Wasserstein distance (table "supp-wass_cost_numbers") and clustering cost, a sum over the
   rows ("supp-clust_cost_numbers"); sizes are shares of the data.

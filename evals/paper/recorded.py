@@ -24,7 +24,7 @@ FILES = {
 
 
 def score_recordings(folder: Path, data_dir: str | None) -> list[Row]:
-    """One row a file: coverage, accuracy, parity, equalized odds, and the base-rate parity of its rows."""
+    """One row per file: coverage, accuracy, parity, equalized odds, and the base-rate parity of its rows."""
     known = _people(data_dir)
     return [
         {"model": model, "arm": arm, "examples": m, "repeat": 0, **_score(folder / name, known)}

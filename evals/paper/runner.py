@@ -1,4 +1,4 @@
-"""Run the cells of an experiment: those not measured yet, in several processes, with a progress bar."""
+"""Run the cells of an experiment that are not measured yet, in several processes, with a progress bar."""
 
 import os
 import time
@@ -30,9 +30,9 @@ def run_cells(
     seconds: float | None,
     console: Console,
 ) -> tuple[int, int]:
-    """Measure what the ledger lacks, until all is done or `seconds` have passed: (cells done, cells planned).
+    """Measure the missing cells, until all are done or `seconds` have passed: (cells done, cells planned).
 
-    A cell that has begun is finished. After an interruption everything measured before it is in the ledger.
+    A cell that has begun is finished. An interruption loses nothing measured before: it is in the ledger.
     """
     cells = experiment.plan(options)
     missing = [cell for cell in cells if not ledger.has(cell)]
@@ -70,7 +70,7 @@ def _one_by_one(
 def _in_parallel(
     experiment: Experiment, cells: list[Cell], options: Options, jobs: int, more: Callable[[], bool]
 ) -> Iterator[Done]:
-    # Cores are shared out before the workers start, so that their libraries do not fight for them.
+    # Cores are divided before the workers start, so that their libraries do not use too many threads.
     threads = str(max(1, (os.cpu_count() or 1) // jobs))
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, threads)

@@ -1,4 +1,4 @@
-"""How long FWC takes on the paper's synthetic set, and how that grows with n, m and p."""
+"""The time of FWC on the paper's synthetic set, and its growth with n, m and p."""
 
 import time
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ N, M, P = 5000, 250, 25
 SIZES = (50, 100, 250, 500, 1000)
 COLUMNS = (5, 10, 25, 50, 100)
 EPSILON = 0.01
-MAX_ITER = 10_000  # the paper stops when nothing moves; no sweep comes near this
+MAX_ITER = 10_000  # the paper stops when nothing moves; no sweep needs nearly as many
 _QUICK = [(400, 20, 5), (800, 20, 5), (400, 40, 5), (400, 20, 10)]
 
 
@@ -35,7 +35,7 @@ def plan(options: Options) -> list[Cell]:
 
 
 def measure(cell: Cell, options: Options) -> list[Row]:
-    """One run to convergence, L1, free representatives; compiled code warm, as in every run but the first."""
+    """One run to convergence, L1, free representatives; the compiled code is loaded before."""
     from fwc_llm.coreset import FairCoreset
 
     table = synthetic(cell["n"], cell["p"], seed=cell["run"])
@@ -56,7 +56,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 
 @cache
 def _warm() -> None:
-    """Loads the compiled code, once a process."""
+    """Loads the compiled code, once per process."""
     from fwc_llm.coreset import FairCoreset
 
     table = synthetic(20_000, P, seed=0)

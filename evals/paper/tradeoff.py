@@ -1,10 +1,15 @@
-"""Fairness and utility of a classifier trained on each weighted coreset, rivals also reweighed."""
+"""Fairness and utility of a classifier trained on each weighted coreset, rivals also reweighed.
+
+Units are standardised or raw. In raw units, coreset and classifier both use the columns unscaled. The paper
+does not say which it used.
+"""
 
 from dataclasses import asdict
+from itertools import product
 
 import numpy as np
 
-from evals.paper.data import open_space
+from evals.paper.data import UNITS, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
 from evals.paper.experiment import Cell, Experiment, Options, Row, sizes, smaller_first
 from evals.paper.methods import METHODS, PAPER_FWC, choose
@@ -16,14 +21,15 @@ QUICK_ROWS = 300
 
 
 def plan(options: Options) -> list[Cell]:
-    """Every data set, run, size and method, and the classifier trained on all train rows (size 1)."""
+    """Every data set, unit, run, size and method, and the classifier trained on all train rows (size 1)."""
     cells: list[Cell] = []
     methods = ("fwc-0.01", "uniform", "kmeans") if options.quick else METHODS
     for dataset in smaller_first(options.datasets):
-        for run in range(options.runs):
-            cells.append({"dataset": dataset, "size": 1, "method": FULL, "run": run})
+        for run, units in product(range(options.runs), UNITS):
+            here = {"dataset": dataset, "units": units, "run": run}
+            cells.append({**here, "size": 1, "method": FULL})
             cells += [
-                {"dataset": dataset, "size": size, "method": method, "run": run}
+                {**here, "size": size, "method": method}
                 for size in sizes(dataset, options.quick)
                 for method in methods
             ]
@@ -35,7 +41,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     from fwc_llm.coreset.rivals import reweigh
 
     limit = QUICK_ROWS if options.quick else None
-    space = open_space(cell["dataset"], cell["run"], "standardised", options.data_dir, limit)
+    space = open_space(cell["dataset"], cell["run"], cell["units"], options.data_dir, limit)
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
     rows, seed = space.split.train, cell["run"]
     if cell["method"] == FULL:
@@ -61,7 +67,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
 EXPERIMENT = Experiment(
     name="tradeoff",
     title="Fairness and utility of a classifier trained on the coreset",
-    keys=("dataset", "size", "method", "run"),
+    keys=("dataset", "units", "size", "method", "run"),
     values=("arm", "m", "dd", "auc", "odds", "accuracy", "trivial", "epochs", "note"),
     plan=plan,
     measure=measure,

@@ -1,4 +1,4 @@
-"""What the tradeoff experiment found: the paper's tables with ours, Pareto fronts, the headline."""
+"""Report on the tradeoff experiment: the paper's tables with ours, Pareto fronts, the headline."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +23,17 @@ _PUBLISHED_REDUCTION = {"plain": 0.53, "reweighed": 0.18}
 
 
 def report(frame: "pd.DataFrame", folder: Path) -> str:
-    """Markdown, and `tradeoff.svg` beside it."""
-    table = summary(frame)
-    tradeoff_figure({arm: in_arm(table, arm) for arm in ARMS}, folder / "tradeoff.svg")
-    return "\n".join(
-        [*_headline(table), *_fronts(table), *(line for arm in ARMS for line in _tables(table, arm))]
-    )
+    """Markdown in both units, and `tradeoff.svg` (standardised) and `tradeoff-raw.svg` beside it."""
+    lines: list[str] = []
+    for units, name in (("standardised", "tradeoff.svg"), ("raw", "tradeoff-raw.svg")):
+        if not (frame["units"] == units).any():
+            continue
+        table = summary(frame[frame["units"] == units])
+        tradeoff_figure({arm: in_arm(table, arm) for arm in ARMS}, folder / name)
+        lines += [f"# In {units} columns\n", *_headline(table), *_fronts(table)]
+        lines += [line for arm in ARMS for line in _tables(table, arm)]
+        lines.append("")
+    return "\n".join(lines)
 
 
 def summary(frame: "pd.DataFrame") -> "pd.DataFrame":
@@ -50,14 +55,14 @@ def with_tradeoff(table: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def in_arm(table: "pd.DataFrame", arm: str) -> "pd.DataFrame":
-    """The rows of an arm; FWC, to which nothing is added, is the same in both."""
+    """The rows of an arm; FWC is not reweighed and is the same in both."""
     return table[(table["arm"] == arm) | table["method"].isin(PAPER_FWC)]
 
 
 def best_sizes(table: "pd.DataFrame") -> "pd.DataFrame":
     """Per data set and method the size with the smallest distance from the ideal, as the paper shows it.
 
-    Of a run that is not complete, only the sizes count that have been measured most often.
+    If a run is not complete, only the sizes with the most measurements count.
     """
     most = table.groupby(["dataset", "method"], sort=False)["runs"].transform("max")
     table = table[table["runs"] == most]

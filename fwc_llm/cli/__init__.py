@@ -1,19 +1,24 @@
 """The command line: the only place that prints or exits. One file a command, each light to import."""
 
-import re
 import sys
+from contextlib import suppress
+from typing import Any
 
 import typer
 
+from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.cli import prompt, report, rescore, serve, shots, tasks
 from fwc_llm.errors import FwcError
+from fwc_llm.untrusted import storable, visible
+
+# What typer raises for arguments that it cannot read; only this one of its kind has a public name.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="fwc-llm",
-    help="Choose the examples that go into a prompt so that a language model's answers over a table become "
-    "fairer, and show honestly whether they did.",
-    epilog="Start with `fwc-llm eval`: the whole job on a simulated census, without key, network or data.",
+    help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
+    "and measure whether they do.",
+    epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -23,10 +28,13 @@ app.command("shots")(shots.shots)
 app.command("prompt")(prompt.prompt)
 app.command("tasks")(tasks.tasks)
 app.add_typer(tasks.task_app, name="task")
+app.command("power")(power.power)
 app.command("report")(report.report)
 app.command("compare")(report.compare)
+app.command("audit")(audit.audit)
 app.command("rescore")(rescore.rescore)
 app.command("serve-surrogate")(serve.serve_surrogate)
+app.command("warm-up", help=warm_up.HELP)(warm_up.warm_up)
 
 
 def _version(show: bool) -> None:
@@ -48,15 +56,38 @@ def options(
 
 def main() -> None:
     """Run the command line; an `FwcError` becomes one line on standard error and its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # do not fail on a character that the terminal lacks
+            stream.reconfigure(errors="backslashreplace")
+    code = 0
     try:
-        app()
+        _check_arguments()
+        code = app(standalone_mode=False) or 0
     except FwcError as error:
-        line = " ".join(str(error).split())  # it may quote a cell or a service: nothing for the terminal
-        print("fwc-llm: " + re.sub(r"[\x00-\x1f\x7f-\x9f]", "\ufffd", line), file=sys.stderr)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        print("fwc-llm: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:  # `fwc-llm tasks | head` closes our standard output early
-        sys.stderr.close()
-        sys.exit(0)
+        code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
+    except _USAGE_ERROR as error:
+        if said := error.format_message():  # empty where the help was shown
+            usage = f"{error.ctx.get_usage()}\n" if error.ctx else ""
+            code = _refuse(f"{usage}fwc-llm: {said.rstrip('.')}; --help says more", error.exit_code)
+        code = error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        code = _refuse("fwc-llm: interrupted", 130)
+    except OSError as error:  # any other path that the system refuses
+        code = _refuse(
+            f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code
+        )
+    if code:
+        sys.exit(code)
+
+
+def _check_arguments() -> None:
+    for number, argument in enumerate(sys.argv[1:], 1):
+        if storable(argument) != argument:
+            raise FwcError(f"argument {number}, {storable(argument)!r}, is not UTF-8 text: give it in UTF-8")
+
+
+def _refuse(text: str, code: int) -> int:
+    """Print the reason to standard error, made safe: it may quote a cell, a file or a service."""
+    with suppress(OSError):
+        print(visible(text), file=sys.stderr)
+    return code

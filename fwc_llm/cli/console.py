@@ -1,45 +1,51 @@
 """Where the commands print: results to standard output, everything about the work to standard error."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+import os
+import sys
+from collections.abc import Iterable
+from typing import IO
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.text import Text
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from fwc_llm.progress import Terminal
+from fwc_llm.untrusted import visible, visible_json
 
-    from fwc_llm.runs.execute import Progress as RunProgress
+
+class SafeConsole(Console):
+    """A console whose text cannot control the terminal: rich itself prints escape sequences."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """All output passes through here, that of progress bars and tables too."""
+        for segment in super().render(renderable, options):
+            text, style, control = segment
+            yield segment if control or text.isprintable() else Segment(visible(text), style)
+
+    def on_broken_pipe(self) -> None:
+        """The reader has closed the pipe (`fwc-llm eval | head`): stop printing, keep the exit code."""
+        self.quiet = True
+        let_go(self.file)
+
 
 # No markup: names of columns, groups and files are printed, and "[/b]" in one is text.
-out = Console(soft_wrap=False, markup=False)
-err = Console(stderr=True, highlight=False, markup=False)
+out = SafeConsole(soft_wrap=False, markup=False)
+err = SafeConsole(stderr=True, highlight=False, markup=False)
+_shown = Terminal(err)
+working = _shown.working
+asking = _shown.asking
 
 
-@contextmanager
-def working(text: str) -> "Iterator[Callable[[str], None]]":
-    """A spinner while something is worked out; call the value to change its words."""
-    with err.status(Text(text)) as status:
-        yield lambda words: status.update(Text(words))
+def write(text: str, is_json: bool = False) -> None:
+    """Write a document to standard output; characters that control a terminal are made visible."""
+    try:
+        sys.stdout.write(visible_json(text) if is_json else visible(text))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        let_go(sys.stdout)
 
 
-@contextmanager
-def asking(total: int) -> "Iterator[Callable[[RunProgress], None]]":
-    """A progress bar with rate and errors while a model is asked."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]:.0f}/s"),
-        TextColumn("{task.fields[errors]} without reply", style="red"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task("asking", total=total, rate=0.0, errors=0)
-
-        def update(state: "RunProgress") -> None:
-            bar.update(task, completed=state.done, rate=state.rate, errors=state.errors)
-
-        yield update
+def let_go(stream: IO[str]) -> None:
+    """Discard further output to a stream that has no reader."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

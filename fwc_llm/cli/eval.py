@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError
 
 if TYPE_CHECKING:
-    from fwc_llm.models.base import Model
-    from fwc_llm.models.openai.prices import Price
-    from fwc_llm.runs.budget import Budget
-    from fwc_llm.runs.plan import Plan
-    from fwc_llm.runs.results import Result
+    from fwc_llm.evaluation.job import Job
+    from fwc_llm.evaluation.result import Result
 
 _EXPLANATION = """
-What was run: {n_test} rows of a simulated census, as many women as men, with a gap of \
-{base_parity:g} in their true rates, were put to a simulated model once an arm: `zero` without \
-examples, `balanced` with {m} drawn equally from all groups, `fwc` with {m} weighted ones chosen so \
-that groups and outcomes are in parity. Accuracy is the share of right answers; the DP gap is the \
-difference of the groups' rates of "yes" (0 is parity; the true answers themselves have \
-{base_parity:g} here). None of this measures a real model. That is:
+Each arm asked a simulated model about {n_test} rows of a simulated census. Half of them are women; \
+the true rates of women and men differ by {base_parity:g}. `zero` shows no examples, `balanced` shows \
+{m} drawn equally from all groups, and `fwc` shows {m} weighted ones chosen so that groups and \
+outcomes are in parity. Accuracy is the share of right answers. The DP gap is the difference of the \
+groups' rates of "yes": 0 is parity, and the true answers have {base_parity:g} here. None of this \
+measures a real model. To measure one:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
@@ -103,8 +101,8 @@ def evaluate(
         _service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
     ] = None,
     concurrency: Annotated[int, _service("Requests under way at once.")] = 8,
-    rpm: Annotated[float | None, _service("At most so many requests a minute.")] = None,
-    tpm: Annotated[float | None, _service("At most so many tokens a minute.")] = None,
+    rpm: Annotated[float | None, _service("Limit of requests per minute.")] = None,
+    tpm: Annotated[float | None, _service("Limit of tokens per minute.")] = None,
     deadline: Annotated[float, _service("Seconds for one row, retries included.")] = 300.0,
     max_tokens: Annotated[
         int | None, _service("Largest number of tokens in a reply. [default: a few]")
@@ -116,10 +114,18 @@ def evaluate(
     batch: Annotated[
         bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
     ] = False,
-    dry_run: Annotated[
-        bool, _cost("Say what would be asked and what it would cost; ask nothing.", "--dry-run")
+    cancel_batch: Annotated[
+        bool,
+        _service(
+            "Cancel the folder's batches that are under way and ask their open questions live. [default: "
+            "wait for them]",
+            "--cancel-batch",
+        ),
     ] = False,
-    max_cost: Annotated[float | None, _cost("Stop before the run has cost so many dollars.")] = None,
+    dry_run: Annotated[
+        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
+    ] = False,
+    max_cost: Annotated[float | None, _cost("Stop before the run costs more dollars than this.")] = None,
     prices: Annotated[Path | None, _cost("A price file of your own (TOML).")] = None,
     max_prompt_tokens: Annotated[
         int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
@@ -127,16 +133,13 @@ def evaluate(
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
-    Without any option it is a demonstration: a simulated census, a simulated model.
-    The real thing: fwc-llm eval --model gpt-4 --shots fwc
+    Without options it is a demonstration: a simulated census and a simulated model.
+    With a real model: fwc-llm eval --model gpt-4 --shots fwc
     """
     from fwc_llm.cli import console
-    from fwc_llm.models import open_model
-    from fwc_llm.models.openai.prices import price_of
-    from fwc_llm.runs.budget import Budget
-    from fwc_llm.runs.plan import Settings, make_plan
-    from fwc_llm.runs.token_limit import fit_prompts
-    from fwc_llm.tasks import load_task
+    from fwc_llm.evaluation.job import prepare
+    from fwc_llm.models import Client
+    from fwc_llm.runs.plan import Settings
 
     demonstration = task is None and model is None
     settings = Settings(
@@ -153,56 +156,62 @@ def evaluate(
         counterfactual=counterfactual,
         strategy_options=read_pairs(option, "--option"),
     )
-    answerer = open_model(
-        model or "surrogate",
+    client = Client(
         base_url=base_url,
         api_key_env=api_key_env,
-        concurrency=concurrency,
+        params=read_pairs(param, "--param"),
+        max_tokens=max_tokens,
+        logprobs=logprobs,
         rpm=rpm,
         tpm=tpm,
         deadline=deadline,
-        max_tokens=max_tokens,
-        logprobs=logprobs,
-        params=read_pairs(param, "--param"),
-        notice=console.err.print,
+        concurrency=concurrency,
+        batch=batch,
+        max_cost=max_cost,
+        prices=prices,
     )
     with console.working("reading the table") as step:
-        table = load_task(task or ("census" if demonstration else "adult"), data_dir)
-        if max_prompt_tokens is not None:
-            settings = fit_prompts(
-                table,
-                _words(shots),
-                settings,
-                answerer.name,
-                max_prompt_tokens,
-                allow_changed_data,
-                step,
-            )
-            console.err.print(
-                f"{settings.m} of {m} examples: the most that fit into {max_prompt_tokens:,} prompt tokens"
-            )
-        plan = make_plan(table, _words(shots), settings, allow_changed_data, step)
-    price = price_of(answerer.name, prices)
+        job = prepare(
+            task or ("census" if demonstration else "adult"),
+            model or "surrogate",
+            _words(shots),
+            settings,
+            client,
+            data_dir,
+            allow_changed_data,
+            max_prompt_tokens,
+            step,
+            console.err.print,
+        )
+    if max_prompt_tokens is not None:
+        chosen = f"{job.plan.settings.m} of {m} examples"
+        console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     if dry_run:
-        _forecast(plan, answerer, price, batch)
+        _forecast(job)
         return
-    budget = Budget(answerer, price, max_cost) if max_cost is not None else None
     try:
-        result = _ask(plan, answerer, out, concurrency, budget, batch)
+        result = _ask(job, out, cancel_batch)
     except FwcError as error:
-        partial = getattr(error, "result", None)
+        partial = error.result
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
-            _report(plan, partial, price)
+            _report(job, partial)
         raise
-    _report(plan, result, price)
+    if result.unanswered < result.data["requests"]:
+        _report(job, result)
     if demonstration:
         console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
-            f"({_missing(result)}); the same command with --out {result.folder} asks them again"
+            f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+
+
+def _why(result: "Result") -> str:
+    """The most frequent reason why rows have no reply."""
+    reasons = result.data["no_reply"]
+    return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
 
 
 def _missing(result: "Result") -> str:
@@ -217,57 +226,62 @@ def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
-def _forecast(plan: "Plan", model: "Model", price: "Price | None", batch: bool) -> None:
+def _forecast(job: "Job") -> None:
     """Say what the run would ask and cost."""
     from fwc_llm.cli.console import out, working
-    from fwc_llm.runs.budget import forecast
 
     with working("counting tokens"):
-        numbers = forecast(model, plan.calls(), price, batch)
+        numbers = job.forecast()
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
-    out.print(f"{numbers.calls:,} requests to {model.name}")
-    if plan.settings.counterfactual:
-        out.print("the counterfactual probe is part of them: it asks every row again for each other level")
+    out.print(f"{numbers.calls:,} requests to {job.model.name}")
+    if job.plan.settings.counterfactual:
+        out.print("this includes the counterfactual probe, which asks every row again for each other level")
     out.print(
         f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
     )
     out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
     out.print(f"at most {numbers.completion_tokens:,} completion tokens")
-    if numbers.dollars is None or price is None:
-        out.print(f"cost unknown: no price of {model.name} is at hand; name a price file with --prices")
+    if numbers.dollars is None or numbers.price is None:
+        out.print(f"cost unknown: no price of {job.model.name} is known; give a price file with --prices")
     else:
         out.print(
             f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"
-            f"{', as batches' if batch else ''}, "
-            f"by prices of {price.date} ({price.source})"
+            f"{', as batches' if job.client.batch else ''}, "
+            f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
+    for line in plan_lines(job.plan):
+        out.print(line, soft_wrap=True, highlight=False)
 
 
-def _ask(
-    plan: "Plan", model: "Model", out: Path | None, concurrency: int, budget: "Budget | None", batch: bool
-) -> "Result":
+def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
-    from fwc_llm.runs.evaluate import run_plan
+    from fwc_llm.models import traits
+    from fwc_llm.runs.batch import batches_under_way
 
-    where = "a simulation, no network" if model.simulated else "a service that may charge for them"
-    arms = ", ".join(arm.name for arm in plan.arms)
-    console.err.print(f"{plan.n_calls:,} requests to {model.name} ({where}); arms: {arms}", soft_wrap=True)
-    with console.asking(plan.n_calls) as progress:
-        return run_plan(plan, model, out, concurrency, budget, progress, batch)
+    where = (
+        "a simulation, no network" if traits(job.model).simulated else "a service that may charge for them"
+    )
+    arms = ", ".join(arm.name for arm in job.plan.arms)
+    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
+    console.err.print(line, soft_wrap=True)
+    if out is not None and not cancel_batch and batches_under_way(out):
+        console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
+    with console.asking(job.plan.n_calls) as progress:
+        return job.run(out, progress, cancel_batch)
 
 
-def _report(plan: "Plan", result: "Result", price: "Price | None") -> None:
+def _report(job: "Job", result: "Result") -> None:
     """Print what a run found, in whole or in part."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import results_table, statistics_lines
 
-    for note in plan.task.notes:
+    for note in job.plan.task.notes:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
     if not result.data["simulated_answers"]:
-        console.err.print(cost_line(result.data, price), soft_wrap=True)
+        console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
     console.err.print(where, soft_wrap=True)

@@ -1,9 +1,9 @@
 """KEY=VALUE options."""
 
-import json
 from typing import Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.untrusted import parse_json
 
 
 def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
@@ -14,7 +14,9 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
         if not separator or not key:
             raise FwcError(f"{flag} {pair!r} is not KEY=VALUE")
         try:
-            found[key] = json.loads(value)
-        except ValueError:
+            found[key] = parse_json(value, strict=True)
+        except ValueError as error:
+            if value[:1] in {"{", "["} and "nested" in str(error):
+                raise FwcError(f"{flag} {key}: its value cannot be sent: {error}") from None
             found[key] = value
     return found

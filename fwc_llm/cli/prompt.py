@@ -32,7 +32,7 @@ def prompt(
 
     from rich.text import Text
 
-    from fwc_llm.cli.console import err, out, working
+    from fwc_llm.cli.console import err, out, working, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import Settings, make_plan
@@ -54,7 +54,7 @@ def prompt(
         raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")
     messages = plan.prompt(plan.arms[0], row)
     if as_json:
-        typer.echo(json.dumps(list(messages), indent=1, ensure_ascii=False))
+        write(json.dumps(list(messages), indent=1, ensure_ascii=False) + "\n", is_json=True)
         return
     for message in messages:
         out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))

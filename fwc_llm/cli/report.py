@@ -1,4 +1,4 @@
-"""`fwc-llm report` and `fwc-llm compare`: what runs found, as a page, as files, or on the terminal."""
+"""`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,17 +25,18 @@ def report(
     ] = None,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
-    from fwc_llm.cli.console import err
-    from fwc_llm.report.write import choose_format, render, write
+    from fwc_llm.cli import console
+    from fwc_llm.files import write_whole
+    from fwc_llm.report.write import choose_format, render
 
     chosen = choose_format(format, out)
     text = render(runs, chosen, task, data_dir)
     if out is None and chosen != "html":
-        typer.echo(text, nl=False)
+        console.write(text, is_json=chosen == "json")
         return
     path = out or Path("report.html")
-    write(text, path)
-    err.print(f"wrote {path}", highlight=False)
+    write_whole(text, path)
+    console.err.print(f"wrote {path}", highlight=False)
 
 
 def compare(
@@ -48,12 +49,12 @@ def compare(
     """Show what changed between two runs, and whether it is more than noise."""
     import json
 
-    from fwc_llm.cli.console import out
+    from fwc_llm.cli.console import out, write
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
 
     comparison = compare_runs(read_run(run_a), read_run(run_b))
     if json_output:
-        typer.echo(json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False))
+        write(json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False) + "\n", is_json=True)
     else:
         out.print(comparison_table(comparison))

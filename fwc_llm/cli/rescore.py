@@ -18,5 +18,5 @@ def rescore(
 
     folder = RunFolder.existing(run)
     with Journal(folder.path) as journal:
-        result = score(folder, journal)
-    out.print(results_table(result.data))
+        results = score(folder, journal)
+    out.print(results_table(results))

@@ -22,10 +22,10 @@ def serve_surrogate(
         ),
     ] = None,
 ) -> None:
-    """Serve the simulated model "surrogate" over HTTP: any client can be tried without key or network."""
+    """Serve the simulated model "surrogate" over HTTP, to try any client without key or network."""
     import os
 
-    from fwc_llm.cli.console import err
+    from fwc_llm.cli.console import err, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.surrogate.model import Surrogate
     from fwc_llm.models.surrogate.serve import SurrogateServer
@@ -34,7 +34,7 @@ def serve_surrogate(
     if require_key is not None and not (key := os.environ.get(require_key)):
         raise FwcError(f"--require-key {require_key}: the environment variable is not set")
     with SurrogateServer(Surrogate(temperature, seed), host, port, key) as server:
-        print(server.url, flush=True)  # first and alone on standard output, for scripts
+        write(f"{server.url}\n")  # the only line on standard output, for scripts
         err.print(
             'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
         )

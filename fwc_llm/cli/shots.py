@@ -1,5 +1,6 @@
-"""`fwc-llm shots`: choose examples and save them, or compare every way of choosing them."""
+"""`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +65,7 @@ def shots(
         ),
     ] = None,
 ) -> None:
-    """Choose the examples of a prompt and save them; or compare all ways of choosing them.
+    """Choose the examples of a prompt and save them, or compare the strategies.
 
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
@@ -117,10 +118,13 @@ def shots(
 def _epsilon(text: str) -> float | None:
     if text.lower() == "none":
         return None
-    try:
-        return float(text)
-    except ValueError:
-        raise FwcError(f"epsilon is {text!r}: give a number from 0 to below 1, or none") from None
+    from fwc_llm.coreset.checks import check_epsilon
+
+    epsilon: Any = text
+    with suppress(ValueError):
+        epsilon = float(text)
+    check_epsilon(epsilon)
+    return float(epsilon)
 
 
 def _chooser(
@@ -135,7 +139,7 @@ def _chooser(
         )
 
     def choose(m: int) -> "Shots":
-        return select_shots(task, strategy, m, epsilon, seed, order=order, **options)
+        return select_shots(task, strategy, m, epsilon, seed, order=order, progress=False, **options)
 
     return choose
 
@@ -160,7 +164,7 @@ def _fitting(
         except FwcError:
             if size == m:
                 raise
-            return 0  # too few for this strategy: more may be right
+            return 0  # too few for this strategy; a larger size may do
 
     size = largest_m(tokens, limit, m)
     if tokens(size) == 0:
@@ -206,7 +210,7 @@ def _certificate(certificate: "Mapping[str, Any]") -> str:
 
 
 def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:
-    """The comparison as a table, closest first; what has no distance comes last."""
+    """The comparison as a table, closest first; rows without a distance come last."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,5 +1,6 @@
-"""`fwc-llm tasks` lists the tasks there are; `fwc-llm task init` drafts one for a table of one's own."""
+"""`fwc-llm tasks` lists the built-in tasks; `fwc-llm task init` drafts one for a table of your own."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -53,7 +54,7 @@ def init(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Draft a commented task file for a table of your own, and say what to check in it."""
+    """Draft a commented task file for a table of your own, and list what to check in it."""
     from rich.text import Text
 
     from fwc_llm.cli.console import out
@@ -63,10 +64,10 @@ def init(
 
     target = output or table.with_suffix(".toml")
     if target.suffix != ".toml":
-        raise FwcError(f"the task file {target} must end in .toml, so that --task knows it for one")
+        raise FwcError(f"the task file {target} must end in .toml, so that --task recognises it")
     if target.exists() and not force:
         raise FwcError(f"{target} exists already; name another file with -o, or overwrite it with --force")
-    draft = draft_task(table, protected, outcome, target.resolve().parent)
+    draft = draft_task(table, protected, outcome, Path(os.path.realpath(target)).parent)
     try:
         target.write_text(draft.text, encoding="utf-8")
     except OSError as error:

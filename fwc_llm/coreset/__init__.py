@@ -1,7 +1,8 @@
 """Fair Wasserstein Coresets: arrays in, arrays out."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.estimator import FairCoreset
@@ -17,12 +18,4 @@ _HOME = {
     "fair_transport": "transport.fair",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"fwc_llm.coreset.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'fwc_llm.coreset' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

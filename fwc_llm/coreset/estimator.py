@@ -1,31 +1,32 @@
-"""`FairCoreset`: the solver with the face of a scikit-learn estimator."""
+"""`FairCoreset`: the solver as a scikit-learn estimator."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.problem.cells import Cells, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
+from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
+from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.problem.problem import Problem, between_cells
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.errors import FwcError
 
-_CHOICES = {"cost": ("l1", "sqeuclidean"), "support": ("free", "rows", "features")}
 _STARTS = ("k-means++", "random")
 
 
 class FairCoreset(Parameters):
-    """A Fair Wasserstein Coreset: m weighted representatives that stand for n rows, fairly.
+    """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
     subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y (the paper's
-    problem (3); method.md, sections 1 to 4).
+    problem (4); docs/method.md, "The problem").
 
     Args:
         m: number of representatives.
@@ -41,16 +42,16 @@ class FairCoreset(Parameters):
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts, of which the best is kept.
-        max_iter: most moves of the representatives in one start.
+        n_init: number of starts; the best is kept.
+        max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
-        swaps: whether the descent is followed by swaps, which leave its local optimum; "auto": with a support
-            of rows, where n · m is at most four million. They take the objective of an Adult-sized table some
-            5 % down. True: also with free representatives and for larger tables, then on samples of rows;
-            it may then take several times as long as the descent alone.
-        progressive: whether a named start grows on larger and larger samples, so that few iterations are paid
-            at full size; "auto": from 100,000 rows. The last iterations always run on all rows, and end
-            when one gains less than 2e-5 of the objective.
+        swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
+            if n · m is at most four million. Swaps lower the objective by about 5 % on a table of Adult's
+            size. True: also with free representatives and for larger tables, then on samples of rows; the
+            fit may then take several times as long as the descent alone.
+        progressive: whether a named start uses larger and larger samples, so that few iterations run on all
+            rows; "auto": from 100,000 rows. The last iterations always run on all rows, and end when one
+            lowers the objective by less than 2e-5 of it.
         n_jobs: number of threads; None for all processors. The result does not depend on it.
 
     Attributes:
@@ -60,7 +61,7 @@ class FairCoreset(Parameters):
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
-        lower_bound_: of the inner problem for these representatives; with the objective, the certificate.
+        lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|.
         history_: objective before each move and after the last.
         n_iter_: number of moves.
@@ -130,53 +131,53 @@ class FairCoreset(Parameters):
         return self
 
     def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
-        """What `fit` solves, checked and encoded; for searches of one's own."""
+        """The problem that `fit` solves, checked and encoded; for your own searches."""
         return self._read(X, y, sensitive, candidates)[1]
+
+    def _repr_html_(self) -> str:
+        """The cells with their weight and the course of the objective, once fitted."""
+        from fwc_llm.coreset.picture import draw_coreset
+        from fwc_llm.notebook import figure
+
+        return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
 
     def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
         self._check_parameters()
-        encoder, table = _encode(X)
+        encoder, table = encode(X)
         cells = find_cells(y, sensitive, table.n)
-        problem = self._problem(table, cells, _mask(candidates, table.n))
+        problem = self._problem(table, cells, candidates)
         if encoder and encoder.has_ranks:
             problem = replace(problem, to_ranks=encoder.to_ranks)
         return encoder, problem
 
     def _check_parameters(self) -> None:
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise FwcError(f"{name}={getattr(self, name)!r} is unknown: use one of {', '.join(choices)}")
+        check_choice("cost", self.cost, COSTS)
+        check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
             raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
             value = getattr(self, name)
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
-        if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
-            raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        check_epsilon(self.epsilon)
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
                 raise FwcError(f"{name}={value!r}: use True, False or 'auto'")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs < 1):
             raise FwcError(f"n_jobs={self.n_jobs!r}: give a number of threads of at least 1, or None for all")
-        for name in ("cost_sensitive", "cost_outcome"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise FwcError(f"{name}={value!r}: give a number of at least 0")
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
 
-    def _problem(self, table: Table, cells: Cells, candidates: np.ndarray | None) -> Problem:
+    def _problem(self, table: Table, cells: Cells, candidates: Any) -> Problem:
         """Cells, slots and the rows that may stand for each cell."""
-        if self.epsilon is not None and cells.n_levels == 1:
-            raise FwcError(
-                f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
-                "pass another attribute, or epsilon=None"
-            )
+        if self.epsilon is not None:
+            check_levels(cells)
         if candidates is not None and self.support == "free":
             raise FwcError(
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
             )
-        may = np.ones(table.n, bool) if candidates is None else candidates
+        may = candidate_mask(candidates, table.n)
         ids = value_ids(table.values)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -192,7 +193,7 @@ class FairCoreset(Parameters):
             slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
         )
         for g in np.flatnonzero(seats > available).tolist():
-            # Fewer distinct values than seats: there, and only there, equal rows count as different ones.
+            # Only in a cell with fewer distinct values than seats, equal rows count as different.
             if seats[g] > len(pools[g]):
                 raise FwcError(
                     f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
@@ -225,7 +226,7 @@ class FairCoreset(Parameters):
         if self.support != "free":
             raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
         given: Any = self.init
-        points = encode_array(given if encoder is None else encoder.encode(given)).values
+        points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
             raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
@@ -240,7 +241,7 @@ class FairCoreset(Parameters):
         self.row_index_ = best.rows
         self.representatives_: Any
         points = best.points
-        if encoder is None:  # what is certified is what is returned, in the precision of X
+        if encoder is None:  # certify the returned points, in the precision of X
             self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
             points = self.representatives_.astype(np.float64, copy=False)
         elif best.rows is not None:
@@ -258,19 +259,3 @@ class FairCoreset(Parameters):
         self.n_features_in_ = problem.table.p
         if encoder is not None:
             self.feature_names_in_ = np.array(encoder.order, dtype=object)
-
-
-def _encode(X: Any) -> tuple[Encoder | None, Table]:
-    """A DataFrame by its column kinds; anything else as a plain array."""
-    if hasattr(X, "columns") and hasattr(X, "iloc"):
-        return Encoder.fit(X)
-    return None, encode_array(X)
-
-
-def _mask(candidates: Any, n: int) -> np.ndarray | None:
-    if candidates is None:
-        return None
-    mask = np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise FwcError(f"candidates must be a boolean mask ({n},), not {mask.dtype} of shape {mask.shape}")
-    return mask

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-_CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
+CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
 
 
 def count_threads() -> int:
@@ -15,15 +15,13 @@ def count_threads() -> int:
 
 
 class Threads:
-    """A pool of threads that share out ranges of rows."""
+    """A pool of threads that divide rows into ranges."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or count_threads()
         self._pool = ThreadPoolExecutor(self.count) if self.count > 1 else None
 
-    def over_rows(
-        self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = _CHUNK
-    ) -> list[Any]:
+    def over_rows(self, kernel: Callable[..., Any], *arguments: Any, n: int, chunk: int = CHUNK) -> list[Any]:
         """`kernel(*arguments, low, high)` on consecutive ranges of n rows, whatever the number of threads."""
         return self.over(lambda low: kernel(*arguments, low, min(low + chunk, n)), range(0, n, chunk))
 

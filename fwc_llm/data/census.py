@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 TABLES = Path(__file__).with_name("census.json")
 N_POOL, N_TEST = 30_162, 15_060  # as many as Adult has without missing values
-SEED = 1994  # the census that Adult was taken from; nothing was tried out to choose it
-_TRIES = 60  # redraws of a value that a table before had a count for
+SEED = 1994  # the year of the census behind Adult; no other seed was tried
+_TRIES = 60  # redraws of a value that an earlier table has a count for
 
 
 def census_tables(adult: TaskFile, n_pool: int = N_POOL, n_test: int = N_TEST, seed: int = SEED) -> "Tables":
     """`n_pool` rows to choose examples from and `n_test` rows to draw test rows from, as clean tables.
 
-    `adult` is the task file of the task "adult", whose columns they have.
+    They have the columns of `adult`, the task file of the task "adult".
     """
     import numpy as np
     import pandas as pd
@@ -87,10 +87,10 @@ def _joint(joint: Mapping[str, Any], n: int, rng: "np.random.Generator") -> dict
     """Codes of the jointly exact columns: shares by largest remainder, in random order."""
     import numpy as np
 
+    from fwc_llm.apportion import largest_remainder
+
     counts = np.array(joint["counts"], dtype=np.float64)
-    shares = counts.ravel() / counts.sum() * n
-    sizes = np.floor(shares).astype(np.int64)
-    sizes[np.argsort(sizes - shares, kind="stable")[: n - sizes.sum()]] += 1
+    sizes = largest_remainder(counts.ravel() / counts.sum() * n, n)
     cells = rng.permutation(np.repeat(np.arange(sizes.size), sizes))
     return dict(zip(joint["values"], np.unravel_index(cells, counts.shape), strict=True))
 
@@ -100,18 +100,18 @@ def _draw(
 ) -> "np.ndarray":
     """Draw one node's codes (n,) given its parents' codes.
 
-    Its tables go from all parents to none. A row starts with the first; where that has no counts for the
-    row's parents, or the draw falls on the mass of its dropped counts, the next table decides, among the
-    values that the tables before have no counts for: else common values would be drawn twice over.
+    Its tables go from all parents to none. A row starts with the first. It moves to the next if the table has
+    no counts for its parents, or if the draw falls on the mass of dropped counts. It then draws only values
+    that no earlier table counts: common values would otherwise be drawn too often.
     """
     import numpy as np
 
     n_values = len(node["values"])
     drawn = np.full(n, -1, dtype=np.int64)
     pending = np.arange(n)
-    before: list[tuple[_Table, np.ndarray]] = []  # the tables so far, and every row's context in them
+    before: list[tuple[_Tabulated, np.ndarray]] = []  # the tables so far, and every row's context in them
     for depth in range(len(node["parents"]), -1, -1):
-        table = _Table(node["tables"][len(node["parents"]) - depth], n_values)
+        table = _Tabulated(node["tables"][len(node["parents"]) - depth], n_values)
         context = np.zeros(n, dtype=np.int64)
         for parent, size in zip(node["parents"][:depth], node["sizes"][:depth], strict=True):
             context = context * size + codes[parent]
@@ -131,7 +131,7 @@ def _draw(
     return drawn
 
 
-class _Table:
+class _Tabulated:
     """Entries [context, dropped, value, count, value, count, …] in increasing order, ready to draw from."""
 
     def __init__(self, entries: list[list[int]], n_values: int) -> None:

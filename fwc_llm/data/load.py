@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def load_tables(task: TaskFile, places: Places) -> "Tables":
-    """Find (or download) the files of `task`, read and clean them; `FwcError` for all that is wrong."""
+    """Find (or download) the files of `task`, read and clean them; `FwcError` for missing or faulty data."""
     from dataclasses import replace
 
     from fwc_llm.data.table import build_tables
 
     raws, notes = [], []
     names = [item.name for item in task.fields]
-    # Files of one name in two folders would give two rows one id.
+    # Row ids begin with the file's name: two files of one name need their folders too.
     labels = {name: name.rpartition("/")[2] for name in task.source.files}
     if len(set(labels.values())) < len(labels):
         labels = {name: name for name in labels}

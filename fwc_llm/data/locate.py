@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded, is_file
 from fwc_llm.taskfile import TaskFile
 
 MIRROR_VARIABLE = "FWC_LLM_DATA_URL"  # takes the place of https://archive.ics.uci.edu/ml/… in downloads
@@ -24,7 +25,7 @@ class Places:
 
     def find(self, name: str) -> Path | None:
         """The first of the folders' files `name`, or None."""
-        return next((folder / name for folder in self.folders if (folder / name).is_file()), None)
+        return next((folder / name for folder in self.folders if is_file(folder / name)), None)
 
 
 def places_from_environment(data_dir: str | Path | None, beside: Path | None = None) -> Places:
@@ -34,8 +35,8 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
     """
     folders: list[Path] = []
     if data_dir is not None:
-        folder = Path(data_dir).expanduser()
-        if not folder.is_dir():
+        folder = home_expanded(str(data_dir))
+        if not _is_dir(folder):
             raise FwcError(
                 f"the data folder {folder} does not exist; create it or name another with --data-dir"
             )
@@ -43,7 +44,7 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
     if beside is not None:
         folders.insert(0, beside)
     if os.environ.get("FWC_LLM_DATA"):
-        folders.append(Path(os.environ["FWC_LLM_DATA"]).expanduser())
+        folders.append(home_expanded(os.environ["FWC_LLM_DATA"]))
     cache = cache_folder()
     return Places((*folders, cache), cache, os.environ.get(MIRROR_VARIABLE, ""))
 
@@ -51,10 +52,17 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
 def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
     """The files of `task` from the first folder that has them all, or None. An absolute path stays itself."""
     for folder in places.folders:
-        paths = tuple(folder / Path(name).expanduser() for name in task.source.files)
-        if all(path.is_file() for path in paths):
+        paths = tuple(folder / home_expanded(name) for name in task.source.files)
+        if all(map(is_file, paths)):
             return paths
     return None
+
+
+def _is_dir(folder: Path) -> bool:
+    try:
+        return folder.is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def cache_folder() -> Path:

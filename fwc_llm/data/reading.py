@@ -9,16 +9,17 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import Source
+from fwc_llm.untrusted import storable
 
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
-Cells = list[str | None]  # one column: raw texts, None where the value is missing
+Texts = list[str | None]  # one column: raw texts, None where the value is missing
 
 
 @dataclass(frozen=True)
 class RawTable:
     """Raw columns of equal length; `ids` are "file:line" with 1-based lines ("file:row" for Parquet)."""
 
-    columns: dict[str, Cells]
+    columns: dict[str, Texts]
     ids: list[str]
 
 
@@ -60,7 +61,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
         titles = [title.strip() for title in titles]
     # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
     clean = Cleaner(source.markers)
-    cells: Cells = []
+    cells: Texts = []
     ids: list[str] = []
     for line, record in records:
         if len(record) != len(titles):
@@ -82,7 +83,8 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
     """The records of a CSV file, each with the 1-based line it starts on; no empty and no comment lines."""
     try:
         text = content.decode(source.encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+        text.encode("utf-8")  # some encodings write half a character
+    except (ValueError, LookupError) as error:
         raise FwcError(
             f"{path} is no table of {source.encoding} text ({error}); name its encoding "
             '(encoding = "latin-1") or format = "parquet" under [data]'
@@ -129,7 +131,7 @@ def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[st
         raise FwcError(f"{path} is no Parquet table: {error}") from error
     titles = [str(title) for title in frame.columns]
     clean = Cleaner(source.markers)
-    columns: dict[str, Cells] = {}
+    columns: dict[str, Texts] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
             None if _is_null(cell) else clean[_as_text(cell)] for cell in frame.iloc[:, position].tolist()
@@ -149,4 +151,4 @@ def _as_text(cell: Any) -> str:
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
-    return str(cell)
+    return storable(str(cell))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from fwc_llm.data.reading import NEEDS_PYARROW, Cells, csv_records, read_table
+from fwc_llm.data.reading import NEEDS_PYARROW, Texts, csv_records, read_table
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source
 
@@ -36,6 +36,8 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     one column is named twice.
     """
     named = (*protected, outcome)
+    if not all(name.strip() for name in named):
+        raise FwcError("a column name is empty: name the protected attribute and the outcome")
     if twice := [name for name in named if named.count(name) > 1]:
         raise FwcError(
             f"column {twice[0]!r} is named twice: protected attributes and outcome are columns of their own"
@@ -48,10 +50,10 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     for name in named:
         if name not in titles:
             raise FwcError(
-                f"{path}: its first line names no column {name!r} but {', '.join(map(repr, titles[:30]))} "
+                f"{path}: its first line has no column {name!r}; it has {', '.join(map(repr, titles[:30]))} "
                 "(a table without a header line needs a task file written by hand: header = false)"
             )
-    # A column without a title (an index that was written along) is left out.
+    # A column without a title (such as a saved index) is left out.
     raw = read_table(path, content, source, [title for title in titles if title])
     checks: list[str] = []
     markers, columns = _markers(raw.columns)
@@ -101,7 +103,7 @@ def _quietly(path: Path, content: bytes, source: Source) -> Iterator[list[str]]:
         yield record
 
 
-def _markers(columns: dict[str, Cells]) -> tuple[list[str], dict[str, Cells]]:
+def _markers(columns: dict[str, Texts]) -> tuple[list[str], dict[str, Texts]]:
     """Further missing markers, found as the only texts among numbers, and the columns cleared of them."""
     found: list[str] = []
     for cells in columns.values():
@@ -124,7 +126,7 @@ def _is_number(cell: str | None) -> bool:
 def _head(path: Path, outcome: str, missing: dict[str, int], n: int, checks: list[str]) -> list[str]:
     checks.append("question: write it as a person would ask it, to be answered with yes or no")
     lines = [
-        f"# A task for fwc-llm, drafted from {_one_line(path.name)} ({n:,} rows). Guesses say CHECK.",
+        f"# A task for fwc-llm, drafted from {_one_line(path.name)} ({n:,} rows). Guesses are marked CHECK.",
         "",
         f"title = {_quote(path.stem)}",
         f"question = {_quote(f'Is the outcome {outcome} of this row positive?')} # CHECK",
@@ -142,7 +144,7 @@ def _head(path: Path, outcome: str, missing: dict[str, int], n: int, checks: lis
     return lines
 
 
-def _column(name: str, cells: Cells, special: bool, checks: list[str]) -> str:
+def _column(name: str, cells: Texts, special: bool, checks: list[str]) -> str:
     known = [cell for cell in cells if cell is not None]
     distinct = set(known)
     numeric = bool(distinct) and all(map(_is_number, distinct))
@@ -169,9 +171,7 @@ def _column(name: str, cells: Cells, special: bool, checks: list[str]) -> str:
         entry.append('kind = "categorical"')
         if not special and len(distinct) > max(50, len(cells) // 4):
             comment = f'CHECK: {len(distinct):,} different texts; role = "drop"?'
-            checks.append(
-                f"column {name}: {len(distinct):,} different texts; does it help to tell rows apart?"
-            )
+            checks.append(f"column {name}: {len(distinct):,} different texts; is it useful as a feature?")
     return f"  {{ {', '.join(entry)} }},{f' # {comment}' if comment else ''}"
 
 
@@ -187,7 +187,7 @@ def _data(path: Path, source: Source, markers: Sequence[str], beside: Path) -> l
     return lines
 
 
-def _outcome(name: str, cells: Cells, checks: list[str]) -> list[str]:
+def _outcome(name: str, cells: Texts, checks: list[str]) -> list[str]:
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[outcome]", f"column = {_quote(name)}"]
     said = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
@@ -211,7 +211,7 @@ def _outcome(name: str, cells: Cells, checks: list[str]) -> list[str]:
     return lines
 
 
-def _protected(name: str, cells: Cells, checks: list[str]) -> list[str]:
+def _protected(name: str, cells: Texts, checks: list[str]) -> list[str]:
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[[protected]]", f"column = {_quote(name)}"]
     if len(counts) > _FEW and all(map(_is_number, counts)):

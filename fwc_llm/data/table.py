@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING
 
-from fwc_llm.data.reading import Cells, RawTable
+from fwc_llm.data.reading import RawTable, Texts
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _MANY_LEVELS = 20
-# Two outcome values that need no `positive`: which of them means yes is plain.
+# Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"), ("true", "false"))}
 
 
@@ -90,7 +90,7 @@ def _is_used(task: TaskFile, item: Field) -> bool:
     return item.use == "column" or item.name in {attribute.source for attribute in task.protected}
 
 
-def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> None:
+def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> None:
     for item in task.fields:
         if item.use != "id":
             continue
@@ -98,16 +98,16 @@ def _check_ids(task: TaskFile, raw: dict[str, Cells], ids: Sequence[str]) -> Non
         for cell, place in zip(raw[item.name], ids, strict=True):
             if cell in seen:
                 raise FwcError(
-                    f"{place}: id {cell!r} in column {item.name!r} stands at {seen[cell]} already; "
+                    f"{place}: id {cell!r} in column {item.name!r} is already used at {seen[cell]}; "
                     "ids must be unique: remove the repeated row or give the column another role"
                 )
             seen[cell] = place
 
 
 def _missing(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Cells], ids: Sequence[str]
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
 ) -> tuple[list[bool], str]:
-    """Apply the missing-value rule: which rows stay, and what is said about it. May fill `raw` in place."""
+    """Apply the missing-value rule: return which rows to keep, and a note. May fill `raw` in place."""
     counts = {item.name: raw[item.name].count(None) for item in used}
     counts = {name: count for name, count in counts.items() if count}
     total = len(ids)
@@ -146,7 +146,7 @@ def _missing(
 
 
 def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> list[str]:
-    """What is said of each file: how many of its rows stay."""
+    """One note per file: how many of its rows are kept."""
     notes, start = [], 0
     for name, raw in zip(task.source.files, raws, strict=True):
         kept = sum(keep[start : start + len(raw.ids)])
@@ -155,7 +155,7 @@ def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> lis
     return notes
 
 
-def numbers(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> object:
+def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> object:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
     import numpy as np
 
@@ -183,7 +183,7 @@ def _number(cell: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> None:
+def _check_order(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> None:
     for cell in set(cells):
         if cell not in item.column.order:
             raise FwcError(
@@ -192,7 +192,7 @@ def _check_order(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) 
             )
 
 
-def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
     """The protected attribute's level of every row."""
     if attribute.above is not None:
         low, high = attribute.levels
@@ -213,13 +213,13 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Cells, ids
             f"{where} has {len(distinct)} levels ({', '.join(distinct[:5])}, …); group them with a map "
             "or split a number with threshold = { above = NUMBER }"
         )
-    for level in distinct:  # a level is printed in every table; no cell may steer a terminal
+    for level in distinct:  # every table prints the level; no cell may control a terminal
         if any(unicodedata.category(character) == "Cc" for character in level):
             raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
     return levels
 
 
-def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[str]) -> list[str]:
     for cell in set(cells):
         if cell not in attribute.mapping and cell != UNKNOWN:
             raise FwcError(
@@ -229,7 +229,7 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Cells, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(task: TaskFile, item: Field, cells: Cells, ids: Sequence[str]) -> list[str]:
+def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"

@@ -1,10 +1,11 @@
-"""Accuracy and fairness from plain arrays: values, intervals, tests and bounds.
+"""Accuracy and fairness of answers: values, intervals, tests and bounds (docs/statistics.md).
 
-`groups` holds the numbers of the main table and is all that loads here. The rest is one file a question:
-`intervals` (how sure), `noise` (what chance alone would show), `paired` (do two arms differ), `unparsed`
-(what the missing answers could hide), `frontier` (what was possible on this test set), `logistic` (a
-classifier on the same rows), `probabilities`, `flips` and `variance`. All but `groups` count answers as
-`cells` does.
+`statistics` makes the one document that everything is shown from; `frame` reads a table of answers for it.
+The array core is `sample` (one arm as arrays), `shares` and `limits` (how sure a share is), `estimates`
+(one arm), `contrasts` (two arms) and `noise` (what chance alone would show). `groups` holds the numbers of
+results.json and is all that loads here. The rest is one file a question: `comparisons` (Holm's correction),
+`unparsed` (what the missing answers could hide), `frontier` (what was possible on this test set),
+`logistic` (a classifier on the same rows), `probabilities`, `probability`, `flips`, `variance` and `notes`.
 """
 
 from fwc_llm.metrics.groups import GroupMetrics, group_metrics

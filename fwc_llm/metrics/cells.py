@@ -1,7 +1,7 @@
 """Answers as counts per repeat, group, label and answer: all that any group metric needs.
 
-A metric of answers depends on them only through these counts, so that resampling rows within a cell is one
-multinomial draw, and thousands of resamples are one array operation.
+A metric's value depends on the answers only through these counts. How sure it is depends on the rows as well:
+`sample`.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,24 @@ Labels = npt.NDArray[np.int8]
 Strings = npt.NDArray[np.str_]
 
 NO, YES, UNPARSED = 0, 1, 2
+_RATES = ("rates", "true_positive_rates", "false_positive_rates", "coverage_by_group")
+
+
+# The headline metrics, in the order of every table.
+METRICS = (
+    "accuracy",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Counts (R, G, 2, 3): repeat, group, label (no, yes), answer (no, yes, unparsed).
-
-    `distinct` (G, 2) is the share of a cell's questions that ask about different rows: 1 when no row is
-    asked about in two repeats. A row asked about twice is not two observations, so intervals count with
-    `distinct` times the number of questions.
-    """
+    """Counts (R, G, 2, 3): repeat, group, label (no, yes), answer (no, yes, unparsed)."""
 
     counts: Floats
     groups: tuple[str, ...]
-    distinct: Floats
 
 
 @dataclass(frozen=True)
@@ -54,31 +58,23 @@ def count_cells(
     groups: npt.ArrayLike,
     order: Sequence[str] | None = None,
     repeats: npt.ArrayLike | None = None,
-    rows: npt.ArrayLike | None = None,
 ) -> Cells:
-    """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups`, `repeats` and `rows` names.
+    """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups` and `repeats` names.
 
     `order` names the groups in the order wanted, those without rows included (default: sorted); without
-    `repeats` all answers are of one, without `rows` every answer is about a row of its own. Raises
-    `FwcError` for arrays that do not fit.
+    `repeats` all answers are of one. Raises `FwcError` for arrays that do not fit.
     """
     yes, truth, level = checked_answers(predicted, labels, groups)
     names = group_order(level, order)
-    member = np.array([names.index(name) for name in level])
+    levels, place = np.unique(level, return_inverse=True)
+    member = np.array([names.index(name) for name in levels], dtype=np.intp)[place]
     repeat = np.zeros(len(yes), dtype=np.intp)
     if repeats is not None:
         repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
     answer = np.where(np.isnan(yes), UNPARSED, yes).astype(np.intp)
     counts = np.zeros((repeat.max() + 1, len(names), 2, 3))
     np.add.at(counts, (repeat, member, truth, answer), 1.0)
-    distinct = np.ones((len(names), 2))
-    if rows is not None:
-        asked = np.asarray(rows)
-        for group in range(len(names)):
-            for label in (0, 1):
-                here = asked[(member == group) & (truth == label)]
-                distinct[group, label] = len(np.unique(here)) / len(here) if len(here) else 1.0
-    return Cells(counts, tuple(names), distinct)
+    return Cells(counts, tuple(names))
 
 
 def measure(counts: Floats) -> Measures:
@@ -90,20 +86,54 @@ def measure(counts: Floats) -> Measures:
         asked = counts.sum(axis=(-1, -2))
         rates = yes.sum(-1) / parsed.sum(-1)
         true_positive, false_positive = (yes / parsed)[..., 1], (yes / parsed)[..., 0]
-        highest = rates.max(-1)
         return Measures(
             accuracy=right.sum(-1) / parsed.sum((-1, -2)),
             coverage=parsed.sum((-1, -2)) / asked.sum(-1),
             demographic_parity_difference=_spread(rates),
-            demographic_parity_ratio=rates.min(-1) / highest
-            if rates.shape[-1] > 1
-            else np.full_like(highest, np.nan),
+            demographic_parity_ratio=_ratio(rates),
             equalized_odds_difference=np.maximum(_spread(true_positive), _spread(false_positive)),
             rates=rates,
             true_positive_rates=true_positive,
             false_positive_rates=false_positive,
             coverage_by_group=parsed.sum(-1) / asked,
         )
+
+
+def overall(counts: Floats) -> Measures:
+    """Return the metrics of all repeats together, as one repeat's: gaps and ratios are those of the mean
+    rates.
+
+    A rate is the mean over the repeats in which it is defined. The mean of every repeat's |gap| is another
+    quantity, larger the fewer rows a repeat has (docs/statistics.md, "The paper's summary").
+    """
+    each = measure(counts)
+    means = {name: _mean(getattr(each, name)) for name in (*_RATES, "accuracy", "coverage")}
+    rates = means["rates"]
+    return Measures(
+        **means,
+        demographic_parity_difference=_spread(rates),
+        demographic_parity_ratio=_ratio(rates),
+        equalized_odds_difference=np.maximum(
+            _spread(means["true_positive_rates"]), _spread(means["false_positive_rates"])
+        ),
+    )
+
+
+def _mean(values: Floats) -> Floats:
+    """The mean over repeats, an axis of one left in their place; NaN only where no repeat has a value."""
+    known = ~np.isnan(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        total = np.where(known, values, 0.0).sum(0, keepdims=True)
+        return np.asarray(total / known.sum(0, keepdims=True))
+
+
+def _ratio(rates: Floats) -> Floats:
+    """Smallest over largest rate of the last axis; undefined for one group, and where no rate is above 0."""
+    highest = rates.max(-1)
+    if rates.shape[-1] < 2:
+        return np.full(highest.shape, np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(rates.min(-1) / highest)
 
 
 def _spread(rates: Floats) -> Floats:
@@ -139,7 +169,7 @@ def checked_answers(
 
 def group_order(groups: Strings, order: Sequence[str] | None) -> list[str]:
     """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
-    present = sorted({str(name) for name in groups})
+    present: list[str] = np.unique(groups).tolist()
     if order is None:
         return present
     strangers = [name for name in present if name not in order]

@@ -1,7 +1,7 @@
 """What was possible on this very test set: the best accuracy at a disparity, and answers without a model.
 
 On a test set with different base rates a perfect classifier is unfair and a fair one imperfect
-(protocol.md, "A perfect classifier is unfair here").
+(docs/protocol.md, "A perfect classifier is unfair here").
 """
 
 from itertools import permutations
@@ -21,10 +21,10 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
 
         max 1 − Σ_g (n_g / n) |r_g − b_g|   s.t.  max r − min r = gap,  0 ≤ r ≤ 1
 
-    (protocol.md; for two equal groups `1 − |gap − b| / 2`). Its optimum has one group at the top, one at the
-    bottom, and sits at a breakpoint of the objective: all of them are tried. Rates are taken as continuous,
-    so the value is a bound that whole rows may miss by less than one row a group. NaN with fewer than two
-    groups or a gap outside [0, 1].
+    (for two equal groups `1 − |gap − b| / 2`; docs/protocol.md, "A perfect classifier is unfair here").
+    Its optimum has one group at the top, one at the bottom, and sits at a breakpoint of the objective: all of
+    them are tried. Rates are taken as continuous, so the value is a bound that whole rows may miss by less
+    than one row a group. NaN with fewer than two groups or a gap outside [0, 1].
     """
     base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
     if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():

@@ -1,7 +1,7 @@
 """The numbers of the main table: accuracy, demographic parity, equalized odds, rates and coverage.
 
-Everything is over parsed answers, with the coverage beside it (protocol.md, "Facts that decide the
-numbers"). What is not defined is NaN, never 0, and `reasons` says why.
+Everything is over parsed answers, with the coverage beside it (docs/protocol.md,
+"Metrics"). What is not defined is NaN, never 0, and `reasons` says why.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,8 @@ def group_metrics(
     protected levels. `order` names the groups in the order wanted, those without rows included (default:
     sorted). The demographic parity difference is the largest rate minus the smallest, the ratio the
     smallest over the largest, and equalized odds the larger of the gap in true and in false positive rates
-    (protocol.md, "Ours"; the same definitions as fairlearn's). Raises `FwcError` for arrays that do not fit.
+    (docs/protocol.md, "Metrics"; the same definitions as fairlearn's). Raises `FwcError` for arrays that do
+    not fit.
     """
     cells = count_cells(predicted, labels, groups, order)
     found = measure(cells.counts)

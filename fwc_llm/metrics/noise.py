@@ -3,40 +3,52 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.limits import LEVEL, ranges_of_noise
+from fwc_llm.metrics.planning import smallest_difference
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
     """What equal treatment would show: the mean and the 95th percentile of the demographic parity difference.
 
-    `p_value` is the share of such draws that show at least the observed difference.
+    `p_value` is how often equal treatment shows at least the observed difference. `smallest_found` is the
+    difference that exceeds the percentile four times in five (see `planning`).
     """
 
     expected: float
     percentile_95: float
     p_value: float
+    smallest_found: float
 
 
-def noise_floor(yes: npt.ArrayLike, parsed: npt.ArrayLike, draws: int = 20_000, seed: int = 0) -> NoiseFloor:
-    """Return what the mean |DP| over R repeats would be if G groups shared one rate of yes.
+def noise_floor(gap: float, deviations: Floats, freedom: float = np.inf) -> NoiseFloor:
+    """Return the noise floor of a gap of mean rates (docs/statistics.md, "Noise floor").
 
-    `yes` and `parsed` (R, G) are counts. Every group's yes-answers are drawn from a binomial with the
-    repeat's pooled rate and the group's own size; the range over groups is averaged over repeats,
-    taken as independent (protocol.md, "n = 200 is small"). NaN when a group has no parsed answer, or
-    there is only one group.
+    `deviations` (G,) are the standard deviations of the groups' rates. The gap of two groups is the size of a
+    normal variable (Student's, where the deviations rest on `freedom` repeats), that of more groups the range
+    of as many. NaN where the gap is, or a deviation.
     """
-    k, n = np.atleast_2d(np.asarray(yes, float)), np.atleast_2d(np.asarray(parsed, float))
-    if (n <= 0).any() or n.shape[1] < 2:
-        return NoiseFloor(np.nan, np.nan, np.nan)
-    observed = float(np.ptp(k / n, axis=1).mean())
-    pooled = k.sum(1, keepdims=True) / n.sum(1, keepdims=True)
-    rng = np.random.default_rng(seed)
-    sizes = np.maximum(np.rint(n), 1).astype(np.int64)
-    gaps = np.ptp(rng.binomial(sizes, pooled, size=(draws, *n.shape)) / sizes, axis=-1).mean(-1)
+    if np.isnan(gap) or len(deviations) < 2 or np.isnan(deviations).any():
+        return NoiseFloor(np.nan, np.nan, np.nan, np.nan)
+    smallest = smallest_difference(float(np.sort(deviations**2)[-2:].sum()), len(deviations), freedom)
+    wider = 1.0
+    if freedom != np.inf:
+        wider = float(stdtrit(freedom, (1 + LEVEL) / 2) / ndtri((1 + LEVEL) / 2))
+    if len(deviations) == 2:
+        deviation = float(np.hypot(*deviations))
+        reach = float(ndtri((1 + LEVEL) / 2))
+        far = 2 * (ndtr(-gap / deviation) if freedom == np.inf else stdtr(freedom, -gap / deviation))
+        mean = deviation * float(np.sqrt(2 / np.pi))
+        return NoiseFloor(min(1.0, mean), min(1.0, wider * reach * deviation), float(far), smallest)
+    ranges = ranges_of_noise(np.asarray(deviations)) * wider
+    beyond = len(ranges) - int(np.searchsorted(ranges, gap - 1e-12))
     return NoiseFloor(
-        expected=float(gaps.mean()),
-        percentile_95=float(np.quantile(gaps, 0.95)),
+        expected=min(1.0, float(ranges.mean() / wider)),
+        percentile_95=min(1.0, float(np.quantile(ranges, LEVEL))),
         # One added above and below: a simulated p-value is never 0 (Davison & Hinkley 1997, section 4.2).
-        p_value=float((1 + (gaps >= observed - 1e-12).sum()) / (1 + draws)),
+        p_value=(1 + beyond) / (1 + len(ranges)),
+        smallest_found=smallest,
     )

@@ -27,10 +27,10 @@ class VarianceSplit:
 def split_variance(values: npt.ArrayLike, row_variance: float) -> VarianceSplit:
     """Return the split for values (O, R): O orders of the examples by R repeats, each with its own draw.
 
-    `row_variance` is the variance of one repeat's value over resampled rows (from `intervals.resample` of
-    one repeat). In one repeat all orders see the same rows and examples, so their variance is the order's;
-    repeats differ in rows and examples, so the variance of their means over orders, less the rows' share
-    and the order's part in that mean, is the examples' (method of moments; never below 0).
+    `row_variance` is the variance of one repeat's value over other rows (`Shares.variance_of_questions`
+    times the repeats). In one repeat all orders see the same rows and examples, so their variance is the
+    order's; repeats differ in rows and examples, so the variance of their means over orders, less the rows'
+    share and the order's part in that mean, is the examples' (method of moments; never below 0).
     """
     table = np.atleast_2d(np.asarray(values, float))
     orders, repeats = table.shape

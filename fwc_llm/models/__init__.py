@@ -1,17 +1,21 @@
 """Who answers: OpenAI-compatible services, Azure OpenAI, and the offline surrogate, behind one interface."""
 
-from typing import Any
+from typing import Unpack
 
-from fwc_llm.models.base import Message, Messages, Model, Reply, Usage
+from fwc_llm.models.base import Message, Messages, Model, Reply, Traits, Usage, traits
+from fwc_llm.models.client import ChatOptions, Client
 
-__all__ = ["Message", "Messages", "Model", "Reply", "Usage", "open_model"]
+__all__ = ["Client", "Message", "Messages", "Model", "Reply", "Traits", "Usage", "open_model", "traits"]
 
 
-def open_model(name: str, *, base_url: str | None = None, **options: Any) -> Model:
+def open_model(
+    name: str, *, base_url: str | None = None, api_key_env: str | None = None, **options: Unpack[ChatOptions]
+) -> Model:
     """The model that `name` stands for.
 
     `surrogate` is the offline simulation, `azure:DEPLOYMENT` a deployment on Azure OpenAI, everything else
-    a model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). Further options are those of
+    a model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
+    environment variable that holds the key. Further options are those of
     `fwc_llm.models.openai.chat.ChatModel`; the surrogate ignores them. No request is made and no key is
     needed until the first question.
     """
@@ -22,7 +26,8 @@ def open_model(name: str, *, base_url: str | None = None, **options: Any) -> Mod
     if name.startswith("azure:"):
         from fwc_llm.models.openai.azure import AzureModel
 
-        return AzureModel(name.removeprefix("azure:"), endpoint=base_url, **options)
+        deployment = name.removeprefix("azure:")
+        return AzureModel(deployment, endpoint=base_url, api_key_env=api_key_env, **options)
     from fwc_llm.models.openai.chat import ChatModel
 
-    return ChatModel(name, base_url=base_url, **options)
+    return ChatModel(name, base_url=base_url, api_key_env=api_key_env, **options)

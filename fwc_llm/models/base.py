@@ -1,7 +1,7 @@
-"""What every model is to the rest of the house: chat messages in, one reply out."""
+"""The interface of every model: chat messages in, one reply out."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
 
@@ -59,19 +59,15 @@ class Reply:
 
 @runtime_checkable
 class Model(Protocol):
-    """Who answers. A provider is one small file with these members.
+    """Who answers. A provider is one small file with these four members.
 
     `ask` returns a `Reply` (with `text=None` for a row that cannot be answered) and raises only
-    `ProviderError`, which stops the whole run.
+    `ProviderError`, which stops the whole run. `Traits` lists the members that a model may add.
     """
 
     @property
     def name(self) -> str:
         """The model's name as the user wrote it."""
-
-    @property
-    def simulated(self) -> bool:
-        """True when the answers are a simulation, which every output must then say."""
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -82,3 +78,30 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Let go of connections."""
+
+
+def _accept(*_: object) -> None:
+    """Find nothing wrong."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """The members that a model may have besides those of `Model`, and what holds for one without them.
+
+    simulated         true when the answers are a simulation; every output then says so
+    completion_limit  the most tokens that one reply can have, or None when that is unknown
+    require_key       raises `FwcError` when there is no key; called before anything is written
+    check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
+                      called with the first prompt of every arm before anything is written
+    """
+
+    simulated: bool = False
+    completion_limit: int | None = None
+    require_key: Callable[[], None] = _accept
+    check: Callable[[Messages], None] = _accept
+
+
+def traits(model: Model) -> Traits:
+    """Return what the model says of itself; this is the one place that looks for optional members."""
+    said = {trait.name: getattr(model, trait.name, None) for trait in fields(Traits)}
+    return Traits(**{name: value for name, value in said.items() if value is not None})

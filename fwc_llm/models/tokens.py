@@ -20,13 +20,13 @@ from fwc_llm.models.base import Messages
 if TYPE_CHECKING:
     import tiktoken
 
-_URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
+URL = "https://openaipublic.blob.core.windows.net/encodings/{}.tiktoken"
 # Rank files by encoding, with the checksum that tiktoken expects.
 _RANK_FILES = {
     "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
     "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
 }
-_FETCH_SECONDS = 10.0
+FETCH_SECONDS = 10.0
 _PER_MESSAGE = 3  # the tokens that open and close a message
 _PER_REPLY = 3  # the tokens that open the reply
 _BYTES_PER_TOKEN = 3.5  # of English text with many numbers; the estimate where no encoding is at hand
@@ -40,7 +40,7 @@ class TokenCounter:
 
     def __init__(self, model: str, fetch: bool = True) -> None:
         name, self.exact = _encoding_name(model)
-        encoding = _encoding(name, fetch)
+        encoding = load_encoding(name, fetch)
         self.exact = self.exact and encoding is not None
         self._encoding = encoding
         self._length = lru_cache(maxsize=1024)(self._length_of)  # the fixed part comes again and again
@@ -93,11 +93,12 @@ def _encoding_name(model: str) -> tuple[str, bool]:
 
 
 @lru_cache(maxsize=8)
-def _encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
+def load_encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
+    """The encoding, if its rank file is at hand, or if it may and can be fetched."""
     import tiktoken
 
-    file = _cached_file(name)
-    if file is None or not (_is_good(file, name) or (fetch and _fetch(name, file))):
+    file = rank_file(name)
+    if file is None or not (_is_good(file, name) or (fetch and fetch_rank_file(name, file))):
         return None
     try:
         return tiktoken.get_encoding(name)
@@ -105,14 +106,14 @@ def _encoding(name: str, fetch: bool) -> "tiktoken.Encoding | None":
         return None
 
 
-def _cached_file(name: str) -> Path | None:
+def rank_file(name: str) -> Path | None:
     """Where tiktoken looks for a rank file; None when its cache is switched off."""
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR"))
     if folder is None:
         folder = str(Path(tempfile.gettempdir()) / "data-gym-cache")
     if not folder:
         return None
-    return Path(folder) / hashlib.sha1(_URL.format(name).encode(), usedforsecurity=False).hexdigest()
+    return Path(folder) / hashlib.sha1(URL.format(name).encode(), usedforsecurity=False).hexdigest()
 
 
 def _is_good(file: Path, name: str) -> bool:
@@ -122,13 +123,13 @@ def _is_good(file: Path, name: str) -> bool:
         return False
 
 
-def _fetch(name: str, file: Path) -> bool:
-    """Fetch a rank file within `_FETCH_SECONDS` in all; False when that does not work."""
-    ends = time.monotonic() + _FETCH_SECONDS
+def fetch_rank_file(name: str, file: Path) -> bool:
+    """Fetch a rank file within `FETCH_SECONDS` in all; False when that does not work."""
+    ends = time.monotonic() + FETCH_SECONDS
     partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(_URL.format(name), timeout=3.0) as response, partial.open("wb") as out:
+        with urllib.request.urlopen(URL.format(name), timeout=3.0) as response, partial.open("wb") as out:
             while chunk := response.read1(1 << 16):
                 out.write(chunk)
                 if time.monotonic() > ends:

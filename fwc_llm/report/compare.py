@@ -1,6 +1,7 @@
 """Two runs of one task: what was changed between them, and whether the answers changed more than noise."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,23 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fwc_llm.metrics.cells import measure
-from fwc_llm.metrics.intervals import percentile, resample
-from fwc_llm.report.comparisons import adjust, compare_answers, paired
+from fwc_llm.metrics.answers import samples_of
+from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
+from fwc_llm.metrics.estimates import estimate
+from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.statistics import plain
-from fwc_llm.report.tables.rows import certificate_text, verdict
-
-METRICS = ("accuracy", "demographic_parity_difference")
-_DRAWS = 10_000
+from fwc_llm.report.tables.rows import certificate_text
 
 
 def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     """Return what changed from the first run to the second, ready for JSON.
 
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
-    (those that both have: each metric before and after, the difference, p-value, Holm's adjusted p-value and
-    verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half) the same questions of the
-    same table the tests are paired, row by row; else the difference is set against independent bootstraps of
-    both. Raises `FwcError` for runs of different tasks.
+    (those that both have: each metric before and after, the difference with its limits and p-value, Holm's
+    adjusted p-value and verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half)
+    the same questions of the same table the comparison is `paired`; rows that only one was asked about
+    still count, as its own. Raises `FwcError` for runs of different tasks.
     """
     check_same_task(first, second)
     shared = [arm for arm in first.arms if arm in second.answers]
@@ -59,35 +57,26 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
 
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
-    before, after = first.answers[arm], second.answers[arm]
-    common, _ = paired(before, after)
+    before, after = first.answered.answers[arm], second.answered.answers[arm]
+    asked = set(before.key.tolist()), set(after.key.tolist())
     same_table = first.described.get("fingerprint") == second.described.get("fingerprint")
-    is_paired = same_table and len(common) >= 0.5 * min(len(before), len(after))
-    tests = compare_answers(before, after) if is_paired else _independent(first, second, arm)
-    found: dict[str, Any] = {"arm": arm, "paired": is_paired, "n": tests["n"]}
-    for metric in METRICS:
-        values = [float(getattr(measure(run.cells(arm).counts), metric).mean()) for run in (first, second)]
+    is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
+    groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
+    if not same_table:  # equal names are other rows
+        after = replace(after, row=np.char.add("other:", after.row))
+    fixed = first.answered.labels_fixed and second.answered.labels_fixed
+    samples = samples_of({"first": before, "second": after}, groups, fixed)
+    estimates = estimate(samples["first"]), estimate(samples["second"])
+    tests = compare_estimates(*estimates, aligned=same_table and asked[0] == asked[1])
+    found: dict[str, Any] = {
+        "arm": arm,
+        "paired": is_paired,
+        **{name: tests[name] for name in ("n", "of", "reason", "these_examples")},
+    }
+    for metric in COMPARED:
+        values = [getattr(one, metric).value for one in estimates]
         found[metric] = {"first": values[0], "second": values[1], **tests[metric]}
     return found
-
-
-def _independent(first: Run, second: Run, arm: str) -> dict[str, Any]:
-    """Runs over different rows: the difference against two bootstraps that know nothing of each other."""
-    draws = [resample(run.cells(arm), _DRAWS, seed) for seed, run in enumerate((first, second))]
-    tests: dict[str, Any] = {"n": min(len(run.answers[arm]) for run in (first, second))}
-    for metric in METRICS:
-        observed = [float(getattr(measure(run.cells(arm).counts), metric).mean()) for run in (first, second)]
-        differences = getattr(draws[1], metric) - getattr(draws[0], metric)
-        low, high = percentile(differences)
-        tail = min((differences <= 0).mean(), (differences >= 0).mean())
-        undefined = np.isnan(low)
-        tests[metric] = {
-            "difference": observed[1] - observed[0],
-            "low": low,
-            "high": high,
-            "p_value": np.nan if undefined else min(1.0, 2 * max(float(tail), 1 / _DRAWS)),
-        }
-    return tests
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
@@ -120,13 +109,16 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
     for heading in ("arm", "metric", "first", "second", "difference", "p (Holm)", "verdict"):
         table.add_column(heading, justify="left" if heading in {"arm", "metric", "verdict"} else "right")
     for arm in compared["arms"]:
-        for metric, name, digits, scale in (("accuracy", "accuracy %", 2, 100), (METRICS[1], "DP gap", 3, 1)):
+        for metric, name, digits, scale in (
+            ("accuracy", "accuracy %", 2, 100),
+            (COMPARED[1], "DP gap", 3, 1),
+        ):
             test = arm[metric]
             wide = f" ({interval((test['low'], test['high']), digits, scale)})" if "low" in test else ""
             values = [number(test[side], digits, scale) for side in ("first", "second")]
             difference = signed(test["difference"], digits, scale) + wide
             table.add_row(
-                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(test)
+                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(arm, test)
             )
     parts: list[RenderableType] = [
         changed if compared["changed"] else Text("Nothing changed in settings or versions.")
@@ -136,13 +128,20 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
     return Group(*parts)
 
 
-def _verdict(test: Mapping[str, Any]) -> str:
-    return {"told apart": "more than noise", "not told apart": "within noise"}.get(verdict(test), "undefined")
+def _verdict(arm: Mapping[str, Any], test: Mapping[str, Any]) -> str:
+    if arm["reason"] and test["difference"] is not None:
+        return "cannot be told"
+    return {True: "more than noise", False: "within noise"}.get(test["distinguishable"], "undefined")
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:
     if any(arm["paired"] for arm in compared["arms"]):
-        yield "Paired on the rows that both runs answered; differences are over these rows."
+        yield "Paired on the rows that both runs asked about."
+    if compared["arms"]:
+        for of in dict.fromkeys(arm["of"] for arm in compared["arms"]):
+            names = ", ".join(arm["arm"] for arm in compared["arms"] if arm["of"] == of)
+            yield f"Differences of {names} speak of {of}."
+    yield from {f"{arm['arm']}: {arm['reason']}." for arm in compared["arms"] if arm["reason"]}
     if any(not arm["paired"] for arm in compared["arms"]):
         yield "The runs asked about different rows: compared as independent samples."
     for side, label in (("only_first", "first"), ("only_second", "second")):

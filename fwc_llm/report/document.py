@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
 from fwc_llm.report.read import Run, read_runs
-from fwc_llm.report.statistics import plain, statistics
 from fwc_llm.report.words import findings, what_was_run
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _find_task(name: str | Path, data_dir: str | Path | None) -> "tuple[Task | N
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = statistics(run)
+    found = statistics(run.answered)
     drawn: dict[str, Any] | None = None
     if task is not None:
         try:

@@ -1,15 +1,16 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells, measure
+from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.cells import Cells, Strings, measure
 from fwc_llm.runs.folder import RunFolder, file_name
 
 if TYPE_CHECKING:
@@ -17,32 +18,6 @@ if TYPE_CHECKING:
 
 _VALUES = {"yes": 1.0, "no": 0.0, "": np.nan}
 _COUNTERFACTUAL = "counterfactual:"
-
-
-@dataclass(frozen=True)
-class Answers:
-    """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN."""
-
-    repeat: npt.NDArray[np.int64]
-    row: Strings
-    variant: Strings
-    group: Strings
-    label: Labels
-    answer: Floats
-    reason: Strings
-    p_yes: Floats
-
-    def __len__(self) -> int:
-        return len(self.answer)
-
-    def where(self, chosen: npt.NDArray[Any]) -> "Answers":
-        """Return the answers at a mask (n,) or at positions."""
-        return Answers(**{name: values[chosen] for name, values in vars(self).items()})
-
-    @property
-    def key(self) -> Strings:
-        """What tells two questions of an arm apart: repeat and row."""
-        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), self.row)
 
 
 @dataclass(frozen=True)
@@ -78,10 +53,41 @@ class Run:
         """Whether the model is simulated; a real one may well be asked about a simulated table."""
         return bool(self.described.get("simulated_answers", self.simulated))
 
+    @cached_property
+    def answered(self) -> Answered:
+        """What the statistics start from; reads the examples, to know which repeats share them."""
+        return Answered(
+            {arm: replace(a, examples=self._examples(arm)) for arm, a in self.answers.items()},
+            self.groups,
+            self.described["settings"].get("base_parity") is not None,
+            self.counterfactuals,
+            tuple(self.described.get("protected") or ()),
+            self.described.get("sources") or {},
+        )
+
+    def _examples(self, arm: str) -> Strings:
+        """A name of the set of examples under which each question was asked: two names, two prompts.
+
+        An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
+        other arms chose them anew for every row.
+        """
+        a = self.answers[arm]
+        shots = self.shots(arm)
+        if shots:
+            sets: dict[Any, str] = {}
+            named = {
+                repeat: sets.setdefault(tuple((e.row, e.label, w) for e, w in one.shown()), str(len(sets)))
+                for repeat, one in shots.items()
+            }
+            return np.array([named.get(repeat, "") for repeat in a.repeat.tolist()], dtype=np.str_)
+        zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
+        if zero or not (self.folder / "shots").is_dir():
+            return np.full(len(a), "")
+        return a.key
+
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""
-        a = self.answers[arm]
-        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.row)
+        return self.answered.cells(arm)
 
     def shots(self, arm: str) -> "dict[int, Shots]":
         """Return the arm's examples by repeat; empty for an arm that chooses anew for every row."""
@@ -120,11 +126,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     """
     folder = RunFolder.existing(path)
     described = folder.describe()
-    for name in ("task", "model", "simulated", "arms", "settings"):
-        if name not in described:
-            raise _damaged(folder.path / "run.json", f"{name!r} is missing")
-    _check_settings(described["settings"], folder.path / "run.json")
-    results = folder.read_json("results.json")
+    results = folder.results()
     by_arm = _by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     where = folder.path / "answers.csv"
@@ -184,7 +186,7 @@ def _by_arm(folder: RunFolder, arms: Sequence[str]) -> dict[str, Answers]:
             if row["arm"] not in columns:
                 raise _damaged(where, f"line {line} names the arm {row['arm']!r}, which run.json does not")
             columns[row["arm"]].append(_values(row, line, where))
-    except (UnicodeDecodeError, KeyError) as error:
+    except KeyError as error:
         raise _damaged(where, str(error)) from None
     if not any(columns.values()):
         raise FwcError(f"{where} is empty: the run never began")
@@ -219,6 +221,7 @@ def _arrays(rows: list[tuple[Any, ...]]) -> Answers:
         answer=np.array(answer, dtype=np.float64),
         reason=np.array(reason, dtype=np.str_),
         p_yes=np.array(p_yes, dtype=np.float64),
+        examples=np.full(len(repeat), ""),
     )
 
 
@@ -232,12 +235,6 @@ def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
         if first and keys != first:
             raise _damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
         first = first or keys
-
-
-def _check_settings(settings: Any, where: Path) -> None:
-    for name in ("n_test", "repeats", "seed"):
-        if not isinstance(settings, Mapping) or not isinstance(settings.get(name), int):
-            raise _damaged(where, f"its settings lack {name!r}")
 
 
 def _groups(answers: Mapping[str, Answers]) -> tuple[str, ...]:
@@ -263,10 +260,3 @@ def _check_results(run: Run) -> None:
 
 def _damaged(path: Path, why: str) -> FwcError:
     return FwcError(f"{path} is damaged: {why}")
-
-
-def pairs(items: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Every two items, in order."""
-    for place, first in enumerate(items):
-        for second in items[place + 1 :]:
-            yield first, second

@@ -4,15 +4,14 @@ The run's folder does not hold the table, so this needs the data; without it the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import Floats, count_cells, measure
-from fwc_llm.metrics.intervals import mean_over_repeats
+from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
 from fwc_llm.report.read import Run
 from fwc_llm.shots.examples import features_frame
@@ -23,65 +22,26 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
-_METRICS = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
 _ROWS_ON_MAP = 500
 _FARTHEST = 3.0
 
 
-@dataclass(frozen=True)
-class Encoding:
-    """Rows as numbers: numeric and ordinal columns z-scored, categories as half-scaled one-hot columns.
+def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
+    """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
 
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it (method.md, section 1).
+    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it
+    (docs/method.md, "Ground cost and scaling"). Every row has one entry a column of the frame, so the matrix
+    is as small as the frame.
     """
-
-    columns: tuple[tuple[str, str, Any], ...]
-
-    @classmethod
-    def fit(cls, frame: "pd.DataFrame") -> "Encoding":
-        """Learn means, scales and categories from a frame of features (`features_frame`)."""
-        import pandas as pd
-
-        columns: list[tuple[str, str, Any]] = []
-        for name in frame.columns:
-            series = frame[name]
-            if isinstance(series.dtype, pd.CategoricalDtype):
-                values = series.cat.codes.to_numpy(dtype=float)
-                columns.append((name, "ordinal", (values.mean(), values.std() or 1.0)))
-            elif pd.api.types.is_numeric_dtype(series.dtype):
-                values = series.to_numpy(dtype=float)
-                columns.append((name, "numeric", (values.mean(), values.std() or 1.0)))
-            else:
-                columns.append((name, "categorical", sorted(set(series.tolist()))))
-        return cls(tuple(columns))
-
-    def encode(self, frame: "pd.DataFrame") -> sparse.csr_array:
-        """Return the rows as a sparse matrix (n, p); a category never seen is all zeros.
-
-        Every row has one entry a column of the frame, so the matrix is as small as the frame.
-        """
-        import pandas as pd
-
-        data = np.empty((len(frame), len(self.columns)))
-        place = np.empty((len(frame), len(self.columns)), dtype=np.int64)
-        width = 0
-        for index, (name, kind, learnt) in enumerate(self.columns):
-            if kind == "categorical":
-                code = pd.Index(learnt, dtype=object).get_indexer(frame[name].astype(object))
-                data[:, index], place[:, index] = np.where(code >= 0, 0.5, 0.0), width + np.maximum(code, 0)
-                width += len(learnt)
-            else:
-                series = frame[name].cat.codes if kind == "ordinal" else frame[name]
-                data[:, index] = (series.to_numpy(dtype=float) - learnt[0]) / learnt[1]
-                place[:, index] = width
-                width += 1
-        starts = np.arange(len(frame) + 1) * len(self.columns)
-        return sparse.csr_array((data.ravel(), place.ravel(), starts), shape=(len(frame), width))
+    table = encoder.encode(frame, strict=False)
+    sizes = [len(column.values) for column in encoder.columns[table.n_numeric :]]
+    starts = table.n_numeric + np.cumsum([0, *sizes[:-1]])
+    data = np.hstack([table.numbers, np.where(table.codes >= 0, 0.5, 0.0)])
+    numeric = np.broadcast_to(np.arange(table.n_numeric), table.numbers.shape)
+    place = np.hstack([numeric, starts[: len(sizes)] + np.maximum(table.codes, 0)])
+    rows = np.arange(table.n + 1) * table.p
+    shape = (table.n, table.n_numeric + sum(sizes))
+    return sparse.csr_array((data.ravel(), place.ravel(), rows), shape=shape)
 
 
 def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
@@ -89,18 +49,18 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
     Raises `FwcError` when the data is missing or is not the table that the run was made with.
     """
-    from fwc_llm.report.statistics import plain
+    from fwc_llm.metrics.statistics import plain
 
     if task.fingerprint != run.described.get("fingerprint"):
         raise FwcError("the data found here is not the table that the run was made with")
     table = task.table
     features = features_frame(task, table, protected=True)
-    encoding = Encoding.fit(features)
+    encoder = Encoder.fit(features)[0]
     found: dict[str, Any] = plain(
         {
             "context": [
-                *_from_examples(run, task, features, encoding),
-                _from_pool(run, task, features, encoding),
+                *_from_examples(run, task, features, encoder),
+                _from_pool(run, task, features, encoder),
             ],
             "map": _map(run, task),
         }
@@ -109,7 +69,7 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
 
 def _from_examples(
-    run: Run, task: "Task", features: "pd.DataFrame", encoding: Encoding
+    run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder
 ) -> list[dict[str, Any]]:
     """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
     rows = []
@@ -128,20 +88,20 @@ def _from_examples(
                 answers[here] = labels[0]
                 continue
             beta = fit_logistic(
-                encoding.encode(_example_features(task, one, protected=True)), labels, weights
+                one_hot(encoder, _example_features(task, one, protected=True)), labels, weights
             )
-            test = encoding.encode(_rows(features, a.row[here].tolist()))
+            test = one_hot(encoder, _rows(features, a.row[here].tolist()))
             answers[here] = logistic_probability(beta, test) >= 0.5
         rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
     return rows
 
 
-def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoding: Encoding) -> dict[str, Any]:
+def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder) -> dict[str, Any]:
     """A logistic regression on every row of the pool but the test rows, fitted once where they never meet."""
     a = run.answers[run.arms[0]]
     pool = task.pool()
     labels = task.labels(pool)
-    encoded = encoding.encode(features.loc[pool.index] if len(features) > len(pool) else features)
+    encoded = one_hot(encoder, features.loc[pool.index] if len(features) > len(pool) else features)
     answers = np.full(len(a), np.nan)
     beta: Floats | None = None
     for repeat in np.unique(a.repeat):
@@ -150,15 +110,15 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoding: Encod
         if beta is None or not training.all():
             beta = fit_logistic(encoded[training], labels[training])
         answers[here] = (
-            logistic_probability(beta, encoding.encode(_rows(features, a.row[here].tolist()))) >= 0.5
+            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))) >= 0.5
         )
     return _measured(run, "logistic regression, all training rows", answers)
 
 
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
     a = run.answers[run.arms[0]]
-    found = mean_over_repeats(measure(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts))
-    return {"name": name, **{metric: float(getattr(found, metric)) for metric in _METRICS}}
+    found = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
+    return {"name": name, **{metric: float(getattr(found, metric)[0]) for metric in METRICS}}
 
 
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
@@ -191,8 +151,8 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
     """
     pool = task.pool()
     features = features_frame(task, pool)
-    encoding = Encoding.fit(features)
-    encoded = _near(encoding.encode(features))
+    encoder = Encoder.fit(features)[0]
+    encoded = _near(one_hot(encoder, features))
     centre = np.asarray(encoded.mean(axis=0)).ravel()
     moments = (encoded.T @ encoded).toarray() / len(features)
     variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
@@ -207,7 +167,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
         shots = run.shots(arm)
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
-            where = _near(encoding.encode(_example_features(task, one))) @ axes - centre @ axes
+            where = _near(one_hot(encoder, _example_features(task, one))) @ axes - centre @ axes
             examples[arm] = [
                 {
                     "x": float(x),

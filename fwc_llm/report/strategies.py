@@ -10,14 +10,14 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
-from fwc_llm.shots.examples import features_frame
+from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.coreset.rivals.base import Rows
+    from fwc_llm.coreset.rivals.base import LabelledTable
     from fwc_llm.tasks import Task
 
 QUERIES = 20
@@ -63,7 +63,7 @@ def compare(
     refuses the task becomes a line with its reason.
     """
     pool, queries = task.pool(), _queries(task, seed)
-    rows = _encoded(task, pool)
+    rows = labelled_pool(task, pool)
     tokens = _token_counter(task, template, model, queries[0])
     lines = []
     for name in names or [name for name in strategies() if name != "ids"]:
@@ -74,7 +74,10 @@ def compare(
         asked = queries if is_per_row(name, own) else [None]
         try:
             start = time.perf_counter()
-            chosen = [select_shots(task, name, m, epsilon, seed, query=query, **own) for query in asked]
+            chosen = [
+                select_shots(task, name, m, epsilon, seed, query=query, progress=False, **own)
+                for query in asked
+            ]
             seconds = (time.perf_counter() - start) / len(chosen)
             lines.append(
                 _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))
@@ -84,9 +87,10 @@ def compare(
     return lines
 
 
-def measure(shots: Shots, rows: "Rows", pool: "pd.DataFrame") -> Comparison:
+def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Comparison:
     """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
     from fwc_llm.coreset.distance.wasserstein import wasserstein
+    from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
     note = str(shots.options.get("note", ""))
     if not shots.examples:
@@ -94,32 +98,19 @@ def measure(shots: Shots, rows: "Rows", pool: "pd.DataFrame") -> Comparison:
     places = {str(row): position for position, row in enumerate(pool.index)}
     positions = np.array([places[example.row] for example in shots.examples])
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
-    l1, squared = distances(rows, positions)
+    examples = rows.take(positions)
     return Comparison(
         shots.strategy,
         shots.m,
-        wasserstein(l1, weights).value,
-        float(squared.min(axis=1).mean()),
+        wasserstein(cost_matrix(rows, examples, "l1"), weights).value,
+        float(cost_matrix(rows, examples, "sqeuclidean").min(axis=1).mean()),
         parity_violation(rows, positions, weights),
         _positives(rows, positions),
         note=note,
     )
 
 
-def distances(rows: "Rows", positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n, m) L1 and (n, m) squared L2 distance of every row to the rows at `positions`, mismatches 1 each."""
-    l1 = np.empty((rows.n, len(positions)))
-    squared = np.empty((rows.n, len(positions)), np.float32)
-    numbers, codes = np.ascontiguousarray(rows.numbers.T), np.ascontiguousarray(rows.codes.T)
-    for j, position in enumerate(positions):
-        mismatches = (codes != codes[:, position, None]).sum(axis=0)
-        difference = np.abs(numbers - numbers[:, position, None])
-        l1[:, j] = difference.sum(axis=0) + mismatches
-        squared[:, j] = (difference**2).sum(axis=0) + mismatches
-    return l1, squared
-
-
-def parity_violation(rows: "Rows", positions: np.ndarray, weights: np.ndarray) -> float:
+def parity_violation(rows: "LabelledTable", positions: np.ndarray, weights: np.ndarray) -> float:
     """Largest |p(y|d) / p(y) − 1| of the weighted rows at `positions`, p(y) that of the whole table."""
     target = np.bincount(rows.codes[:, -1]) / rows.n
     carried = np.zeros((len(rows.levels), len(rows.outcomes)))
@@ -128,7 +119,7 @@ def parity_violation(rows: "Rows", positions: np.ndarray, weights: np.ndarray) -
     return float(np.abs(carried / carried.sum(axis=1, keepdims=True) / target - 1).max())
 
 
-def _positives(rows: "Rows", positions: np.ndarray) -> dict[str, tuple[float, float]]:
+def _positives(rows: "LabelledTable", positions: np.ndarray) -> dict[str, tuple[float, float]]:
     level, yes = rows.codes[positions, -2], rows.outcomes[rows.codes[positions, -1]] == 1
     return {
         str(name): (float(np.sum(yes & (level == d))), float(np.sum(level == d)))
@@ -164,12 +155,6 @@ def _average(name: str, measured: list[Comparison], seconds: float, tokens: floa
         seconds,
         note,
     )
-
-
-def _encoded(task: "Task", pool: "pd.DataFrame") -> "Rows":
-    from fwc_llm.coreset.rivals.base import as_rows
-
-    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
 
 
 def _queries(task: "Task", seed: int) -> list[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
-"""The terminal's tables: the paper's layout, and under it what can be told from noise."""
+"""The terminal's tables: the paper's layout, and the audit with intervals, noise floor and comparisons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 
 # Column headings of the metrics, in the paper's order; accuracy in percent as in the paper, gaps as shares.
@@ -20,6 +21,7 @@ _METRICS = (
     ("equalized_odds_difference", "EO gap", 1.0, 3),
 )
 FEW = 10
+TITLE = "Values with 95 % intervals, and what is more than noise"
 
 
 def results_table(results: Mapping[str, Any]) -> RenderableType:
@@ -46,7 +48,7 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:
     """Return what rich would print, as plain text without colours; lines end where their text ends."""
-    console = Console(width=width, force_terminal=False, color_system=None)
+    console = Console(width=width, force_terminal=False, force_jupyter=False, color_system=None)
     with console.capture() as captured:
         console.print(renderable)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -54,49 +56,121 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 
 def statistics_lines(folder: str | Path) -> RenderableType:
     """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
+    from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.read import read_run
-    from fwc_llm.report.statistics import statistics
 
-    return statistics_table(statistics(read_run(folder)))
+    return statistics_table(statistics(read_run(folder).answered))
 
 
-def statistics_table(found: Mapping[str, Any]) -> RenderableType:
-    """Return what can be told from noise, for rich to print; `found` is what `statistics(run)` returns.
+def statistics_table(found: Mapping[str, Any], rates: bool = False) -> RenderableType:
+    """Return values with intervals, and what is more than noise, for rich to print.
 
-    Per arm the intervals, the noise floor of the DP gap and the verdicts against the first arm; below, what
-    to know before believing a number.
+    `found` is what `Audit.to_dict` returns; see `audit_columns`. Below it stands what to
+    know before believing a number.
     """
-    lines = []
+    title = Text(TITLE, style="bold")
+    names = [arm["arm"] for arm in found["arms"]]
+    footnotes = (Text(note, style="dim") for note in audit_notes(found))
+    return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+
+
+def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
+    """Return headings with a cell for each arm.
+
+    Accuracy and DP gap, the noise floor of the gap, the differences from the first arm; with `rates` also the
+    other metrics, coverage and each group's rate.
+    """
     first = found["arms"][0]["arm"]
     tests = {test["second"]: test for test in found["comparisons"] if test["first"] == first}
-    for arm in found["arms"]:
-        accuracy, gap = arm["accuracy"], arm["demographic_parity_difference"]
-        test = tests.get(arm["arm"])
-        chance = number(gap["noise_95"], 3)
-        if gap["p_value"] is not None:
-            chance = f"{'above' if gap['p_value'] < 0.05 else 'within'} {chance}"
-        lines.append(
-            (
-                interval((accuracy["low"], accuracy["high"]), 1, 100),
-                interval((gap["low"], gap["high"]), 3),
-                chance,
-                _verdict(test and test["accuracy"], 1, 100),
-                _verdict(test and test["demographic_parity_difference"], 3, 1),
-            )
+    columns = [
+        ("accuracy %", [_with_interval(arm["accuracy"], 1, 100) for arm in found["arms"]]),
+        ("DP gap", [_with_interval(arm["demographic_parity_difference"], 3) for arm in found["arms"]]),
+        ("noise floor (95 %)", [_floor(arm["demographic_parity_difference"]) for arm in found["arms"]]),
+    ]
+    for metric, name, digits, scale in (
+        ("accuracy", "accuracy", 1, 100),
+        ("demographic_parity_difference", "DP gap", 3, 1),
+    ):
+        if tests:  # with one arm there is nothing to compare
+            shown = [_verdict(tests.get(arm["arm"]), metric, digits, scale) for arm in found["arms"]]
+            columns.append((f"{name} vs {first}", shown))
+    return [*columns, *_further(found)] if rates else columns
+
+
+def audit_notes(found: Mapping[str, Any]) -> list[str]:
+    """Return how to read the columns, why values are missing, and what to know before believing the rest."""
+    return [*_reading(found), *_undefined(found), *found["notes"]]
+
+
+def _with_interval(value: Mapping[str, Any], digits: int, scale: float = 1.0) -> str:
+    shown = number(value["value"], digits, scale)
+    ends = interval((value["low"], value["high"]), digits, scale)
+    return shown if ends == DASH else f"{shown} ({ends})"
+
+
+def _floor(gap: Mapping[str, Any]) -> str:
+    floor = number(gap["noise_95"], 3)
+    if gap["p_value"] is None:
+        return floor
+    return f"{'above' if gap['p_value'] < 0.05 else 'within'} {floor}"
+
+
+def _further(found: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """The other metrics, coverage, and each group's rate of yes."""
+    arms = found["arms"]
+    columns = [
+        ("DP ratio", [_with_interval(arm["demographic_parity_ratio"], 2) for arm in arms]),
+        ("EO gap", [_with_interval(arm["equalized_odds_difference"], 3) for arm in arms]),
+        ("coverage", [percent(arm["coverage"]) for arm in arms]),
+    ]
+    for group in found["groups"]:
+        name = group["group"]
+        rates = [arm["groups"][name] for arm in arms]
+        shown = [_with_interval({**rate, "value": rate["rate"]}, 3) for rate in rates]
+        columns.append((f"yes | {name} ({group['n']:,})", shown))
+    for place, one in enumerate(arms[0]["by_attribute"]):
+        gaps = [arm["by_attribute"][place] for arm in arms]
+        metric = "demographic_parity_difference"
+        ends = [dict(zip(("low", "high"), gap["intervals"][metric], strict=True)) for gap in gaps]
+        shown = [
+            _with_interval({"value": gap[metric], **end}, 3) for gap, end in zip(gaps, ends, strict=True)
+        ]
+        columns.append((f"DP gap by {one['attribute']}", shown))
+    return columns
+
+
+def _reading(found: Mapping[str, Any]) -> Iterator[str]:
+    """How to read the table, in sentences that hold for this one."""
+    if len(found["arms"][0]["accuracy"]["per_repeat"]) > 1:
+        yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
+    drawn = [arm["arm"] for arm in found["arms"] if arm["of"] == THIS_STRATEGY]
+    these = [arm["arm"] for arm in found["arms"] if arm["of"] == THESE_EXAMPLES]
+    if these:
+        yield f"Intervals of {', '.join(these)}: other rows, asked in the same way (these examples)."
+    if drawn:
+        yield f"Intervals of {', '.join(drawn)}: other rows, and other draws of the examples (this strategy)."
+    yield "Noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
+    if found["comparisons"]:
+        yield (
+            "≠ significant, ≈ not significant (5 %, Holm's correction over all comparisons); "
+            f"{_spoken_of(found)}"
         )
-    notes = [Text(note, style="dim") for note in found["notes"]]
-    how = (
-        "by chance: the gap that groups treated alike stay below 95 times in 100; a DP gap within it may be "
-        "chance; p-values are Holm's"
-    )
-    headings = ("accuracy %", "DP gap", "by chance", f"accuracy vs {first}", f"DP gap vs {first}")
-    columns = list(zip(headings, map(list, zip(*lines, strict=True)), strict=True))
-    if not tests:  # one arm: nothing to be told apart from
-        columns = columns[:3]
-    title = Text("95 % intervals, and what is more than noise", style="bold")
-    return Group(
-        title, _Columns([arm["arm"] for arm in found["arms"]], columns), Text(how, style="dim"), *notes
-    )
+
+
+def _spoken_of(found: Mapping[str, Any]) -> str:
+    of = {test["of"] for test in found["comparisons"]}
+    if of == {THESE_EXAMPLES}:
+        return "comparisons speak of these examples, not of other draws."
+    if of == {THIS_STRATEGY}:
+        return "comparisons speak of the strategies, with other draws of the examples."
+    return "comparisons speak of strategies where an arm draws examples anew, else of these examples."
+
+
+def _undefined(found: Mapping[str, Any]) -> Iterator[str]:
+    for arm in found["arms"]:
+        for key, heading, _, _ in _METRICS:
+            if key in arm["reasons"]:
+                yield f"{DASH} {heading} of {arm['arm']}: {arm['reasons'][key]}"
 
 
 class _Columns:
@@ -126,11 +200,13 @@ class _Columns:
         return table
 
 
-def _verdict(test: Mapping[str, Any] | None, digits: int, scale: float) -> str:
-    if not test or test["difference"] is None:
+def _verdict(test: Mapping[str, Any] | None, metric: str, digits: int, scale: float) -> str:
+    if not test or test[metric]["difference"] is None:
         return ""
-    mark = "≠" if test["distinguishable"] else "≈"
-    return f"{mark} {signed(test['difference'], digits, scale)} (p {p_value(test['p_adjusted'])})"
+    one = test[metric]
+    mark = {True: "≠", False: "≈", None: "?"}[one["distinguishable"]]
+    shown = f"{mark} {signed(one['difference'], digits, scale)}"
+    return shown if one["p_adjusted"] is None else f"{shown} (p {p_value(one['p_adjusted'])})"
 
 
 def _footnotes(results: Mapping[str, Any]) -> list[Text]:
@@ -157,7 +233,9 @@ def _how(results: Mapping[str, Any]) -> str:
     parity = results.get("base_parity")
     drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
     repeats = int(results["repeats"])
-    spread = f"mean ± sd over {repeats} repeats" if repeats > 1 else "1 repeat"
+    spread = "1 repeat"
+    if repeats > 1:
+        spread = f"mean ± sd over {repeats} repeats of each repeat's own value, as in the paper"
     return f"{results['n_test']} test rows, {drawn}{_smallest(results)}; {spread}; seed {results['seed']}"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fwc_llm.report.numbers import number, p_value
+from fwc_llm.report.numbers import interval, number, p_value, signed
 from fwc_llm.report.read import Run
 
 
@@ -18,7 +18,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         "drawn at random" if parity is None else f"drawn so that the groups’ base rates differ by {parity:g}"
     )
     times = (
-        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows and examples of its own"
+        f"in {repeats} repeats (seeds {seed} to {seed + repeats - 1}), each with rows of its own"
         if repeats > 1
         else f"once (seed {seed})"
     )
@@ -38,7 +38,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
 def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: each arm (`arm`) with the rest of its sentence (`text`).
 
-    The first arm against chance, every other against the first; last, what a perfect classifier would show.
+    The first arm against noise, every other against the first; last, what a perfect classifier would show.
     """
     first = found["arms"][0]
     sentences = [{"arm": first["arm"], "text": _against_chance(first)}]
@@ -60,32 +60,36 @@ def _against_chance(arm: Mapping[str, Any]) -> str:
         reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
         return f"has no DP gap to give: {reason}."
     shown, floor = number(gap["value"], 3), number(gap["noise_95"], 3)
-    if gap["p_value"] is not None and gap["p_value"] < 0.05:
-        chance = f"groups treated alike would differ by less than {floor} in 95 of 100 such runs"
-    else:
-        chance = (
-            f"groups treated alike would differ by up to {floor} in 95 of 100 such runs: it may be chance"
-        )
-    return f"has a DP gap of {shown}; {chance}."
+    ends = interval((gap["low"], gap["high"]), 3)
+    chance = f"groups treated alike would differ by less than {floor} in 95 of 100 such runs"
+    if gap["p_value"] is None or gap["p_value"] >= 0.05:
+        chance += ": it may be chance"
+    return f"has a DP gap of {shown} (95 % interval {ends}); {chance}."
 
 
 def _against_first(first: Mapping[str, Any], test: Mapping[str, Any]) -> str:
     gap, accuracy = test["demographic_parity_difference"], test["accuracy"]
     if gap["difference"] is None or accuracy["difference"] is None:
         return f"cannot be compared with {first['arm']}: too few rows that both answered."
+    if test["reason"]:
+        size, points = signed(gap["difference"], 3), signed(accuracy["difference"], 1, 100)
+        return (
+            f"changes the DP gap by {size} and accuracy by {points} points against {first['arm']}; whether "
+            f"the strategies differ {test['reason']}."
+        )
     verb = "lowers" if gap["difference"] < 0 else "raises"
     size = number(abs(gap["difference"]), 3)
     parity = (
         f"{verb} the DP gap by {size} against {first['arm']} (p\u00a0{_p(gap)})"
         if gap["distinguishable"]
-        else f"does not change the DP gap by more than noise against {first['arm']} (p\u00a0{_p(gap)})"
+        else f"does not change the DP gap significantly against {first['arm']} (p\u00a0{_p(gap)})"
     )
     points = number(abs(accuracy["difference"]), 1, 100)
     change = "more" if accuracy["difference"] > 0 else "less"
     cost = (
         f"at {points} points {change} accuracy (p\u00a0{_p(accuracy)})"
         if accuracy["distinguishable"]
-        else f"and its accuracy is not told apart (p\u00a0{_p(accuracy)})"
+        else f"and its accuracy does not differ significantly (p\u00a0{_p(accuracy)})"
     )
     return f"{parity}, {cost}."
 

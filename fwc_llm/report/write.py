@@ -1,7 +1,6 @@
-"""From run folders to a file: the format, the text, and writing it whole."""
+"""From run folders to the text of a report, in any format."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,16 +42,3 @@ def render(
     from fwc_llm.report.html.page import page
 
     return page(document)
-
-
-def write(text: str, path: Path) -> None:
-    """Write the file whole or not at all; `FwcError` when it cannot be written."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise FwcError(f"cannot write {path}: {error.strerror or error}") from None

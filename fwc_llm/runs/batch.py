@@ -8,24 +8,30 @@ asked live (`execute`).
 import asyncio
 import json
 import os
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import Model, Usage
-from fwc_llm.models.openai.batch import ENDPOINT, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
-from fwc_llm.models.openai.failures import AttemptError
+from fwc_llm.errors import FwcError, ProviderError, StorageError
+from fwc_llm.files import read_text, reason, whole_file
+from fwc_llm.models.base import Model, Reply, Usage
+from fwc_llm.models.openai.batch import ENDPOINT, ID, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
+from fwc_llm.models.openai.failures import AttemptError, Reach, one_line
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
 from fwc_llm.runs.execute import Outcome, Progress
 from fwc_llm.runs.journal import Journal
+from fwc_llm.untrusted import parse_json, whole
 
 _FORMAT = "fwc-llm-batch/1"
 _FIRST_POLL_SECONDS, _POLL_GROWTH = 1.0, 1.5
+_LONGEST_WAIT = 30 * 3600.0  # seconds; a batch has a day
+_PART = re.compile(r"\d{4,8}")
 
 
 @dataclass
@@ -51,12 +57,17 @@ async def run_batch(
     progress: Callable[[Progress], None] | None = None,
     budget: Budget | None = None,
     backoff: float = 1.0,
+    begin: bool = True,
+    cancel: bool = False,
 ) -> Outcome:
     """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
     It looks every `poll_seconds`, more often at first. Run again in the same folder after an interruption,
     it continues where it stopped; `calls` is then not read. Once everything has been collected it returns at
     once. `Outcome.errors` counts what the batches did not answer.
+
+    Without `begin` no batch is started: those under way are waited for and collected, so that nothing is paid
+    for twice when the rest is asked live. `cancel` asks the service to stop them first.
 
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
@@ -66,12 +77,20 @@ async def run_batch(
     try:
         if budget is not None:
             budget.start(journal.usage, journal.batch_usage)
-        work.open(calls, budget)
-        await work.submit()
+        work.open(calls if begin else (), budget)
+        await (work.submit() if begin else work.give_up_unsubmitted())
+        if cancel:
+            await work.cancel()
         await work.wait(poll_seconds)
     finally:
         await model.aclose()
     return work.outcome()
+
+
+def batches_under_way(folder: str | Path) -> bool:
+    """Whether a run's folder has batches that were sent off and not collected; `FwcError` if damaged."""
+    path = Path(folder) / "batch"
+    return any(part.file_id is not None and not part.collected for part in _read_state(path))
 
 
 class _Work:
@@ -95,22 +114,17 @@ class _Work:
         self.began = time.monotonic()
 
     def open(self, calls: Iterable[Call], budget: Budget | None) -> None:
-        """Take up the folder's state, or write the request files and begin one."""
-        state = self.folder / "state.json"
-        if state.exists():
-            try:
-                content = json.loads(state.read_text())
-                if content["format"] != _FORMAT:
-                    raise ValueError(content["format"])
-                self.parts = [_Part(**part) for part in content["parts"]]
-            except (OSError, ValueError, KeyError, TypeError) as error:
-                raise FwcError(f"{state} is damaged ({error}): restore it, or remove {self.folder}") from None
+        """Take up the folder's state, or write the request files and begin one where there are calls."""
+        if (self.folder / "state.json").exists():
+            self.parts = _read_state(self.folder)
+            return
+        if not calls:
             return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_requests(calls, budget)
         except OSError as error:
-            raise FwcError(f"cannot write to {self.folder}: {error.strerror}") from None
+            raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
         self._save()
 
     def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
@@ -160,6 +174,13 @@ class _Work:
     async def submit(self) -> None:
         """Upload and submit what has not been."""
         for part in self.parts:
+            if part.collected:
+                continue
+            if part.batch_id is None and any(
+                self.journal.answered(request) for request, _ in self._index(part)
+            ):
+                await self._give_up(part)  # a live run came between: its answers are not paid for again
+                continue
             if part.file_id is None:
                 part.file_id = await self.client.upload(self.folder / f"{part.name}.jsonl")
                 self._save()
@@ -167,10 +188,30 @@ class _Work:
                 part.batch_id = await self.client.submit(part.file_id)
                 self._save()
 
+    async def give_up_unsubmitted(self) -> None:
+        """Leave what was never submitted to be asked live; a batch that was is found by its file."""
+        for part in self.parts:
+            if part.batch_id is None and not part.collected:
+                await self._give_up(part)
+
+    async def _give_up(self, part: _Part) -> None:
+        if part.file_id is not None:
+            part.batch_id = await self.client.find(part.file_id)
+        part.collected = part.batch_id is None
+        self._save()
+
+    async def cancel(self) -> None:
+        """Ask the service to stop what has not ended."""
+        for part in self.parts:
+            if part.batch_id is not None and not part.collected:
+                state = await self.client.state(part.batch_id)
+                if not state.ended and state.status != "cancelling":
+                    await self.client.cancel(part.batch_id)
+
     async def wait(self, poll_seconds: float) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
-        pause = _FIRST_POLL_SECONDS
+        pause, ends = _FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
         while waiting := [part for part in self.parts if not part.collected]:
             for part in waiting:
                 if part.batch_id is None:
@@ -187,6 +228,12 @@ class _Work:
                     await self._collect(part, state)
             self._report(standing)
             if any(not part.collected for part in self.parts):
+                if time.monotonic() > ends:
+                    raise ProviderError(
+                        f"a batch has not ended within {_LONGEST_WAIT / 3600:g} hours: the same command "
+                        "waits on; --cancel-batch ends it, and what it leaves open is asked live"
+                    )
+                self.journal.check_in_place()
                 await asyncio.sleep(min(pause, poll_seconds))
                 pause *= _POLL_GROWTH
 
@@ -198,9 +245,12 @@ class _Work:
                 path = self.folder / f"{part.name}.{kind}.jsonl"
                 if not path.exists():
                     await self.client.download(file_id, path)
-                with path.open(encoding="utf-8", errors="replace") as lines:
-                    for line in lines:
-                        self._take(line, calls)
+                try:
+                    with path.open(encoding="utf-8", errors="replace") as lines:
+                        for line in lines:
+                            self._take(line, calls)
+                except OSError as error:
+                    raise StorageError(f"cannot read {path}: {reason(error)}") from None
         for request in calls:
             if not self.journal.answered(request):
                 self.reasons.setdefault(request, f"the batch ended as {state.status} without a reply")
@@ -209,20 +259,12 @@ class _Work:
 
     def _take(self, line: str, calls: dict[str, Call]) -> None:
         """One line of a result file, matched by its custom_id: output comes in any order."""
-        try:
-            result = json.loads(self.client.redact(line))
-            request = str(result["custom_id"])
-        except (ValueError, KeyError, TypeError):
+        result = self.client.read_body(line)
+        request = result.get("custom_id") if isinstance(result, dict) else None
+        if not isinstance(request, str) or request not in calls or self.journal.answered(request):
             return  # what it would have answered stays unanswered
-        if request not in calls or self.journal.answered(request):
-            return
-        response = result.get("response") or {}
         try:
-            if response.get("status_code", 200) != 200 or result.get("error"):
-                error = result.get("error") or (response.get("body") or {}).get("error") or {}
-                self.reasons[request] = str(error.get("message") if isinstance(error, dict) else error)
-                return
-            reply = read_reply(response.get("body"))
+            reply = batch_reply(result)
         except AttemptError as failure:
             self.reasons[request] = str(failure)
             return
@@ -235,10 +277,15 @@ class _Work:
         try:
             with path.open(encoding="utf-8") as lines:
                 for line in lines:
-                    request, arm, repeat, row, variant = json.loads(line)
-                    yield request, Call(arm, repeat, row, variant, ())
-        except (OSError, ValueError) as error:
-            raise FwcError(f"{path} is damaged ({error}): restore it, or remove {self.folder}") from None
+                    request, arm, repeat, row, variant = parse_json(line)
+                    if not all(isinstance(text, str) for text in (request, arm, row, variant)):
+                        raise ValueError("a line is none of ours")
+                    bytes.fromhex(request)
+                    yield request, Call(arm, int(repeat), row, variant, ())
+        except (OSError, ValueError, TypeError) as error:
+            raise FwcError(
+                f"{path} is damaged ({reason(error)}): restore it, or remove {self.folder}"
+            ) from None
 
     def outcome(self) -> Outcome:
         """What this pass did; `errors` is what the batches left unanswered."""
@@ -257,16 +304,14 @@ class _Work:
         return Outcome(self.done, len(missing), self.skipped, self.usage, tuple(missing[:100]), self.stopped)
 
     def _save(self) -> None:
-        partial = self.folder / "state.json.partial"
         content = {"format": _FORMAT, "parts": [asdict(part) for part in self.parts]}
         try:
-            with partial.open("w", encoding="utf-8") as file:
+            with whole_file(self.folder / "state.json") as file:
                 json.dump(content, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
-            partial.replace(self.folder / "state.json")
         except OSError as error:
-            raise FwcError(f"cannot write to {self.folder}: {error.strerror}") from None
+            raise StorageError(f"cannot write to {self.folder}: {reason(error)}") from None
 
     def _report(self, standing: dict[str, BatchState]) -> None:
         if self.progress is not None:
@@ -274,7 +319,49 @@ class _Work:
             failed = sum(state.failed for state in standing.values())
             rate = done / max(time.monotonic() - self.began, 1e-9)
             total = sum(part.requests for part in self.parts) + self.skipped
-            self.progress(Progress(done, failed, self.skipped, total, rate))
+            with suppress(OSError, ValueError):  # a closed terminal must not end the run
+                self.progress(Progress(done, failed, self.skipped, total, rate))
+
+
+def batch_reply(result: Mapping[str, Any]) -> Reply:
+    """The reply in one line of a result file. `AttemptError` for a line that holds none, whatever it is."""
+    response = result.get("response")
+    response = response if isinstance(response, Mapping) else {}
+    body, error = response.get("body"), result.get("error")
+    if response.get("status_code", 200) != 200 or error:
+        told = error or (body.get("error") if isinstance(body, Mapping) else None)
+        message = told.get("message") if isinstance(told, Mapping) else told
+        raise AttemptError(Reach.ROW, one_line(str(message or "the batch could not answer it")))
+    return read_reply(body)
+
+
+def _read_state(folder: Path) -> list[_Part]:
+    """The batches of a run's folder, none when it has no state; `FwcError` when that is damaged."""
+    state = folder / "state.json"
+    try:
+        content = parse_json(read_text(state))
+        if content["format"] != _FORMAT:
+            raise ValueError(content["format"])
+        parts = [_Part(**part) for part in content["parts"]]
+        if not all(map(_is_part, parts)):
+            raise ValueError("it names a part that no run writes")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FwcError(f"{state} is damaged ({reason(error)}): restore it, or remove {folder}") from None
+    return parts
+
+
+def _is_part(part: _Part) -> bool:
+    """Names become parts of paths and addresses."""
+    ids = (part.file_id, part.batch_id)
+    return (
+        isinstance(part.name, str)
+        and _PART.fullmatch(part.name) is not None
+        and whole(part.requests) is not None
+        and all(name is None or (isinstance(name, str) and ID.fullmatch(name)) for name in ids)
+        and isinstance(part.collected, bool)
+    )
 
 
 def _close(*files: IO[Any] | None) -> None:

@@ -1,20 +1,20 @@
-"""What a run will cost, and a guard that stops it before it costs more than was allowed."""
+"""Forecast the cost of a run in dollars, and stop it before it exceeds a limit."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Message, Messages, Model, Usage
+from fwc_llm.models.base import Message, Messages, Model, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from fwc_llm.runs.calls import Call
 
-# A provider caches a prompt's beginning from so many tokens on, in steps (OpenAI, prompt caching).
+# A provider caches a prompt's beginning from this many tokens, in steps (OpenAI, prompt caching).
 _CACHE_FROM, _CACHE_STEP = 1024, 128
-_ESTIMATE_MARGIN = 1.5  # what an estimated count may be short by
+_ESTIMATE_MARGIN = 1.5  # an estimated count may be too low by this factor
 _NO_LIMIT_TOKENS = 4096  # assumed for a reply without a limit
 
 
@@ -80,9 +80,9 @@ def forecast(
 def check_context(
     model: Model, calls: "Iterable[Call]", price: Price | None, counter: TokenCounter | None = None
 ) -> None:
-    """Refuse prompts that, with their reply, exceed the model's context window; one call per arm will do.
+    """Refuse prompts that, with their reply, exceed the model's context window; one call per arm is enough.
 
-    Errors: `FwcError` that names the arm, the row and the numbers. Without a known window nothing is checked.
+    Errors: `FwcError` that names the arm, the row and the numbers. An unknown window is not checked.
     """
     if price is None or price.context is None:
         return
@@ -92,10 +92,10 @@ def check_context(
 
 
 class Budget:
-    """Dollars that a run may cost. A call is let through only if its worst case still fits.
+    """A limit in dollars for a run. A call is allowed only if its worst case still fits.
 
-    The worst case takes the prompt uncached and the reply at its limit; what is not used of it comes back
-    when the reply's real usage is known. A row without a reply counts nothing.
+    The worst case assumes an uncached prompt and a reply of maximal length. The unused part is returned when
+    the usage of the reply is known. A row without a reply costs nothing.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Budget:
 
     @property
     def waiting(self) -> bool:
-        """Whether requests are under way whose share may come back."""
+        """Whether requests are under way that may return a part of their reserve."""
         return self._under_way > 0
 
     @property
@@ -126,7 +126,7 @@ class Budget:
         )
 
     def start(self, live: Usage, batch: Usage) -> None:
-        """Begin with what the run has used so far (its journal says it), nothing set aside."""
+        """Begin with the usage in the run's journal and nothing reserved."""
         self.spent = self._price.dollars(live) + self._price.dollars(batch, batch=True)
         self._reserved, self._under_way = 0.0, 0
 
@@ -136,7 +136,7 @@ class Budget:
         return self._price.dollars(Usage(round(tokens), self._limit), batch)
 
     def reserve(self, dollars: float) -> bool:
-        """Set `dollars` aside for a request; False when it might pass the limit."""
+        """Reserve `dollars` for a request; False when it might exceed the limit."""
         if self.spent + self._reserved + dollars > self.max_cost:
             return False
         self._reserved += dollars
@@ -144,7 +144,7 @@ class Budget:
         return True
 
     def settle(self, reserved: float, usage: Usage | None, answered: bool) -> None:
-        """Replace what was set aside by what was used; without a known usage the worst case counts."""
+        """Replace the reserve by the real usage; if that is unknown, the worst case counts."""
         self._under_way -= 1
         self._reserved = self._reserved - reserved if self._under_way else 0.0
         if usage is not None:
@@ -154,8 +154,7 @@ class Budget:
 
 
 def _completion_limit(model: Model) -> int:
-    limit: Any = getattr(model, "completion_limit", None)
-    return int(limit) if limit else _NO_LIMIT_TOKENS
+    return traits(model).completion_limit or _NO_LIMIT_TOKENS
 
 
 def _check_fits(name: str, call: "Call", tokens: int, limit: int, price: Price | None) -> None:
@@ -171,7 +170,7 @@ def _cacheable(tokens: int) -> int:
 
 
 def _common_beginning(first: Messages, second: Messages) -> list[Message]:
-    """The messages, and the part of the first differing one, with which both conversations begin."""
+    """The beginning that both conversations share: whole messages, and a part of the next one."""
     common: list[Message] = []
     for one, other in zip(first, second, strict=False):
         if one == other:

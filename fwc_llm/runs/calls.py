@@ -1,4 +1,4 @@
-"""One question of a run: what identifies it, and what the journal keeps of its reply."""
+"""One question of a run: its identity, and the journal's record of its reply."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from fwc_llm.runs.journal import request_id
 
 @dataclass(frozen=True)
 class Call:
-    """One question of a run: which arm and repeat ask it, about which row, in which variant, in which words.
+    """One question of a run: its arm, repeat, row, variant and messages.
 
     `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
     """
@@ -30,15 +30,15 @@ def parameters_json(model: Model) -> str:
 
 
 def call_id(parameters: str, call: Call) -> str:
-    """The identity of a call: model and parameters, repeat, messages, and the place that asks.
+    """The identity of a call: model and parameters, repeat, messages, arm, row and variant.
 
-    Arm, row and variant belong to it because two arms may ask in the same words, and each needs its answer.
+    Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
     """
     return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
 
 
 def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
-    """The journal's record of one reply, parsed (and parsed again by whoever rescores)."""
+    """The journal's record of one reply, parsed; rescoring parses it again."""
     answer = parse_answer(reply)
     return {
         "request": request,

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
@@ -61,8 +62,9 @@ async def execute(
     counts. `progress` is called about ten times a second and at the end. The model's connections are closed
     at the end; it opens new ones when it is asked again.
 
-    Errors: `ProviderError` when the provider rejects the run, `FwcError` when the journal cannot be written
-    or a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all that was answered.
+    Errors: `ProviderError` when the provider rejects the run, `StorageError` when the journal cannot be
+    written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
+    that was answered.
     """
     if concurrency < 1:
         raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
@@ -126,10 +128,10 @@ class _Run:
             if reserved is None:
                 return
             reply = await self.model.ask(call.messages)
+            self.journal.append(make_record(request, call, reply))  # before anything else looks at it
             if self.budget is not None:
                 self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
                 self.settled.set()
-            self.journal.append(make_record(request, call, reply))
             self.under_way.discard(request)
             self._count(call, reply)
             self._report()
@@ -176,16 +178,17 @@ class _Run:
             return
         self.reported = now
         asked = self.done + self.errors
-        self.progress(
-            Progress(
-                self.done,
-                self.errors,
-                self.skipped,
-                self.total,
-                asked / max(now - self.began, 1e-9),
-                self.budget.spent if self.budget is not None else None,
+        with suppress(OSError, ValueError):  # a closed terminal must not end the run
+            self.progress(
+                Progress(
+                    self.done,
+                    self.errors,
+                    self.skipped,
+                    self.total,
+                    asked / max(now - self.began, 1e-9),
+                    self.budget.spent if self.budget is not None else None,
+                )
             )
-        )
 
 
 async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:

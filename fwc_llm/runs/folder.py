@@ -1,31 +1,42 @@
 """A run's folder: what it holds, how it is begun, and how it is taken up again."""
 
 import csv
+import hashlib
 import json
-import os
 import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
+from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
+from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
 FORMAT = "fwc-llm-run/1"
 ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
     "simulated",
 )  # fmt: skip
+QUESTIONS_FORMAT = "fwc-llm-questions/1"
+QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+_LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command"}
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and file formats of one run; every file but the journal is written whole and then renamed."""
+    """Paths and file formats of one run; every file but the journal is written whole and then renamed.
+
+    What cannot be written is a `StorageError`; what is damaged, an `FwcError` that says how to repair it.
+    """
 
     path: Path
 
@@ -38,19 +49,28 @@ class RunFolder:
     def existing(cls, path: str | Path) -> "RunFolder":
         """The folder of a run that was begun; refused with `FwcError` when it is none."""
         folder = cls(Path(path))
-        if not folder.path.is_dir():
+        try:
+            is_folder = folder.path.is_dir()
+        except (OSError, ValueError):  # a name that the system refuses
+            is_folder = False
+        if not is_folder:
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
         folder.describe()
         return folder
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run was begun here."""
+        return is_file(self.path / "run.json")
 
     def create(self) -> None:
         """Make the folder; `FwcError` when that is not possible or it holds something that is no run."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             entries = [entry.name for entry in self.path.iterdir()]
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise FwcError(
-                f"cannot write to {self.path}: {error.strerror}; name another folder with --out"
+                f"cannot write to {self.path}: {reason(error)}; name another folder with --out"
             ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
         if "run.json" not in entries and entries and "journal.jsonl" not in entries:
@@ -60,19 +80,26 @@ class RunFolder:
 
     def begin(self, description: Mapping[str, Any]) -> None:
         """Write run.json, or check that the one there describes this very run (`FwcError` if not)."""
-        if (self.path / "run.json").exists():
+        if self.begun:
             self._check_same(description)
         else:
             self.write_json("run.json", description)
 
     def describe(self) -> dict[str, Any]:
-        """The content of run.json."""
+        """The content of run.json, checked."""
         description = self.read_json("run.json")
         if description.get("format") != FORMAT:
             raise FwcError(
                 f"{self.path / 'run.json'} is not of format {FORMAT}: it was not written by this tool"
             )
+        check_described(description, self.path / "run.json")
         return description
+
+    def results(self) -> dict[str, Any]:
+        """The content of results.json, checked."""
+        found = self.read_json("results.json")
+        check_results(found, self.path / "results.json", f"fwc-llm rescore {self.path}")
+        return found
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = self.describe(), json.loads(json.dumps(description))
@@ -88,61 +115,116 @@ class RunFolder:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
         path = self.path / name
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(read_text(path))
         except FileNotFoundError:
             raise FwcError(
                 f"{path} is missing: {self.path} is not a run's folder, or the run never began"
             ) from None
         except (OSError, ValueError) as error:
-            raise FwcError(f"{path} cannot be read ({error}): the run's folder is damaged") from None
+            raise FwcError(f"{path} cannot be read ({reason(error)}): the run's folder is damaged") from None
         if not isinstance(content, dict):
             raise FwcError(f"{path} is not a JSON object: the run's folder is damaged")
         return content
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one JSON file whole; NaN must have become null before."""
-        self._write(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        with self._writing(name) as file:
+            file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write answers.csv whole (columns `ANSWER_COLUMNS`)."""
-        partial = self.path / "answers.csv.partial"
-        try:
-            with partial.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, ANSWER_COLUMNS)
-                writer.writeheader()
-                writer.writerows(rows)
-            os.replace(partial, self.path / "answers.csv")
-        except OSError as error:
-            raise FwcError(f"cannot write {self.path / 'answers.csv'}: {error.strerror}") from None
+        """Write answers.csv whole (columns `ANSWER_COLUMNS`); no cell is a formula to a spreadsheet."""
+        with self._writing("answers.csv") as file:
+            writer = csv.DictWriter(file, ANSWER_COLUMNS)
+            writer.writeheader()
+            for row in rows:
+                writer.writerow(
+                    {name: as_cell(value) if isinstance(value, str) else value for name, value in row.items()}
+                )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """The rows of answers.csv, one by one."""
-        path = self.path / "answers.csv"
+        """The rows of answers.csv, one by one; `FwcError` when one is no answer, or some are missing."""
+        path, read = self.path / "answers.csv", 0
+        expected = self.describe().get("calls")
+        # As long as what any version wrote; the limit belongs to the whole process.
+        csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         try:
-            with path.open(encoding="utf-8", newline="") as file:
+            with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
                 reader = csv.DictReader(file)
                 if tuple(reader.fieldnames or ()) != ANSWER_COLUMNS:
-                    raise FwcError(f"{path} does not have the columns of a run: the run's folder is damaged")
-                yield from reader
-        except OSError as error:
+                    raise FwcError(
+                        f"{path} does not have the columns of a run: `fwc-llm rescore {self.path}` writes "
+                        "it again"
+                    )
+                for row in reader:
+                    if not is_answer(row):
+                        raise FwcError(
+                            f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
+                            f"`fwc-llm rescore {self.path}` writes it again"
+                        )
+                    read += 1
+                    yield {name: from_cell(cell) for name, cell in row.items()}
+        except (OSError, ValueError, csv.Error) as error:
             raise FwcError(
-                f"cannot read {path}: {error.strerror}; the run never began, or is damaged"
+                f"cannot read {path}: {reason(error)}; the run never began, or is damaged: "
+                f"`fwc-llm rescore {self.path}` writes it again"
+            ) from None
+        if expected is not None and 0 < read < expected:
+            raise FwcError(
+                f"{path} is damaged: it has {read:,} of the run's {expected:,} answers; "
+                f"`fwc-llm rescore {self.path}` writes it again"
+            )
+
+    def write_questions(self, rows: Iterable[Mapping[str, Any]], number: int) -> None:
+        """Write questions.jsonl whole: what the run asks, and in which order; `number` of them."""
+        with self._writing("questions.jsonl") as file:
+            file.write(json.dumps({"format": QUESTIONS_FORMAT, "questions": number}) + "\n")
+            for row in rows:
+                line = [row[name] for name in QUESTION_COLUMNS]
+                file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+    def read_questions(self) -> Iterator[dict[str, Any]]:
+        """What the run asks. A folder of an earlier version has that in answers.csv alone."""
+        path = self.path / "questions.jsonl"
+        if not path.exists():
+            yield from self.read_answers()
+            return
+        try:
+            with open_binary(path) as file:
+                header = parse_json(next(file, b""))
+                count = -1
+                for count, line in enumerate(file):
+                    row = dict(zip(QUESTION_COLUMNS, parse_json(line), strict=True))
+                    if not is_question(row):
+                        raise ValueError(f"line {count + 2} is no question")
+                    yield row
+            if header != {"format": QUESTIONS_FORMAT, "questions": count + 1}:
+                raise ValueError(f"it has {count + 1:,} questions and begins with {str(header)[:80]}")
+        except (OSError, ValueError, TypeError) as error:
+            raise FwcError(
+                f"{path} is damaged ({reason(error)}): the same `fwc-llm eval` command with --out "
+                f"{self.path} writes it again"
             ) from None
 
-    def _write(self, name: str, text: str) -> None:
+    @contextmanager
+    def _writing(self, name: str) -> Iterator[IO[str]]:
         path = self.path / name
-        partial = path.with_name(path.name + ".partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(text, encoding="utf-8")
-            os.replace(partial, path)
+            with whole_file(path) as file:
+                yield file
         except OSError as error:
-            raise FwcError(f"cannot write {path}: {error.strerror}") from None
+            raise StorageError(f"cannot write {path}: {reason(error)}") from None
 
 
 def file_name(text: str) -> str:
-    """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore."""
-    return re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
+    """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore.
+
+    A long one is cut, and ends with a piece of its checksum.
+    """
+    name = re.sub(r"[^\w.@-]+", "_", text).strip("._") or "_"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{name.encode()[: _LONGEST_NAME - 13].decode('utf-8', 'ignore')}-{digest}"
 
 
 def versions() -> dict[str, str]:

@@ -16,21 +16,25 @@ import errno
 import hashlib
 import json
 import os
+import re
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.files import check_regular
 from fwc_llm.models.base import Usage
+from fwc_llm.untrusted import finite, parse_json, storable, whole
 
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _SYNC_SECONDS = 1.0
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
+_REQUEST = re.compile(r"(?:[0-9a-f]{2})+")
 
 
 def request_id(parameters_json: str, *parts: Any) -> str:
@@ -48,8 +52,9 @@ class Journal:
     not a record of this format is refused. Records are dicts with at least `request` (see `request_id`)
     and `text`; a request counts as answered when a record with a text exists.
 
-    Errors: `FwcError` when another process holds the journal, when the file is foreign or damaged, and
-    when it cannot be written (a full disk leaves it as it was before the record).
+    Errors: `FwcError` when another process holds the journal and when the file is foreign or damaged;
+    `StorageError` when it cannot be written (a full disk leaves it as it was before the record) and when it
+    is no longer there.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -58,18 +63,20 @@ class Journal:
         self.batch_usage = Usage()  # of those that went through the Batch API
         self._answered: set[bytes] = set()
         try:
-            self._file = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644
-            )
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         except OSError as error:
             raise FwcError(
                 f"cannot open {self.path}: {error.strerror}; name another folder with --out"
             ) from None
         try:
+            check_regular(self._file, self.path)
             self._lock()
             self._size = self._load()
             if self._size == 0:
                 self._write({"format": FORMAT})
+        except OSError as error:
+            os.close(self._file)
+            raise FwcError(f"cannot read {self.path}: {error.strerror}") from None
         except BaseException:
             os.close(self._file)
             raise
@@ -111,23 +118,39 @@ class Journal:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
-        with self.path.open("rb") as file:
-            next(file, None)
-            for number, line in enumerate(file, 2):
-                if not line.endswith(b"\n"):  # being written at this moment
-                    return
-                yield self._parse(line, number)
+        try:
+            with self.path.open("rb") as file:
+                next(file, None)
+                for number, line in enumerate(file, 2):
+                    if not line.endswith(b"\n"):  # being written at this moment
+                        return
+                    yield self._parse(line, number)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
+
+    def check_in_place(self) -> None:
+        """`StorageError` when the file is not where it was: the folder was deleted, moved or replaced."""
+        try:
+            there, here = os.stat(self.path), os.fstat(self._file)
+        except OSError:
+            there = None
+        if there is None or (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            raise StorageError(
+                f"{self.path} is gone: its folder was deleted, moved or replaced while the run went on; "
+                "nothing further is asked"
+            )
 
     def _write(self, record: Mapping[str, Any]) -> None:
         line = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str) + "\n"
         data = line.encode("utf-8", "backslashreplace")
+        self.check_in_place()
         try:
             written = os.write(self._file, data)
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             self._undo()
-            raise FwcError(
+            raise StorageError(
                 f"cannot write to {self.path}: {error.strerror}; everything before is kept, "
                 "and the same command continues there once there is room"
             ) from None
@@ -137,7 +160,7 @@ class Journal:
         try:
             os.fsync(self._file)
         except OSError as error:
-            raise FwcError(f"the disk does not keep {self.path}: {error.strerror}") from None
+            raise StorageError(f"the disk does not keep {self.path}: {error.strerror}") from None
 
     def _undo(self) -> None:
         """Cut off what a failed write left, so that the journal ends with a whole record."""
@@ -177,7 +200,7 @@ class Journal:
     def _complete(self, line: bytes, number: int) -> bool:
         """Whether a last line without its newline is a record all the same; a torn header must look it."""
         try:
-            json.loads(line)
+            parse_json(line)
         except ValueError:
             if number == 1 and not _header().startswith(line.rstrip(b"\0")):
                 self._refuse_foreign()
@@ -186,7 +209,7 @@ class Journal:
 
     def _check_header(self, line: bytes) -> None:
         try:
-            header = json.loads(line)
+            header = parse_json(line)
         except ValueError:
             header = None
         if not isinstance(header, dict) or header.get("format") != FORMAT:
@@ -200,16 +223,19 @@ class Journal:
 
     def _parse(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            record = json.loads(line)
-            bytes.fromhex(record["request"])
-            record["text"]
-            Usage(**(record.get("usage") or {}))
-        except (ValueError, KeyError, TypeError):
+            record = parse_json(line)
+        except ValueError:
+            record = None
+        if (
+            not isinstance(record, dict)
+            or "text" not in record
+            or not all(good(record.get(name)) for name, good in _FIELDS.items())
+        ):
             raise FwcError(
                 f"{self.path} is damaged in line {number} (not a record of {FORMAT}): restore the file, "
                 "or remove that line to have its request asked again"
-            ) from None
-        return dict(record)
+            )
+        return record | {name: storable(record[name]) for name in ("text", "error") if record.get(name)}
 
     def _lock(self) -> None:
         """Take the lock that the system gives back when this process ends, however it ends."""
@@ -228,6 +254,44 @@ class Journal:
                 f"{self.path} is in use by another process: wait for that run to end, or name another folder "
                 "with --out"
             ) from None
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _is_usage(value: Any) -> bool:
+    counts = set(vars(Usage()))
+    return not value or (
+        isinstance(value, dict) and set(value) <= counts and all(whole(n) is not None for n in value.values())
+    )
+
+
+def _is_logprobs(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list)
+        and all(
+            isinstance(pair, list)
+            and len(pair) == 2
+            and isinstance(pair[0], str)
+            and (pair[1] is None or finite(pair[1]) is not None)  # None: once written as -Infinity
+            for pair in value
+        )
+    )
+
+
+# What a record must hold for everything that reads it; the rest of it is nobody's concern.
+_FIELDS: Mapping[str, Callable[[Any], bool]] = {
+    "request": lambda value: isinstance(value, str) and _REQUEST.fullmatch(value) is not None,
+    **dict.fromkeys(("text", "arm", "row", "variant", "finish_reason", "error", "model"), _is_text),
+    "repeat": lambda value: value is None or whole(value) is not None,
+    "refusal": lambda value: value is None or isinstance(value, bool),
+    "batch": lambda value: value is None or isinstance(value, bool),
+    "usage": _is_usage,
+    "logprobs": _is_logprobs,
+}
+# A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 def _header() -> bytes:

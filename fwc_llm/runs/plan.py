@@ -1,4 +1,4 @@
-"""What a run will ask: per repeat the test rows, per arm the examples, and from both the calls."""
+"""The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,10 +25,22 @@ COUNTERFACTUAL = "counterfactual:"
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides what is asked. Defaults are the paper's experiment (protocol.md).
+    """Everything that determines what is asked. Defaults are the paper's experiment.
 
-    `orders` empty means each strategy's own order; several orders make one arm each. `base_parity` None
-    draws the test rows uniformly.
+    See docs/protocol.md, "The paper's experiment".
+
+    m                 examples per prompt
+    epsilon           largest relative parity violation of the coreset; None for no limit
+    n_test            test rows per repeat
+    base_parity       gap of the groups' base rates in the test rows; None draws them uniformly
+    repeats           repeat r draws its rows and its examples from seed + r
+    seed              of the first repeat
+    template          a template set's name, or a folder with one of your own
+    orders            of the examples; empty: the strategy's own; each of several makes an arm
+    weights           "show" or "hide" the weights of the examples
+    redraw            balanced examples: "once" a repeat, or "per-row"
+    counterfactual    ask again with the protected level changed
+    strategy_options  for the strategies that take them, by name
     """
 
     m: int = 16
@@ -45,7 +57,7 @@ class Settings:
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as they stand in run.json."""
+        """The settings as written to run.json."""
         return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
 
 
@@ -69,8 +81,8 @@ class Repeat:
 
     index: int
     seed: int
-    split: "Split"
-    shots: Mapping[str, Shots]
+    split: "Split" = field(repr=False)
+    shots: Mapping[str, Shots] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -99,25 +111,40 @@ class Plan:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
         for repeat in self.repeats:
             for arm in self.arms:
-                prompt = self._prompt(repeat.shots[arm.name]) if arm.name in repeat.shots else None
                 for position, (row, values) in enumerate(rows_of(repeat.split.test)):
-                    builder = prompt or self._prompt(self.shots_for_row(repeat, arm, position))
+                    builder = self._builder(repeat, arm, position)
                     for variant, changed in self.variants(values):
                         yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
 
-    def first_calls(self) -> Iterator[Call]:
-        """The first request of every arm."""
+    @cached_property
+    def first_calls(self) -> tuple[Call, ...]:
+        """The first request of every arm: checked before a run, kept as its example of a prompt."""
         row = str(self.repeats[0].split.test.index[0])
-        for arm in self.arms:
-            yield Call(arm.name, 0, row, "", self.prompt(arm))
+        return tuple(Call(arm.name, 0, row, "", self.prompt(arm)) for arm in self.arms)
 
     def prompt(self, arm: Arm, position: int = 0) -> Messages:
         """The whole conversation that the arm sends for the test row at `position` of the first repeat."""
         repeat = self.repeats[0]
-        shots = (
-            repeat.shots[arm.name] if arm.name in repeat.shots else self.shots_for_row(repeat, arm, position)
-        )
-        return self._prompt(shots).build(next(rows_of(repeat.split.test.iloc[[position]]))[1])
+        values = next(rows_of(repeat.split.test.iloc[[position]]))[1]
+        return self._builder(repeat, arm, position).build(values)
+
+    def _builder(self, repeat: Repeat, arm: Arm, position: int) -> Prompt:
+        """The prompt builder of an arm for a test row; cached if other rows use it too."""
+        fixed = repeat.shots.get(arm.name)
+        if fixed is None and position > 0:
+            return self._prompt(self.shots_for_row(repeat, arm, position))
+        key = repeat.index, arm.name
+        if key not in self._builders:
+            self._builders[key] = self._prompt(fixed or self.shots_for_row(repeat, arm, position))
+        return self._builders[key]
+
+    @cached_property
+    def _builders(self) -> dict[tuple[int, str], Prompt]:
+        """Cached builders by repeat and arm; if each row has its own examples, only the first row's."""
+        return {}
+
+    def _prompt(self, shots: Shots) -> Prompt:
+        return Prompt(self.task, shots, self.settings.template, show_weights=self.settings.weights == "show")
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -126,9 +153,6 @@ class Plan:
         _, query = next(rows_of(repeat.split.test.iloc[[position]]))
         seed = int(SeedSequence([repeat.seed, position]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
-
-    def _prompt(self, shots: Shots) -> Prompt:
-        return Prompt(self.task, shots, self.settings.template, show_weights=self.settings.weights == "show")
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The row itself, then, for the counterfactual probe, the row with one protected level changed."""
@@ -150,12 +174,12 @@ def make_plan(
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Plan:
-    """Draw the test rows and choose the examples of every repeat (protocol.md, "Ours").
+    """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
     rows. Test rows that equal an example of a saved shots file are left out, for all arms alike.
 
-    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that do not come out.
+    Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
     _check(settings)
     saved: dict[str, Shots] = {}
@@ -178,8 +202,7 @@ def make_plan(
                 chosen[arm.name] = _ordered(shots, arm, seed)
         repeats.append(Repeat(index, seed, split, chosen))
     plan = Plan(task, arms, settings, tuple(repeats))
-    for arm in arms:
-        plan.prompt(arm)  # what a template cannot render is found here, before anything is written
+    plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
 
@@ -201,7 +224,7 @@ def _check(settings: Settings) -> None:
 
 
 def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:
-    """An option that no arm's strategy takes is a mistake, not a wish."""
+    """Refuse an option that no arm's strategy accepts."""
     taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
     for name in settings.strategy_options:
         if not any(names is None or name in names for names in taken):
@@ -215,7 +238,7 @@ def _arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
-    """One arm per source and order, each with a name of its own; fills `saved` with the files' shots."""
+    """One arm per source and order, each with a unique name; fills `saved` with the files' shots."""
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
@@ -233,7 +256,7 @@ def _arms(
             is_per_row(source, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
         arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
-    names = [file_name(arm.name) for arm in arms]  # an arm's files carry its name
+    names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
             f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"
@@ -272,6 +295,7 @@ def _select(
         pool=split.pool,
         candidates=split.candidates,
         query=query,
+        progress=False,
         **_options(arm, settings),
     )
     return _ordered(shots, arm, seed) if query is not None else shots

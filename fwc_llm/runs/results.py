@@ -1,85 +1,44 @@
-"""From a run's journal to its numbers: answers.csv, results.json and the `Result` of `evaluate`."""
+"""From a run's journal to its numbers: answers.csv and results.json."""
 
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.metrics import GroupMetrics
     from fwc_llm.runs.plan import Plan
 
-_METRICS = (
-    "accuracy",
-    "demographic_parity_difference",
-    "demographic_parity_ratio",
-    "equalized_odds_difference",
-)
+_MOST_REASONS = 5
 _REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a run found. `data` is results.json; `folder` holds everything else."""
-
-    folder: Path
-    data: dict[str, Any]
-
-    @property
-    def arms(self) -> list[dict[str, Any]]:
-        """One object per arm: its means over repeats, their standard deviations, and each repeat."""
-        return list(self.data["arms"])
-
-    @property
-    def unanswered(self) -> int:
-        """How many requests have no reply at all."""
-        return int(self.data["unanswered"])
-
-    def to_frame(self) -> "pd.DataFrame":
-        """The arms as a table, one row an arm."""
-        import pandas as pd
-
-        simple = [{k: v for k, v in arm.items() if not isinstance(v, dict | list)} for arm in self.arms]
-        return pd.DataFrame(simple).set_index("arm")
-
-    def answers(self) -> "pd.DataFrame":
-        """Every answer of the run (answers.csv)."""
-        import pandas as pd
-
-        return pd.read_csv(self.folder / "answers.csv", keep_default_na=False)
-
-    def __str__(self) -> str:
-        shown = self.to_frame()[["n", "coverage", *_METRICS]].round(3)
-        label = "  (SIMULATED)" if self.data["simulated"] else ""
-        return f"{self.data['task']} · {self.data['model']}{label}\n{shown.to_string(na_rep='–')}"
-
-
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
-    """Write answers.csv with every question of the run and no answer yet: what `score` then fills in."""
-    folder.write_answers(_questions(plan))
+    """Write questions.jsonl with every question of the run: what `score` joins the replies to."""
+    folder.write_questions(_questions(plan), plan.n_calls)
 
 
-def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
-    """Parse every reply of the journal, write answers.csv and results.json. Makes no request.
+def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
+    """Parse every reply of the journal, write answers.csv and results.json; return the latter's content.
 
-    `stopped` says why the run ended before its last request, when it did.
+    No request is made. `stopped` says why the run ended before its last request, when it did.
     """
+    journal.check_in_place()
     described = folder.describe()
     kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
     replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rows = [
-        _answered(question, replies.get(_key(question))) | simulated for question in folder.read_answers()
+        _answered(question, replies.get(_key(question))) | simulated for question in folder.read_questions()
     ]
     folder.write_answers(rows)
     data = {
@@ -92,13 +51,14 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> Re
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "requests": len(rows),
         "unanswered": sum(row["reason"] == "error" for row in rows),
+        "no_reply": _why_no_reply(rows, replies),
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
         "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
     }
     folder.write_json("results.json", data)
-    return Result(folder.path, data)
+    return data
 
 
 def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
@@ -118,21 +78,29 @@ def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
                         "variant": variant,
                         "group": groups[position],
                         "label": "yes" if labels[position] else "no",
-                        "reason": "error",
                     }
 
 
 def _key(row: Mapping[str, Any]) -> tuple[str, int, str, str]:
-    return row["arm"], int(row["repeat"]), row["row"], row["variant"]
+    return row.get("arm", ""), int(row.get("repeat") or 0), row.get("row", ""), row.get("variant", "")
+
+
+def _why_no_reply(
+    rows: list[dict[str, Any]], replies: Mapping[Any, Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The most frequent reasons for which requests have no reply, each with its number."""
+    errors = (replies.get(_key(row), {}).get("error") for row in rows if row["reason"] == "error")
+    counts = Counter(str(error) for error in errors if error)
+    return [{"reason": reason, "requests": n} for reason, n in counts.most_common(_MOST_REASONS)]
 
 
 def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
     row = {name: question[name] for name in ("arm", "repeat", "row", "variant", "group", "label")}
     if record is None or record["text"] is None:
         return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
-    logprobs = record["logprobs"]
     fields = {name: record[name] for name in _REPLY_FIELDS if record[name] is not None}
-    fields["logprobs"] = tuple((token, value) for token, value in logprobs) if logprobs else None
+    pairs = ((token, value) for token, value in record["logprobs"] or () if value is not None)
+    fields["logprobs"] = tuple(pairs) or None
     reply = Reply(**fields)
     answer = parse_answer(reply)
     probability = p_yes(reply.logprobs) if reply.logprobs else None
@@ -141,7 +109,7 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
         "answer": answer.value or "",
         "reason": answer.reason,
         "p_yes": "" if probability is None else f"{probability:.6f}",
-        "reply": record["text"],
+        "reply": shortened(record["text"]),
     }
 
 
@@ -151,7 +119,7 @@ def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
     repeats = sorted({int(row["repeat"]) for row in factual})
     measured = [_metrics([row for row in factual if int(row["repeat"]) == repeat]) for repeat in repeats]
     arm: dict[str, Any] = {"arm": name, "n": sum(metrics.n for metrics in measured)}
-    for metric in ("coverage", *_METRICS):
+    for metric in ("coverage", *METRICS):
         values = [getattr(metrics, metric) for metrics in measured]
         arm[metric] = _null(fmean(values))
         arm[f"{metric}_sd"] = _null(_spread(values))

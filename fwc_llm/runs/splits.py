@@ -1,7 +1,7 @@
 """Test rows with controlled base rates, and the rows that may still become examples.
 
-The rules of the evaluation protocol: test rows are drawn first; a pool row that equals one by value is no
-candidate for an example; equal numbers per group, with base rates evenly spaced over 0.5 ± b/2.
+The rules of the evaluation protocol: test rows are drawn first; a pool row with equal values cannot become
+an example; groups have equal numbers of test rows, with base rates evenly spaced over 0.5 ± b/2.
 """
 
 import math
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.metrics.planning import Design
+
 
 @dataclass(frozen=True)
 class Split:
     """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
 
-    The pool is the table that examples shall represent: candidates only says which of its rows can be one.
+    The examples represent the whole pool; `candidates` only marks the rows that may become examples.
     """
 
     pool: "pd.DataFrame"
@@ -38,7 +40,7 @@ def draw_split(
     exclude: Collection[str] | None = None,
     not_equal_to: "pd.DataFrame | Sequence[Mapping[str, Any]] | None" = None,
 ) -> Split:
-    """Draw `n_test` test rows without replacement, then say which pool rows may be examples.
+    """Draw `n_test` test rows without replacement, then mark the pool rows that may be examples.
 
     `base_parity` b gives every group n_test / G rows and base rates evenly spaced from 0.5 − b/2 to 0.5 + b/2
     in the order of `task.groups`; None draws from all test rows alike. Rows whose id is in `exclude`, or that
@@ -75,19 +77,40 @@ def draw_split(
     return Split(pool, test, candidates)
 
 
+def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) -> "Design":
+    """The rows per cell that a run asks about, and the rows per cell that it can draw from.
+
+    Raises `FwcError` as `draw_split` does. Nothing is drawn.
+    """
+    import numpy as np
+
+    from fwc_llm.metrics.planning import Design
+
+    if repeats < 1:
+        raise FwcError(f"repeats is {repeats}: a run needs at least 1")
+    table = task.test()
+    levels, labels = task.sensitive(table), task.labels(table)
+    held = np.array(
+        [[((levels == group) & (labels == yes)).sum() for yes in (0, 1)] for group in task.groups]
+    )
+    if base_parity is None:
+        _check_size(n_test, len(table))
+        of_groups = held.sum(1, keepdims=True).astype(float)
+        return Design(task.groups, n_test * of_groups / len(table), of_groups, repeats)
+    counts = cell_counts(task.groups, n_test, base_parity)
+    rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
+    for (group, answer), available in zip(counts, held.ravel(), strict=True):
+        _check_cell(task, group, answer, int(available), counts[group, answer], n_test)
+    return Design(task.groups, rows.astype(float), held.astype(float), repeats)
+
+
 def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
     """Rows per cell (group, "no" | "yes"): `n` test rows with base-rate parity b over `groups`, low to high.
 
     Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
     """
-    if not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0:  # NaN fails too
-        raise FwcError(f"base parity {base_parity} is outside [0, 1]")
-    if len(groups) < 2:
-        raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
-    parity, last = Fraction(repr(float(base_parity))), len(groups) - 1
-    rates = [Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))]
-    # n works exactly when n/G is a multiple of every rate's denominator.
-    step = len(groups) * math.lcm(*(rate.denominator for rate in rates))
+    rates = _base_rates(groups, base_parity)
+    step = whole_step(groups, base_parity)
     if n < 1 or n % step:
         below, above = n // step * step, (n // step + 1) * step
         nearest = above if below < 1 or above - n < n - below else below
@@ -105,10 +128,24 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
     }
 
 
-def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
-    """One tuple per row with what makes two rows the same by value: features and protected attributes.
+def whole_step(groups: Sequence[str], base_parity: float) -> int:
+    """The smallest number of test rows with whole cells; its multiples are the only others."""
+    return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
 
-    Extras and the outcome are left out: people who differ only in a sampling weight are one question.
+
+def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
+    if not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0:  # NaN fails too
+        raise FwcError(f"base parity {base_parity} is outside [0, 1]")
+    if len(groups) < 2:
+        raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
+    parity, last = Fraction(repr(float(base_parity))), len(groups) - 1
+    return [Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))]
+
+
+def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -> list[tuple[Any, ...]]:
+    """One tuple per row for comparing rows by value: features and protected attributes.
+
+    Extras and the outcome are left out: people who differ only in a sampling weight give one question.
     """
     names = [column.name for column in task.features] + list(task.protected)
     if isinstance(rows, Sequence):
@@ -127,6 +164,15 @@ def _check_size(n: int, available: int) -> None:
         raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
 
 
+def _check_cell(task: Task, group: str, answer: str, available: int, count: int, n: int) -> None:
+    if available < count:
+        raise FwcError(
+            f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
+            f"{available:,} rows to draw from, but {count:,} are needed for {n} test rows; ask for fewer "
+            "or another base parity"
+        )
+
+
 def _draw_cells(
     task: Task,
     table: "pd.DataFrame",
@@ -141,11 +187,6 @@ def _draw_cells(
     drawn = []
     for (group, answer), count in counts.items():
         cell = np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
-        if len(cell) < count:
-            raise FwcError(
-                f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
-                f"{len(cell):,} rows to draw from, but {count:,} are needed for {n} test rows; ask for fewer "
-                "or another base parity"
-            )
+        _check_cell(task, group, answer, len(cell), count, n)
         drawn.append(rng.choice(cell, size=count, replace=False))
     return np.concatenate(drawn)

@@ -25,8 +25,8 @@ def fit_prompts(
 ) -> Settings:
     """`settings` with the largest m, up to theirs, for which every prompt has at most `limit` tokens.
 
-    Every candidate m is tried with the examples that would really be shown. Errors: `FwcError` when not even
-    the smallest m that all arms accept fits.
+    Every candidate m is tried with the examples that the prompts would show. Errors: `FwcError` when even the
+    smallest m that all arms accept does not fit.
     """
     counter = TokenCounter(model)
 
@@ -50,7 +50,7 @@ def fit_prompts(
 
 
 def _smallest(longest: Callable[[int], int], most: int) -> int:
-    """The smallest m that no strategy refuses (FWC needs one example a cell)."""
+    """The smallest m that every strategy accepts (FWC needs one example per cell)."""
     for m in range(1, most):
         try:
             longest(m)

@@ -1,13 +1,15 @@
 """Choose the examples of a prompt: one interface, one registry, one file format."""
 
 from fwc_llm.shots.base import Example, Request, Shots, Strategy
+from fwc_llm.shots.certificate import Certificate
 from fwc_llm.shots.order import ORDERS, order_shots
-from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
+from fwc_llm.shots.registry import accepted_options, is_per_row, strategies, strategy
 from fwc_llm.shots.select import select_shots
 from fwc_llm.shots.storage import load_shots, save_shots
 
 __all__ = [
     "ORDERS",
+    "Certificate",
     "Example",
     "Request",
     "Shots",
@@ -19,4 +21,5 @@ __all__ = [
     "save_shots",
     "select_shots",
     "strategies",
+    "strategy",
 ]

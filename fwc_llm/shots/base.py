@@ -1,8 +1,12 @@
 """`Shots`: the examples chosen for a prompt, and the request that a strategy answers."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
+
+from fwc_llm.notebook import MOST_ROWS, bar, figure, note, table
+from fwc_llm.shots.certificate import Certificate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,9 +30,12 @@ class Example:
     weight: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Shots:
-    """The examples of one prompt, in prompt order, with where they came from and their certificate."""
+    """The examples of one prompt, in prompt order, with their origin and certificate.
+
+    A certificate given as a mapping becomes a `Certificate`.
+    """
 
     strategy: str
     task: str
@@ -37,6 +44,10 @@ class Shots:
     examples: tuple[Example, ...]
     certificate: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.certificate is not None and not isinstance(self.certificate, Certificate):
+            object.__setattr__(self, "certificate", Certificate(self.certificate))
 
     @property
     def m(self) -> int:
@@ -49,9 +60,10 @@ class Shots:
         return any(example.weight is not None for example in self.examples)
 
     def shown(self) -> tuple[tuple[Example, str | None], ...]:
-        """The examples that a prompt shows, each with its displayed weight θ/max θ (method.md, section 5).
+        """The examples that a prompt shows, each with its displayed weight θ/max θ.
 
-        An example whose θ is 0 is left out; a displayed weight has two decimals and is never "0.00".
+        An example whose θ is 0 is left out; a displayed weight has two decimals and is never "0.00"
+        (docs/method.md, "Weights in prompts").
         """
         largest = max((example.weight or 0.0 for example in self.examples), default=0.0)
         if not self.weighted or largest == 0.0:
@@ -62,18 +74,57 @@ class Shots:
             if (example.weight or 0.0) > 0.0
         )
 
+    def to_frame(self) -> "pd.DataFrame":
+        """The examples as a table indexed by row id: their values, then `label` and `weight` (None: NaN).
+
+        If the task has a column named `label` or `weight`, ours is named `label_` or `weight_`.
+        """
+        import pandas as pd
+
+        values = pd.DataFrame([dict(example.values) for example in self.examples])
+        values.index = pd.Index([example.row for example in self.examples], name="row")
+        weights = [math.nan if example.weight is None else example.weight for example in self.examples]
+        for name, found in (("label", [example.label for example in self.examples]), ("weight", weights)):
+            while name in values.columns:
+                name += "_"
+            values[name] = found
+        return values
+
+    def __repr__(self) -> str:
+        yes = sum(example.label == "yes" for example in self.examples)
+        said = f"{self.m} examples, {yes} yes and {self.m - yes} no, {'' if self.weighted else 'un'}weighted"
+        proof = {} if self.certificate is None else Certificate(self.certificate).facts()
+        proven = "".join(f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof)
+        return f"<Shots {self.strategy} for {self.task}: {said}{proven}; seed {self.seed}>"
+
+    def _repr_html_(self) -> str:
+        """The examples with their weights as bars, and the certificate."""
+        largest = max((example.weight or 0.0 for example in self.examples), default=0.0) or 1.0
+        shown = {example.row: weight or "" for example, weight in self.shown()}
+        rows = []
+        for example in self.examples[:MOST_ROWS]:
+            weight = "" if example.weight is None else bar(example.weight / largest, f"{example.weight:.3f}")
+            values = ", ".join(f"{name} {value}" for name, value in example.values.items())
+            rows.append([example.row, example.label, weight, shown.get(example.row, "hidden"), values])
+        headings = ("row", "answer", "weight θ", "shown as", "values")
+        parts = [table(headings, rows, self.m)]
+        if self.certificate is not None:
+            facts = Certificate(self.certificate).facts().items()
+            parts.append(note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts)))
+        return figure(f"{self.m} examples by {self.strategy} for {self.task}, seed {self.seed}", *parts)
+
 
 @dataclass(frozen=True)
 class Request:
-    """What a strategy is asked for.
+    """The input of a strategy.
 
     `pool` (n rows, indexed by row id) is the table; `candidates` (n,) marks the rows that may become
     examples; `query` is the row to be answered, given to strategies that choose per row.
     """
 
     task: "Task"
-    pool: "pd.DataFrame"
-    candidates: "np.ndarray"
+    pool: "pd.DataFrame" = field(repr=False)
+    candidates: "np.ndarray" = field(repr=False)
     m: int = 16
     epsilon: float | None = 0.01
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Between a task's rows and `Shots`: what strategies share."""
+"""Turn a task's rows into `Shots`: functions that strategies share."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from fwc_llm.shots.base import Example, Request, Shots
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
     from fwc_llm.tasks import Task
 
 LABELS = ("no", "yes")
@@ -27,7 +28,7 @@ def make_shots(
     """The rows of the pool at `positions`, in this order, as shots.
 
     `weights` (m,) are scaled so that they sum to m; None makes unweighted shots. `options` are recorded
-    beside m, that the file says how its examples were chosen.
+    beside m, so that the file says how its examples were chosen.
     """
     positions = np.asarray(positions, dtype=np.int64)
     rows = request.pool.iloc[positions]
@@ -59,7 +60,7 @@ def make_weighted(
     note: str = "",
     **options: Any,
 ) -> Shots:
-    """Weighted shots in order of weight, highest first; a `note` says what was bounded, if anything was."""
+    """Weighted shots in order of weight, highest first; a `note` names any bound that was applied."""
     order = np.argsort(-np.asarray(weights, float), kind="stable")
     chosen = np.asarray(positions, np.int64)[order]
     if note:
@@ -93,7 +94,7 @@ def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
 def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False) -> "pd.DataFrame":
     """The columns that distances are measured on, in file order: the features, `protected` ones on request.
 
-    Ordinal columns become ordered categoricals, so that whoever encodes the table knows their ranks.
+    Ordinal columns become ordered categoricals, so that encoders know their ranks.
     """
     import pandas as pd
 
@@ -110,8 +111,32 @@ def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False)
     return table
 
 
+def labelled_pool(task: "Task", pool: "pd.DataFrame") -> "LabelledTable":
+    """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
+    from fwc_llm.coreset.rivals.base import as_rows
+
+    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+
+
+def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
+    """The coreset of the pool by the named rival, chosen from the candidates."""
+    from fwc_llm.coreset import rivals
+
+    task, pool = request.task, request.pool
+    choose = getattr(rivals, name)
+    return choose(  # type: ignore[no-any-return]
+        features_frame(task, pool),
+        task.labels(pool),
+        task.sensitive(pool),
+        request.m,
+        request.seed,
+        candidates=request.candidates,
+        **options,
+    )
+
+
 def alternate(no: "Sequence[int] | np.ndarray", yes: "Sequence[int] | np.ndarray") -> list[int]:
-    """Positions with labels alternating no, yes, …; what is left of the longer list comes last."""
+    """Positions with labels alternating no, yes, …; the rest of the longer list comes last."""
     paired = min(len(no), len(yes))
     mixed = [int(position) for pair in zip(no, yes, strict=False) for position in pair]
     return mixed + [int(position) for position in (*no[paired:], *yes[paired:])]

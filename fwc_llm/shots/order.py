@@ -13,7 +13,7 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     """The same examples in another order.
 
     * `given`: as the strategy or the file has them;
-    * `alternate`: no, yes, no, …, each label in its given order, what is left of the longer one at the end;
+    * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the end;
     * `by-weight`: highest weight first, equal weights (and unweighted shots) in the given order;
     * `random`: a shuffle that depends on the seed alone.
 

@@ -60,7 +60,7 @@ def strategy(
     """Make a strategy of `function(request, **options)`: `defaults` are its options with their defaults.
 
     `per_row` says whether the examples are chosen anew for every queried row; it may depend on the options.
-    An option that is not among the defaults is refused, so that a typing error cannot change nothing.
+    Options not among the defaults are refused, so that a typing error is not ignored.
     """
 
     def decorate(function: _F) -> Strategy:

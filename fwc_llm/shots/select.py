@@ -1,4 +1,4 @@
-"""`select_shots`: check what is asked, let the strategy choose, check what it returns."""
+"""`select_shots`: check the input, call the strategy, check its result."""
 
 import math
 import operator
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.progress import choose as show
 from fwc_llm.shots.base import Example, Request, Shots, Strategy
 from fwc_llm.shots.order import order_shots
 from fwc_llm.shots.registry import find_strategy
@@ -28,6 +29,7 @@ def select_shots(
     candidates: "np.ndarray | None" = None,
     query: "Mapping[str, Any] | None" = None,
     order: str = "given",
+    progress: bool | None = None,
     **options: Any,
 ) -> Shots:
     """Choose m examples for a prompt about `task`.
@@ -35,22 +37,25 @@ def select_shots(
     `pool` is the table (n rows, indexed by row id; default: the task's own pool) and `candidates` (n,) bool
     marks the rows that may become examples (default: all). `epsilon` is the relative parity limit of the
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
-    choose per row (its outcome, if it is there, is not looked at). `seed` decides whatever is drawn.
-    Further options belong to the strategy; see its docstring.
+    choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges the
+    examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
+    `query`; `progress` False hides it. Further options belong to the strategy; see its docstring.
 
     Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
-    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for whatever the strategy
-    itself refuses or returns wrongly.
+    candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
+    returns a wrong result.
     """
     choose = find_strategy(strategy)
     request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
-    shots = _chosen(choose, strategy, request)
+    hidden = progress is None and query is not None
+    with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
+        shots = _chosen(choose, strategy, request)
     _check_result(shots, strategy, request, pool_checked=_is_own(choose))
     return order_shots(replace(shots, strategy=strategy), order, seed)
 
 
 def _chosen(choose: Strategy, strategy: str, request: Request) -> Any:
-    """What the strategy returns; whatever a user's own one raises becomes one clear error."""
+    """What the strategy returns; any exception in a user's own strategy becomes one `FwcError`."""
     try:
         return choose(request)
     except FwcError:
@@ -76,14 +81,10 @@ def _checked(
     query: Mapping[str, Any] | None,
     options: Mapping[str, Any],
 ) -> Request:
-    import numpy as np
+    from fwc_llm.coreset.checks import candidate_mask, check_epsilon
 
     table = task.pool() if pool is None else pool
-    mask = np.ones(len(table), bool) if candidates is None else np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (len(table),):
-        raise FwcError(
-            f"candidates must be one bool a row of the pool, ({len(table)},): got {mask.dtype} {mask.shape}"
-        )
+    mask = candidate_mask(candidates, len(table))
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
@@ -94,8 +95,7 @@ def _checked(
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     if m > mask.sum() and strategy not in {"zero", "ids"}:
         raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples: lower m")
-    if epsilon is not None and not (isinstance(epsilon, (int, float)) and 0 <= epsilon < 1):
-        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 up to, not including, 1")
+    check_epsilon(epsilon)
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
     return Request(task, table, mask, m, epsilon, seed, query, dict(options))
@@ -109,7 +109,7 @@ def _whole(value: Any, name: str) -> int:
 
 
 def _check_result(shots: Any, strategy: str, request: Request, pool_checked: bool) -> None:
-    """Refuse what is no choice of examples; the values of a plugin's rows are compared with the table."""
+    """Refuse a result that is not a valid choice; compare the values of a plugin's rows with the table."""
     import pandas as pd
 
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
@@ -145,11 +145,11 @@ def _check_result(shots: Any, strategy: str, request: Request, pool_checked: boo
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
-    """Refuse duplicate rows, labels other than yes and no, and weights that are no weights."""
+    """Refuse duplicate rows, labels other than yes and no, and invalid weights."""
     rows = [example.row for example in examples]
     if len(set(rows)) < len(rows):
         twice = next(row for row in rows if rows.count(row) > 1)
-        raise FwcError(f"{where}: the row {twice!r} stands there twice")
+        raise FwcError(f"{where}: the row {twice!r} occurs twice")
     for example in examples:
         if example.label not in {"yes", "no"}:
             raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")

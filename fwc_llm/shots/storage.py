@@ -1,12 +1,13 @@
 """Shots as a JSON file: what was chosen, from which table, with which weights and certificate."""
 
 import json
-import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import write_whole
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
 
@@ -20,16 +21,9 @@ def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
     text = json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise FwcError(f"cannot write the shots to {path}: {error.strerror or error}") from None
+    write_whole(text, path, "the shots to ")
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
@@ -37,7 +31,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
 
     With a `task` the file must be of this task and, unless `allow_changed_data`, of the same table.
 
-    Errors: `FwcError` for a file that cannot be read or is no shots file, for weights that are negative or
+    Errors: `FwcError` for a file that cannot be read or is not a shots file, for weights that are negative or
     NaN, duplicate rows, another task, and a changed table.
     """
     where = f"shots file {path}"
@@ -46,7 +40,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-        raise FwcError(f"{where} is no JSON: {error}") from None
+        raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:
         raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
     if content["format"] != FORMAT:

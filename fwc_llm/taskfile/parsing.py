@@ -1,5 +1,6 @@
 """From TOML to a checked `TaskFile`: every mistake is named with its file, key and remedy."""
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -7,6 +8,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text
+from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
     Column,
@@ -19,16 +22,19 @@ from fwc_llm.taskfile.values import (
     TaskFile,
 )
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LARGEST = 1 << 24  # bytes
+
 
 def read_taskfile(path: Path) -> TaskFile:
     """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path, _LARGEST)
+    except (OSError, ValueError) as error:
         raise FwcError(f"cannot read the task file {path}: {_reason(error)}") from error
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
@@ -265,8 +271,8 @@ class _Parser:
             if name not in files:
                 raise self.fail("data.sha256", f"{name!r} is none of the files {', '.join(files)}")
         url = self.string(table, "url", "data", "")
-        if url and set(sha256) != set(files):
-            raise self.fail("data", "a url needs the sha256 of every file")
+        if url:
+            self.check_download(url, files, sha256)
         return Source(
             files=files,
             format=cast(
@@ -276,10 +282,32 @@ class _Parser:
             header=self.flag(table, "header", "data", True),
             markers=self.values(table, "missing_marker", "data") or DEFAULT_MARKERS,
             comment=self.string(table, "comment", "data", ""),
-            encoding=self.string(table, "encoding", "data", "utf-8-sig"),
+            encoding=self.encoding(table),
             url=url,
             sha256=sha256,
         )
+
+    def encoding(self, table: Mapping[str, Any]) -> str:
+        name = self.string(table, "encoding", "data", "utf-8-sig")
+        try:
+            # Of a text with an umlaut: "undefined" and the like know of no text.
+            "a,ä".encode(name, "ignore").decode(name)
+        except (LookupError, ValueError):
+            raise self.fail("data", f'encoding = {name!r} is none; try "utf-8" or "latin-1"') from None
+        return name
+
+    def check_download(self, url: str, files: Sequence[str], sha256: Mapping[str, str]) -> None:
+        """What is downloaded goes into the cache folder and nowhere else, on a way that nobody changes."""
+        for name in files:
+            if not _SHA256.fullmatch(sha256.get(name, "")):
+                raise self.fail("data", f"a url needs the sha256 of every file; {name!r} has none")
+            if not is_name_below(name):
+                raise self.fail(
+                    "data",
+                    f"with a url, {name!r} must name a file below the cache folder: no .. and no ~",
+                )
+        if not is_safe_address(url):
+            raise self.fail("data", f"url = {url!r} is no https address (http only from this machine itself)")
 
     def check_uses(self, task: TaskFile) -> None:
         """Every column has one use, and something is left to tell the rows apart."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from fwc_llm import evaluate
 from tests.cli.conftest import Outcome
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
@@ -35,6 +36,7 @@ def small_run(model: str, url: str, out: Path) -> tuple[object, ...]:
     return ("eval", "--model", model, "--base-url", url, "--shots", "zero", "--n-test", 8, "--out", out)
 
 
+@pytest.mark.slow
 def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
     outcome = fwc("eval", "--out", tmp_path / "run")
     assert outcome.code == 0, outcome.err
@@ -48,6 +50,36 @@ def test_the_demonstration_explains_itself(fwc: Run, tmp_path: Path) -> None:
     assert "fwc-llm eval --model" in outcome.out
 
 
+@pytest.mark.slow
+def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path) -> None:
+    arguments = (
+        "--task",
+        "census",
+        "--model",
+        "surrogate",
+        "--shots",
+        "zero,random",
+        "--m",
+        4,
+        "--n-test",
+        8,
+    )
+    more = ("--order", "random", "--weights", "hide", "--seed", 3, "--concurrency", 2)
+    outcome = fwc("eval", *arguments, *more, "--out", tmp_path / "a")
+    assert outcome.code == 0, outcome.err
+    evaluate(
+        "census", "surrogate", ("zero", "random"), 8, out=tmp_path / "b", m=4, orders=("random",),
+        weights="hide", seed=3, concurrency=2,
+    )  # fmt: skip
+    described = [json.loads((tmp_path / run / "run.json").read_text()) for run in ("a", "b")]
+    for one in described:
+        del one["created"], one["command"]
+    assert described[0] == described[1]
+    results = [(tmp_path / run / "results.json").read_bytes() for run in ("a", "b")]
+    assert results[0] == results[1]
+
+
+@pytest.mark.slow
 def test_the_surrogate_on_real_rows(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     outcome = fwc(
         "eval", "--task", "adult", "--model", "surrogate", "--out", tmp_path / "run", "--data-dir", data_dir
@@ -59,6 +91,7 @@ def test_the_surrogate_on_real_rows(fwc: Run, tmp_path: Path, data_dir: Path) ->
     assert all(arm["accuracy"] > 0.6 for arm in results["arms"])
 
 
+@pytest.mark.slow
 def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     shots = tmp_path / "shots.json"
     assert fwc("shots", "--task", "adult", "--strategy", "fwc", "--m", 16, "-o", shots).code == 0
@@ -73,6 +106,7 @@ def test_saved_shots_are_chosen_used_and_shown(fwc: Run, tmp_path: Path, data_di
     assert asked[0]["content"].splitlines()[0] in shown.out
 
 
+@pytest.mark.slow
 def test_another_server_and_rescoring(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -88,6 +122,7 @@ def test_another_server_and_rescoring(
     assert (run / "results.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_rows_without_reply_exit_with_4_and_are_named(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -100,6 +135,7 @@ def test_rows_without_reply_exit_with_4_and_are_named(
     ] == pytest.approx(7 / 8)
 
 
+@pytest.mark.slow
 def test_a_retired_model_is_one_line_and_exit_3(
     fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -110,6 +146,7 @@ def test_a_retired_model_is_one_line_and_exit_3(
     assert "does not know the model" in outcome.line
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_exactly_and_writes_nothing(
     fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +158,7 @@ def test_a_dry_run_counts_exactly_and_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_prompts_are_made_to_fit(
     fwc: Run, tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +182,7 @@ def test_prompts_are_made_to_fit(
     assert fwc("eval", "--model", "gpt-4", "--n-test", 8, "--max-prompt-tokens", 10, "--dry-run").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -181,6 +220,7 @@ def test_bad_input_is_one_line_and_exit_2(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_control_c_saves_what_was_done(
     service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
 ) -> None:
@@ -214,6 +254,7 @@ def test_control_c_saves_what_was_done(
     assert 0 < results["arms"][0]["coverage"] < 1
 
 
+@pytest.mark.slow
 def test_options_of_strategies_reach_them(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     arguments = ("eval", "--task", "adult", "--model", "surrogate", "--shots", "fwc", "--n-test", 8, "--m", 8)
     outcome = fwc(*arguments, "--option", "slots=equal", "--out", tmp_path / "run")
@@ -232,6 +273,7 @@ def test_a_key_among_the_parameters_is_refused_unseen(fwc: Run, tmp_path: Path, 
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_strategy_that_fails_is_named(fwc: Run, tmp_path: Path, data_dir: Path) -> None:
     outcome = fwc(
         "eval", "--task", "adult", "--model", "surrogate", "--shots", "os:fspath", "--out", tmp_path / "r"

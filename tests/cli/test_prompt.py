@@ -11,6 +11,7 @@ from tests.cli.conftest import Outcome
 Run = Callable[..., Outcome]
 
 
+@pytest.mark.slow
 def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp_path: Path) -> None:
     outcome = fwc("prompt", "--task", "adult", "--shots", "balanced", "--m", 4, "--row", 3)
     assert outcome.code == 0, outcome.err
@@ -32,6 +33,7 @@ def test_a_row_of_the_split_is_shown_as_it_is_sent(fwc: Run, data_dir: Path, tmp
     assert first[:-1] == sent[:-1]
 
 
+@pytest.mark.slow
 def test_weights_and_wordings(fwc: Run) -> None:
     common = ("prompt", "--task", "census", "--shots", "fwc", "--template", "paper", "--json")
     shown = json.loads(fwc(*common).out)
@@ -41,6 +43,7 @@ def test_weights_and_wordings(fwc: Run) -> None:
     assert "will this from 1996" in shown[0]["content"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_text("")
     (tmp_path / "shots.j2").write_text("")
@@ -54,6 +57,7 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     assert (outcome.code, outcome.line) == (2, f"fwc-llm: {tmp_path}/query.j2, line 2: 'sex' is undefined")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [

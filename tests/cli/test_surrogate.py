@@ -14,6 +14,7 @@ Run = Callable[..., Outcome]
 COMMON = ("--task", "census", "--model", "surrogate", "--shots", "zero,balanced", "--n-test", 16)
 
 
+@pytest.mark.slow
 def test_over_http_it_gives_the_same_answers_and_stays_simulated(fwc: Run, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     assert fwc("eval", *COMMON, "--out", here).code == 0
@@ -43,6 +44,7 @@ def test_another_table_is_refused_naming_what_was_looked_for(
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_text("")
     (tmp_path / "shots.j2").write_text("")

@@ -47,6 +47,7 @@ def people(folder: Path, name: str = "people.csv", n: int = 60, **columns: list[
     return path
 
 
+@pytest.mark.slow
 def test_tasks_lists_what_there_is(data_dir: Path) -> None:
     output = run("tasks", "--data-dir", data_dir)
     for name, rows in (("adult", "45,222"), ("german", "1,000"), ("communities", "1,993"), ("drug", "1,885")):
@@ -57,6 +58,7 @@ def test_tasks_lists_what_there_is(data_dir: Path) -> None:
     assert "https://doi.org/10.24432/C5XW20" in output
 
 
+@pytest.mark.slow
 def test_tasks_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FWC_LLM_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -156,7 +158,7 @@ def test_nothing_is_overwritten_unasked(tmp_path: Path) -> None:
 
 def test_bad_input_to_init(tmp_path: Path) -> None:
     table = people(tmp_path)
-    with pytest.raises(FwcError, match="names no column 'gender'"):
+    with pytest.raises(FwcError, match="has no column 'gender'"):
         init(table, protected="gender")
     with pytest.raises(FwcError, match="'sex' is named twice"):
         init(table, outcome="sex")

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.plain import feature_costs
 from fwc_llm.coreset.descent.updates import UNIT, Medoids, Shares, means, medians
 from fwc_llm.coreset.problem.encoding import Table, value_ids
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
 
 def toy(n=300, p=4, seed=0):
@@ -47,6 +47,7 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
     assert fitted.n_iter_ > 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_the_objective_is_the_wasserstein_distance(support, cost):
@@ -90,22 +91,17 @@ def shares_of(rng, n, m):
     return Shares(label, rows, (label[rows] + 1) % m, rng.uniform(0.1, 0.9, 5), m)
 
 
-def cost_matrix(table, cost):
-    return np.array(
-        [feature_costs(table.values.T.copy(), table.n_numeric, row, cost) for row in table.values]
-    )
-
-
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_medoids_are_the_best_rows_left(cost):
     rng = np.random.default_rng(0)
     for _ in range(10):
         n, m = 60, 4
-        table = Table(np.column_stack([rng.normal(size=n), rng.integers(0, 4, n), rng.integers(0, 3, n)]), 2)
+        numbers = np.column_stack([rng.normal(size=n), rng.integers(0, 4, n)])
+        table = Table(numbers, rng.integers(0, 3, (n, 1)))
         cell, cell_of = np.arange(n) % 2, np.array([0, 0, 1, 1])
         pools, ids = [np.flatnonzero(cell == g) for g in (0, 1)], value_ids(table.values)
         rows = np.concatenate([pools[0][:2], pools[1][:2]])
-        shares, costs = shares_of(rng, n, m), cost_matrix(table, cost)
+        shares, costs = shares_of(rng, n, m), cost_matrix(table, table, cost)
         moved = Medoids(table, cost, ids, pools).move(shares, rows, cell_of)
         present = rows.copy()
         for j in range(m):
@@ -119,7 +115,7 @@ def test_medoids_are_the_best_rows_left(cost):
 
 def test_means_medians_and_modes_minimise_their_shares():
     rng = np.random.default_rng(1)
-    table = Table(np.column_stack([rng.normal(size=(80, 2)), rng.integers(0, 3, 80)]), 2)
+    table = Table(rng.normal(size=(80, 2)), rng.integers(0, 3, (80, 1)))
     shares, start = shares_of(rng, 80, 3), np.zeros((3, 3))
     for update, power in ((medians, 1), (means, 2)):
         moved = update(table, shares, start)
@@ -149,6 +145,7 @@ tables = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(tables)
 def test_the_objective_never_rises(case):

@@ -25,6 +25,7 @@ def census() -> Task:
     return load_task("census")
 
 
+@pytest.mark.slow
 def test_it_needs_no_data_and_says_what_it_is(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, census: Task
 ) -> None:
@@ -57,6 +58,7 @@ def test_its_columns_are_adults(census: Task) -> None:
     assert census.test().index[-1] == "census.test:15060"
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rows() -> None:
     pd.testing.assert_frame_equal(simulate(500, seed=3), simulate(500, seed=3))
     assert not simulate(500, seed=3).equals(simulate(500, seed=4))
@@ -95,6 +97,7 @@ def test_the_tables_are_small_and_hold_no_small_count() -> None:
             assert [entry[0] for entry in table] == sorted({entry[0] for entry in table})
 
 
+@pytest.mark.slow
 def test_the_tables_are_what_the_script_makes_of_adult(adult: Task) -> None:
     frame = adult.pool().assign(income=adult.pool()["income"].map({"yes": ">50K", "no": "<=50K"}))
     assert json.loads(json.dumps(fit(frame))) == json.loads(TABLES.read_text(encoding="utf-8"))
@@ -117,6 +120,7 @@ def test_margins_are_close_to_adults(adult: Task, census: Task) -> None:
     assert np.mean(list(distances(loose, adult.pool(), adult)[1].values())) > 0.06
 
 
+@pytest.mark.slow
 def test_a_regression_trained_on_it_holds_on_real_rows(adult: Task, census: Task) -> None:
     real = regression_accuracy(adult.pool(), adult.test(), adult)
     simulated = regression_accuracy(census.pool(), adult.test(), adult)
@@ -124,6 +128,7 @@ def test_a_regression_trained_on_it_holds_on_real_rows(adult: Task, census: Task
     assert real - simulated < 0.02
 
 
+@pytest.mark.slow
 def test_no_original_row_is_reproduced(adult: Task, census: Task) -> None:
     # With the sampling weight, which is all but unique, nearly nobody is met again …
     columns = [column.name for column in adult.columns]

@@ -198,3 +198,48 @@ def test_a_changed_copy_is_used_and_said(taskfile: Path, tmp_path: Path) -> None
     task = load_task(taskfile)
     assert len(task.pool()) == 20_001
     assert any("differs from the published file" in note for note in task.notes)
+
+
+NAMES = [
+    "/etc/evil",
+    "../evil",
+    "a/../../evil",
+    "~/evil",
+    "a//b",
+    ".",
+    "..",
+    "a/..",
+    "C:evil",
+    "a\\\\b",
+    "x" * 300,
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_download_goes_nowhere_but_below_the_cache_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "my.toml").write_text(TOML.replace("made/made.csv", name))
+    with pytest.raises(FwcError, match="must name a file below the cache folder"):
+        load_task(tmp_path / "my.toml")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://host/x", "ftp://127.0.0.1/x", "file:///etc", "https://", "http://[::1"]
+)
+def test_a_download_comes_over_https(tmp_path: Path, url: str) -> None:
+    (tmp_path / "my.toml").write_text(TOML.replace("http://127.0.0.1:9/nowhere", url))
+    with pytest.raises(FwcError, match="is no https address"):
+        load_task(tmp_path / "my.toml")
+
+
+def test_a_link_in_the_cache_folder_does_not_lead_out_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    (tmp_path / "cache" / "fwc-llm").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "cache" / "fwc-llm" / "made").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "my.toml").write_text(TOML)
+    with pytest.raises(FwcError, match="outside the cache folder"):
+        load_task(tmp_path / "my.toml").pool()
+    assert list((tmp_path / "elsewhere").iterdir()) == []

@@ -22,6 +22,7 @@ def draft(folder: Path, frame: pd.DataFrame, separator: str = ",", index: bool =
     return folder / "t.toml"
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(",;\t|"))
 def test_any_table_can_be_drafted(

@@ -245,7 +245,7 @@ def test_no_parquet(tmp_path: Path) -> None:
 def test_ids_must_be_unique(tmp_path: Path) -> None:
     path = write_task(tmp_path, "n,x,colour,sex,y\na,1,r,f,yes\nb,2,r,m,no\na,3,r,f,no\n")
     path.write_text(path.read_text().replace("columns = [", 'columns = [\n  { name = "n", role = "id" },'))
-    with pytest.raises(FwcError, match=r"data\.csv:4: id 'a' in column 'n' stands at data\.csv:2 already"):
+    with pytest.raises(FwcError, match=r"data\.csv:4: id 'a' in column 'n' is already used at data\.csv:2"):
         load_task(path).pool()
 
 
@@ -265,6 +265,7 @@ cell = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), mi
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(

@@ -13,6 +13,7 @@ def blobs() -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(300, 4)) + 2 * y[:, None], y
 
 
+@pytest.mark.slow
 def test_it_learns_what_can_be_learned(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = blobs
     classifier, epochs = train(X, y, np.ones(300), seed=0)
@@ -23,6 +24,7 @@ def test_it_learns_what_can_be_learned(blobs: tuple[np.ndarray, np.ndarray]) -> 
     assert 1 <= outcome.epochs <= 500
 
 
+@pytest.mark.slow
 def test_rows_without_weight_are_not_seen(blobs: tuple[np.ndarray, np.ndarray]) -> None:
     X, y = blobs
     plain, _ = train(X, y, np.ones(300), seed=0)
@@ -31,6 +33,7 @@ def test_rows_without_weight_are_not_seen(blobs: tuple[np.ndarray, np.ndarray]) 
     assert np.array_equal(plain.probabilities(X), noisy.probabilities(X))
 
 
+@pytest.mark.slow
 def test_weights_decide_between_contradicting_rows() -> None:
     X = np.repeat(np.array([[0.0], [0.0]]), 100, axis=0)
     y = np.repeat([0, 1], 100)

@@ -82,6 +82,7 @@ def test_an_unknown_experiment_is_named() -> None:
         load_experiment("closness")
 
 
+@pytest.mark.slow
 def test_several_processes_measure_what_one_does(tmp_path: Path) -> None:
     """Seconds aside, the results of two workers are those of one."""
     experiment = load_experiment("runtime")

@@ -10,6 +10,8 @@ import pytest
 
 from evals.paper.experiment import NAMES
 
+pytestmark = pytest.mark.slow
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 
 
@@ -51,6 +53,17 @@ def test_fwc_keeps_its_limit_and_its_certificate(results: Path) -> None:
     assert (ours["violation_train"] <= ours["method"].map(limits) + 1e-6).all()
     assert (ours["gap"].abs() <= 1e-9).all()
     assert (ours["objective_error"] <= 1e-8 * ours["w1_train"].clip(lower=1)).all()
+
+
+def test_moved_rows_are_those_of_the_solvers_own_plan(results: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(results / "moves.csv")
+    assert len(frame) == 2 * 4 * 2  # runs, data sets, units
+    assert ((frame["distance"] - frame["solver"]).abs() <= 1e-4 * frame["solver"]).all()
+    assert (frame["cell"] >= frame["least"] - 1e-6).all()
+    assert (frame["cell"] <= frame["level"] + frame["outcome"] + 1e-6).all()
+    assert (frame["least"] > 0).all()
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

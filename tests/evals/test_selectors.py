@@ -5,6 +5,7 @@ import pytest
 from evals.bench import selectors
 
 
+@pytest.mark.slow
 def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selectors, "N", 800)
     monkeypatch.setattr(selectors, "P", 8)

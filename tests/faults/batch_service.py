@@ -31,6 +31,7 @@ class BatchService:
         self.live: Counter[str] = Counter()
         self.steps = 0
         self.on_step: Callable[[int], None] = lambda step: None
+        self.odd_lines: list[bytes] = []  # put before every output
         self.broken: dict[int, HttpReply] = {}  # what to answer instead, after the step took effect
 
     def __call__(self, request: HttpRequest) -> HttpReply:
@@ -54,6 +55,9 @@ class BatchService:
             return HttpReply(self.files[found[1]])
         if method == "GET" and (found := re.fullmatch(r"/batches/([\w-]+)", path)):
             return HttpReply(self._advance(self.batches[found[1]]))
+        if method == "POST" and (found := re.fullmatch(r"/batches/([\w-]+)/cancel", path)):
+            self.batches[found[1]]["status"] = "cancelled"
+            return HttpReply(self.batches[found[1]])
         if (method, path) == ("POST", "/chat/completions"):
             self.live[json.dumps(request.json()["messages"])] += 1
             return HttpReply(completion("Yes"))
@@ -108,6 +112,7 @@ class BatchService:
                 good.append({"custom_id": request["custom_id"], "response": response, "error": None})
         random.Random(0).shuffle(good)
         batch["output_file_id"] = self._add_result(good)
+        self.files[batch["output_file_id"]] = b"".join(self.odd_lines) + self.files[batch["output_file_id"]]
         batch["error_file_id"] = self._add_result(bad) if bad else None
         batch["request_counts"] = {"total": len(good) + len(bad), "completed": len(good), "failed": len(bad)}
 

@@ -16,6 +16,8 @@ import pytest
 from tests.conftest import CHECKOUT
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-0123456789abcdefghij"
 N = 40
 # What a service may answer first, with the key in it wherever there is room.

@@ -7,10 +7,14 @@ import time
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import pytest
+
 from fwc_llm.runs.journal import Journal
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
 from tests.faults.server import conversation_key
 from tests.faults.worker import question, run
+
+pytestmark = pytest.mark.slow
 
 N, KILLS = 2500, 20
 # Each run is a fork of a clean process that has everything imported.

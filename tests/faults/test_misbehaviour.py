@@ -14,6 +14,8 @@ from fwc_llm.runs.journal import Journal
 from tests.faults.loopback import serve
 from tests.faults.server import FaultyService, conversation_key
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-planted-0123456789abcdefghij"
 
 

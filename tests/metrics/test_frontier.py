@@ -33,6 +33,7 @@ def by_linear_program(base: np.ndarray, sizes: np.ndarray, gap: float) -> float:
     return best
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.integers(1, 200)), min_size=2, max_size=4),

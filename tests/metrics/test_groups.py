@@ -18,6 +18,7 @@ def random_answers(seed: int, n: int, levels: int) -> tuple[np.ndarray, np.ndarr
     return rng.integers(0, 2, n).astype(float), rng.integers(0, 2, n), groups
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), levels=st.integers(2, 5))
 def test_agrees_with_fairlearn(seed: int, levels: int) -> None:

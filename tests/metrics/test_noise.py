@@ -14,36 +14,42 @@ def exact_gap(p: float, m: int, n: int) -> tuple[np.ndarray, np.ndarray]:
     return gaps.ravel(), weight.ravel()
 
 
-@pytest.mark.parametrize(
-    ("yes", "parsed"), [((20, 24), (100, 100)), ((45, 60), (98, 95)), ((3, 30), (12, 150))]
-)
-def test_agrees_with_the_exact_distribution(yes: tuple[int, int], parsed: tuple[int, int]) -> None:
-    gaps, weight = exact_gap(sum(yes) / sum(parsed), *parsed)
-    floor = noise_floor(yes, parsed, draws=200_000)
-    assert floor.expected == pytest.approx(gaps @ weight, abs=0.0005)
+@pytest.mark.parametrize(("p", "m", "n"), [(0.22, 100, 100), (0.55, 98, 95), (0.4, 40, 150)])
+def test_agrees_with_the_exact_distribution(p: float, m: int, n: int) -> None:
+    gaps, weight = exact_gap(p, m, n)
+    deviations = np.sqrt(p * (1 - p) / np.array([m, n]))
     order = np.argsort(gaps)
     exact_95 = gaps[order][np.searchsorted(np.cumsum(weight[order]), 0.95)]
-    assert floor.percentile_95 == pytest.approx(exact_95, abs=0.011)  # the gap moves in steps of 0.01
-    observed = abs(yes[0] / parsed[0] - yes[1] / parsed[1])
-    assert floor.p_value == pytest.approx(weight[gaps >= observed - 1e-12].sum(), abs=0.004)
+    floor = noise_floor(0.15, deviations)
+    assert floor.expected == pytest.approx(gaps @ weight, abs=0.002)
+    assert floor.percentile_95 == pytest.approx(exact_95, abs=0.011)  # the gap moves in steps
+    assert floor.p_value == pytest.approx(weight[gaps >= 0.15 - 1e-12].sum(), abs=0.015)
 
 
-@pytest.mark.parametrize("rate", [20, 35, 50])
-def test_the_protocols_numbers(rate: int) -> None:
-    """protocol.md: with 200 rows the expected |DP| is 0.045–0.056, its 95th percentile 0.11–0.14."""
-    floor = noise_floor([rate, rate], [100, 100])
+@pytest.mark.parametrize("rate", [0.2, 0.35, 0.5])
+def test_the_protocols_numbers(rate: float) -> None:
+    """With 200 rows the expected |DP| is 0.045 to 0.056, its 95th percentile 0.11 to 0.14."""
+    floor = noise_floor(0.0, np.sqrt(np.full(2, rate * (1 - rate) / 100)))
     assert 0.044 <= floor.expected <= 0.0575
     assert 0.11 <= floor.percentile_95 <= 0.14
+    assert floor.p_value == 1.0
 
 
-def test_more_groups_show_more_noise_and_more_repeats_less_spread() -> None:
-    two, four = noise_floor([30] * 2, [100] * 2), noise_floor([30] * 4, [100] * 4)
+def test_more_groups_show_more_noise_and_few_repeats_more_than_many() -> None:
+    two, four = noise_floor(0.1, np.full(2, 0.05)), noise_floor(0.1, np.full(4, 0.05))
     assert four.expected > 1.5 * two.expected
-    repeats = noise_floor([[30, 30]] * 5, [[100, 100]] * 5)
-    assert repeats.expected == pytest.approx(two.expected, abs=0.002)
-    assert repeats.percentile_95 < two.percentile_95
+    assert noise_floor(0.1, np.full(2, 0.05), freedom=4.0).percentile_95 > 1.4 * two.percentile_95
+
+
+@pytest.mark.parametrize("freedom", [np.inf, 4.0])
+@pytest.mark.parametrize("groups", [2, 3])
+def test_a_gap_above_the_floor_is_one_with_a_small_p_value(groups: int, freedom: float) -> None:
+    deviations = np.linspace(0.03, 0.06, groups)
+    floor = noise_floor(0.1, deviations, freedom).percentile_95
+    assert noise_floor(1.01 * floor, deviations, freedom).p_value < 0.05
+    assert noise_floor(0.99 * floor, deviations, freedom).p_value > 0.05
 
 
 def test_undefined_without_two_groups_that_answered() -> None:
-    assert np.isnan(noise_floor([3, 0], [10, 0]).expected)
-    assert np.isnan(noise_floor([3], [10]).expected)
+    assert np.isnan(noise_floor(np.nan, np.array([0.1, np.nan])).expected)
+    assert np.isnan(noise_floor(np.nan, np.array([0.1])).p_value)

@@ -32,9 +32,9 @@ def rank_files() -> Path:
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    tokens._encoding.cache_clear()
+    tokens.load_encoding.cache_clear()
     yield
-    tokens._encoding.cache_clear()
+    tokens.load_encoding.cache_clear()
 
 
 @pytest.mark.parametrize("model", ["gpt-4", "gpt-4-0314", "gpt-3.5-turbo", "gpt-4o-mini", "ft:gpt-4o:x"])
@@ -68,12 +68,13 @@ def test_without_a_rank_file_there_is_an_estimate(
     assert not TokenCounter("gpt-4", fetch=True).exact
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_does_not_hang_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:
-    monkeypatch.setattr(tokens, "_FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(tokens, "_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/{{}}")
+        monkeypatch.setattr(tokens, "URL", f"http://127.0.0.1:{silent.getsockname()[1]}/{{}}")
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
         began = time.monotonic()
         assert not TokenCounter("gpt-4").exact
@@ -84,7 +85,7 @@ def test_a_server_that_never_answers_does_not_hang_us(
 def test_a_dripping_server_does_not_hang_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:
-    monkeypatch.setattr(tokens, "_FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(tokens, "FETCH_SECONDS", 0.3)
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -97,7 +98,7 @@ def test_a_dripping_server_does_not_hang_us(
 
         thread = threading.Thread(target=drip, daemon=True)
         thread.start()
-        monkeypatch.setattr(tokens, "_URL", f"http://127.0.0.1:{server.getsockname()[1]}/{{}}")
+        monkeypatch.setattr(tokens, "URL", f"http://127.0.0.1:{server.getsockname()[1]}/{{}}")
         monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
         began = time.monotonic()
         assert not TokenCounter("gpt-4").exact
@@ -109,17 +110,17 @@ def test_a_dripping_server_does_not_hang_us(
 def test_a_rank_file_is_fetched_checked_and_kept(
     tmp_path: Path, rank_files: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:
-    good = tokens._cached_file("cl100k_base")
+    good = tokens.rank_file("cl100k_base")
     assert good is not None
     content = good.read_bytes()
     target = tmp_path / "ranks"
     with serve_in_thread(lambda request: HttpReply(content)) as url:
-        monkeypatch.setattr(tokens, "_URL", url + "/{}")
-        assert tokens._fetch("cl100k_base", target)
+        monkeypatch.setattr(tokens, "URL", url + "/{}")
+        assert tokens.fetch_rank_file("cl100k_base", target)
     assert target.read_bytes() == content
     with serve_in_thread(lambda request: HttpReply(content[:1000])) as url:
-        monkeypatch.setattr(tokens, "_URL", url + "/{}")
-        assert not tokens._fetch("cl100k_base", tmp_path / "bad")
+        monkeypatch.setattr(tokens, "URL", url + "/{}")
+        assert not tokens.fetch_rank_file("cl100k_base", tmp_path / "bad")
     assert [path.name for path in tmp_path.iterdir()] == ["ranks"]
 
 
@@ -127,7 +128,7 @@ def test_a_damaged_rank_file_is_not_handed_to_tiktoken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh: None
 ) -> None:
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
-    file = tokens._cached_file("cl100k_base")
+    file = tokens.rank_file("cl100k_base")
     assert file is not None
     file.write_text("damaged")
     assert not TokenCounter("gpt-4", fetch=False).exact  # tiktoken would fetch it anew, without a timeout

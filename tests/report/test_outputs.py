@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import write_whole
 from fwc_llm.report.html.page import page
 from fwc_llm.report.tables.tidy import COLUMNS
 from fwc_llm.report.terminal import as_text, statistics_lines
-from fwc_llm.report.write import choose_format, render, write
+from fwc_llm.report.write import choose_format, render
 
 MakeRun = Callable[..., Path]
 EVIL = "<script>alert('x')</script>"
@@ -149,6 +150,7 @@ def test_several_runs_stand_under_one_overview(make_run: MakeRun) -> None:
     assert 'href="#run-2">gpt-3.5-turbo' in text
 
 
+@pytest.mark.slow
 def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
     """One arm, one repeat, tiny groups, no labels of one kind: nothing is undefined enough to fail."""
     rates = {"only": {"A": (0.0, 0.0), "B": (0.0, 0.0)}}
@@ -207,9 +209,10 @@ def test_an_unknown_format_and_an_unwritable_file_are_refused(tmp_path: Path) ->
     with pytest.raises(FwcError, match="ending"):
         choose_format(None, Path("x.pdf"))
     with pytest.raises(FwcError, match="cannot write"):
-        write("text", tmp_path / "missing" / "x.html")
+        write_whole("text", tmp_path / "missing" / "x.html")
 
 
+@pytest.mark.slow
 def test_the_page_is_made_of_the_document_alone(make_run: MakeRun) -> None:
     """The JSON holds everything: a page made from it again is the same page."""
     folder = make_run(repeats=2, probabilities=True, counterfactual=True)

@@ -80,14 +80,14 @@ def set_first(**changes: str) -> Callable[[list[dict[str, str]]], None]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (drop_a_row, "was not asked about the same rows"),
+        (drop_a_row, "599 of the run's 600 answers; `fwc-llm rescore"),
         (double_a_row, "is there twice"),
         (set_first(answer="maybe"), "line 2 is not an answer"),
         (set_first(label=""), "line 2 is not an answer"),
         (set_first(repeat="first"), "line 2 is not an answer"),
         (set_first(p_yes="1.5"), "line 2 is not an answer"),
         (set_first(arm="other"), "names the arm 'other'"),
-        (lambda rows: [row for row in rows if row["arm"] != "fwc"], "the arm 'fwc' of run.json has no row"),
+        (lambda rows: [row for row in rows if row["arm"] != "fwc"], "400 of the run's 600 answers"),
         (lambda rows: [row | {"answer": "yes"} for row in rows], "does not agree with answers.csv"),
     ],
 )
@@ -117,11 +117,11 @@ def test_a_run_without_any_reply_is_empty(make_run: MakeRun) -> None:
             "run.json",
             '{"format": "fwc-llm-run/1", "task": "a", "model": "m", "simulated": false, "arms": [], '
             '"settings": 1}',
-            "settings lack 'n_test'",
+            "'arms' is",
         ),
         ("results.json", None, "is missing"),
         ("results.json", "not json", "damaged"),
-        ("results.json", "{}", "does not agree"),
+        ("results.json", "{}", "'task' is missing"),
         ("answers.csv", None, "answers.csv"),
         ("answers.csv", "", "columns"),
         ("answers.csv", "a,b\n1,2\n", "columns"),

@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import binomtest
 
 from fwc_llm.answers import parse_answer
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.models.base import Reply
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.read import read_run
-from fwc_llm.report.statistics import statistics
 from fwc_llm.tasks import load_task
 
 _AGE_AND_WEIGHT = re.compile(
@@ -73,16 +73,15 @@ def test_the_models_are_compared_row_by_row(
     worse = sum(three[r]["answer"] == three[r]["label"] != four[r]["answer"] for r in both)
     assert arm["n"] == len(both)
     assert (arm["accuracy"]["worse"], arm["accuracy"]["better"]) == (better, worse)
-    assert arm["accuracy"]["p_value"] == pytest.approx(binomtest(better, better + worse).pvalue)
+    assert arm["accuracy"]["p_value"] == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.02)
 
 
 def test_gpt_4s_gap_is_fairlearns_and_more_than_chance(
     recorded: dict[str, list[dict[str, Any]]], make_folder: Callable[..., Path]
 ) -> None:
     answers = recorded["gpt-4-0314"]
-    (arm,) = statistics(read_run(make_folder("run", answers, task="adult", model="gpt-4", arms=["zero"])))[
-        "arms"
-    ]
+    run = read_run(make_folder("run", answers, task="adult", model="gpt-4", arms=["zero"]))
+    (arm,) = statistics(run.answered)["arms"]
     table = pd.DataFrame(answers)
     table = table[table["answer"] != ""]
     yes, truth = table["answer"] == "yes", table["label"] == "yes"

@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.intervals import newcombe, wilson
+from fwc_llm.metrics.cells import METRICS
+from fwc_llm.metrics.limits import clopper_pearson
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.read import read_run
-from fwc_llm.report.statistics import METRICS, statistics
 
 MakeRun = Callable[..., Path]
 
 
 def found_in(folder: Path) -> dict[str, Any]:
     """The statistics as any reader of the JSON gets them."""
-    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder)), allow_nan=False))
+    read: dict[str, Any] = json.loads(json.dumps(statistics(read_run(folder).answered), allow_nan=False))
     return read
 
 
@@ -32,26 +33,41 @@ def test_they_agree_with_results_json(make_run: MakeRun) -> None:
         arm = arm_of(found, said["arm"])
         assert arm["n"] == said["n"]
         assert arm["coverage"] == pytest.approx(said["coverage"])
+        assert arm["accuracy"]["value"] == pytest.approx(said["accuracy"])
         for metric in METRICS:
-            assert arm[metric]["value"] == pytest.approx(said[metric])
+            assert arm[metric]["paper_summary"]["mean"] == pytest.approx(said[metric])
             assert arm[metric]["sd"] == pytest.approx(said[f"{metric}_sd"])
             assert arm[metric]["per_repeat"] == pytest.approx([one[metric] for one in said["per_repeat"]])
             assert arm[metric]["low"] <= arm[metric]["value"] <= arm[metric]["high"]
         assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(said["rates"])
 
 
+def exact(share: float, n: int) -> tuple[float, float]:
+    low, high = clopper_pearson(share, n)
+    return float(low), float(high)
+
+
 def test_intervals_of_one_repeat_are_the_textbooks(make_run: MakeRun) -> None:
+    """With labels as they come: Clopper and Pearson's for shares, MOVER for their difference."""
     folder = make_run(repeats=1, unparsed=0.0)
+    described = json.loads((folder / "run.json").read_text())
+    described["settings"]["base_parity"] = None
+    (folder / "run.json").write_text(json.dumps(described))
     run, found = read_run(folder), found_in(folder)
     a, arm = run.answers["zero"], arm_of(found, "zero")
     right = int((a.answer == a.label).sum())
-    assert (arm["accuracy"]["low"], arm["accuracy"]["high"]) == pytest.approx(wilson(right, 200))
-    yes = {g: int(a.answer[a.group == g].sum()) for g in run.groups}
-    expected = newcombe(yes["Male"], 100, yes["Female"], 100)
-    assert (arm["signed_gap"]["low"], arm["signed_gap"]["high"]) == pytest.approx(expected)
+    assert (arm["accuracy"]["low"], arm["accuracy"]["high"]) == pytest.approx(exact(right / 200, 200))
+    rate = {g: float(a.answer[a.group == g].mean()) for g in run.groups}
+    low, high = exact(rate["Male"], 100)
+    other_low, other_high = exact(rate["Female"], 100)
+    gap = rate["Male"] - rate["Female"]
+    below = np.hypot(rate["Male"] - low, other_high - rate["Female"])
+    above = np.hypot(high - rate["Male"], rate["Female"] - other_low)
+    ends = arm["signed_gap"]["low"], arm["signed_gap"]["high"]
+    assert ends == pytest.approx((gap - below, gap + above))
     assert arm["signed_gap"]["of"] == "Male − Female"
     group = arm["groups"]["Male"]
-    assert (group["low"], group["high"]) == pytest.approx(wilson(yes["Male"], 100))
+    assert (group["low"], group["high"]) == pytest.approx((low, high))
 
 
 def test_the_arms_that_differ_are_told_apart_and_no_others(make_run: MakeRun) -> None:

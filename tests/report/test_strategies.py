@@ -12,16 +12,17 @@ from scipy.spatial.distance import cdist
 
 from fwc_llm.cli import main
 from fwc_llm.errors import FwcError
-from fwc_llm.report.strategies import _encoded, compare, measure
+from fwc_llm.report.strategies import compare, measure
 from fwc_llm.report.strategies_plot import plot_comparison
 from fwc_llm.shots import load_shots, select_shots, strategies
+from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.tasks import Task
-from tests.shots.conftest import make_people, write_people
+from tests.people import make_people, write_people
 
 
 def test_what_is_measured_is_what_it_says(two: Task) -> None:
     pool = two.pool()
-    rows = _encoded(two, pool)
+    rows = labelled_pool(two, pool)
     shots = select_shots(two, "kmedoids", 10)
     found = measure(shots, rows, pool)
     chosen = pool.index.get_indexer([example.row for example in shots.examples])  # type: ignore[arg-type]
@@ -46,7 +47,7 @@ def test_what_is_measured_is_what_it_says(two: Task) -> None:
 
 def test_the_certificate_is_the_exact_distance(two: Task) -> None:
     shots = select_shots(two, "fwc", 12)
-    found = measure(shots, _encoded(two, two.pool()), two.pool())
+    found = measure(shots, labelled_pool(two, two.pool()), two.pool())
     assert shots.certificate is not None
     assert found.distance == pytest.approx(shots.certificate["objective"], rel=1e-9)
     assert found.violation == pytest.approx(shots.certificate["violation"], abs=1e-9)
@@ -70,6 +71,7 @@ def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
     assert refused["random"].distance is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_the_plot_is_a_picture(two: Task, tmp_path: Path, suffix: str) -> None:
     lines = compare(two, ["random", "balanced", "zero"], m=8)
@@ -139,6 +141,7 @@ def test_the_command_lists_examples_without_a_file(run: Run, people: Path) -> No
     assert out.index("people.csv:3") < out.index("people.csv:9")
 
 
+@pytest.mark.slow
 def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     code, out, err = run(
@@ -171,6 +174,7 @@ def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Pat
     assert longest(m) <= limit < longest(m + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

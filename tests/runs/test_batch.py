@@ -1,6 +1,7 @@
 """The Batch API over HTTP: every step may be the last of a process, and no request is worked on twice."""
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.runs import batch as batch_module
-from fwc_llm.runs.batch import run_batch
+from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.calls import Call
+from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Journal
 from tests.faults.batch_service import BatchService, answer_of
@@ -104,6 +105,7 @@ def steps_of_a_whole_run(folder: Path) -> int:
     return service.steps
 
 
+@pytest.mark.slow
 def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Path) -> None:
     total = steps_of_a_whole_run(tmp_path)
     assert total > 15
@@ -128,6 +130,7 @@ def test_a_restart_between_any_two_steps_loses_and_repeats_nothing(tmp_path: Pat
         assert answers(folder).items() <= expected().items()
 
 
+@pytest.mark.slow
 def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
     whole = steps_of_a_whole_run(tmp_path)
     for step in range(1, whole + 1):
@@ -140,6 +143,7 @@ def test_passing_failures_of_the_service_are_waited_out(tmp_path: Path) -> None:
         assert answers(folder) == expected()
 
 
+@pytest.mark.slow
 def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> None:
     service = BatchService(ends_as="failed")
     with pytest.raises(ProviderError, match="enqueued token limit"):
@@ -219,3 +223,137 @@ def test_a_refused_batch_is_not_taken_for_a_rejected_key(tmp_path: Path) -> None
     service.broken[1] = refusal(400, "Invalid file format for Batch API")
     with pytest.raises(ProviderError, match=r"refuses this.*Invalid file format"):
         asyncio.run(run(service, tmp_path))
+
+
+def interrupt(service: BatchService, folder: Path, step: int) -> None:
+    """Begin a batch run and stop it after so many requests."""
+
+    async def go() -> None:
+        task = asyncio.ensure_future(run(service, folder))
+        service.on_step = lambda now: task.cancel() if now == step else None
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        service.on_step = lambda now: None
+
+    asyncio.run(go())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", [1, 3, 4, 6, 7, 9, 11])
+def test_a_live_run_waits_for_the_batches_under_way_and_pays_nothing_twice(tmp_path: Path, step: int) -> None:
+    service = BatchService()
+    interrupt(service, tmp_path, step)
+    assert batches_under_way(tmp_path) == (step > 1), "the first upload's name was never heard"
+    asyncio.run(run(service, tmp_path, then_live=True, begin=False))
+    assert not batches_under_way(tmp_path)
+    assert service.worked.total() + service.live.total() == N
+    assert len(answers(tmp_path)) == N
+    asyncio.run(run(service, tmp_path, then_live=True))
+    assert service.worked.total() + service.live.total() == N, "nor does --batch begin again afterwards"
+
+
+def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
+    service = BatchService()
+    interrupt(service, tmp_path, 9)
+    asyncio.run(run(service, tmp_path, then_live=True, begin=False, cancel=True))
+    assert {batch["status"] for batch in service.batches.values()} == {"cancelled"}
+    assert (service.worked.total(), service.live.total()) == (0, N)
+
+
+def test_without_batches_nothing_is_begun(tmp_path: Path) -> None:
+    service = BatchService()
+    assert not batches_under_way(tmp_path)
+    asyncio.run(run(service, tmp_path, begin=False, cancel=True))
+    assert service.steps == 0
+    assert not (tmp_path / "batch").exists()
+
+
+ODD_LINES = [
+    b"", b"{", b"null", b"[]", b'"x"', b"\xff\xfe", b"\0" * 100, b"[" * 100_000, b'{"custom_id": ["x"]}',
+    b'{"custom_id": "ID", "response": "x"}', b'{"custom_id": "ID", "response": ["x"]}',
+    b'{"custom_id": "ID", "response": {"status_code": "200", "body": {}}}',
+    b'{"custom_id": "ID", "response": {"status_code": NaN}}', b'{"custom_id": "ID", "error": "x"}',
+    b'{"custom_id": "ID", "error": ["x"]}', b'{"custom_id": "ID", "error": {"message": ["x"]}}',
+    b'{"custom_id": "ID", "response": {"status_code": 200, "body": "x"}}',
+    b'{"custom_id": "ID", "response": {"status_code": 200, "body": {"choices": [{"message": 7}]}}}',
+    b'{"custom_id": "ID", "response": {"status_code": 500, "body": "x"}}', b"x" * 20_000_000,
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ODD_LINES, ids=lambda line: repr(line[:50]))
+def test_an_odd_line_is_not_the_end_of_the_collection(tmp_path: Path, line: bytes) -> None:
+    service = BatchService()
+    first = call_id(parameters_json(ChatModel("test-model")), calls()[0]).encode()
+    service.odd_lines = [line.replace(b"ID", first) + b"\n"]
+    asyncio.run(run(service, tmp_path))
+    assert answers(tmp_path) == expected()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("request_counts", "many"),
+        ("request_counts", {"completed": -1}),
+        ("errors", "x"),
+        ("errors", {"data": [7]}),
+    ],
+)
+def test_odd_fields_of_a_batch_are_ignored(tmp_path: Path, field: str, value: object) -> None:
+    service = BatchService()
+    service.on_step = lambda step: [batch.update({field: value}) for batch in service.batches.values()]
+    asyncio.run(run(service, tmp_path))
+    assert answers(tmp_path) == expected()
+
+
+def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    service = BatchService()
+    for step in range(1, 200):
+        service.broken[step] = HttpReply({"id": "../../../etc", "object": "file", "status": "completed"})
+    with pytest.raises(ProviderError, match="no usable id"):
+        asyncio.run(run(service, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "change", [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}]
+)
+def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    part = {"name": "0001", "requests": 1, "file_id": None, "batch_id": None, "collected": False} | change
+    (tmp_path / "batch").mkdir()
+    (tmp_path / "batch" / "state.json").write_text(json.dumps({"format": "fwc-llm-batch/1", "parts": [part]}))
+    with pytest.raises(FwcError, match=r"state\.json is damaged"):
+        batches_under_way(tmp_path)
+
+
+def test_the_key_is_in_no_file_of_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "sk-planted+0123456789abcdef"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    service = BatchService()
+    escaped = "".join(f"\\u{ord(c):04x}" for c in key)
+    service.odd_lines = [f'{{"custom_id": "x", "echo": "{escaped} {key}"}}\n'.encode()]
+
+    async def go() -> None:
+        async with serve(service) as url:
+            model = ChatModel("test-model", base_url=f"{url}/v1", api_key_env="OPENAI_API_KEY")
+            with Journal(tmp_path) as journal:
+                await run_batch(model, calls(), journal, tmp_path, poll_seconds=0.0)
+
+    asyncio.run(go())
+    for path in (tmp_path / "batch").iterdir():
+        assert key not in path.read_text()
+        assert escaped not in path.read_text()
+    assert "[key]" in (tmp_path / "batch" / "0001.output.jsonl").read_text()
+
+
+def test_a_batch_that_never_began_is_not_begun_over_live_answers(tmp_path: Path) -> None:
+    service = BatchService()
+    interrupt(service, tmp_path, 1)
+
+    async def live() -> None:
+        async with serve(service) as url:
+            with Journal(tmp_path) as journal:
+                await execute(ChatModel("test-model", base_url=f"{url}/v1"), calls(), journal)
+
+    asyncio.run(live())
+    asyncio.run(run(service, tmp_path))
+    assert (service.worked.total(), service.live.total()) == (0, N)

@@ -156,6 +156,7 @@ def test_cancellation_keeps_what_was_answered(tmp_path: Path) -> None:
     assert len(records(tmp_path)) >= 20
 
 
+@pytest.mark.slow
 def test_a_model_that_never_waits_leaves_room_for_others(tmp_path: Path) -> None:
     class Instant(Scripted):
         async def ask(self, messages: Messages) -> Reply:
@@ -197,6 +198,7 @@ def test_the_full_disk_ends_the_run_with_the_reason(tmp_path: Path, monkeypatch:
             asyncio.run(execute(Scripted(), map(call, range(5)), journal))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""
 

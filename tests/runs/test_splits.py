@@ -43,6 +43,7 @@ def test_three_groups_are_evenly_spaced() -> None:
     assert [counts[group, "no"] for group in "abc"] == [15, 10, 5]
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 600), st.integers(0, 20))
 def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, twentieths: int) -> None:
     groups, parity = [f"g{k}" for k in range(n_groups)], twentieths / 20
@@ -62,6 +63,7 @@ def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, 
     np.testing.assert_allclose(rates, np.linspace(0.5 - parity / 2, 0.5 + parity / 2, n_groups), atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([12, 24, 36]), st.sampled_from([0.0, 0.5, None]), st.integers(0, 10_000))
 def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, seed: int) -> None:
@@ -127,6 +129,7 @@ def test_a_plain_draw_of_too_many_rows(task: Task, n: int) -> None:
         draw_split(task, n, None)
 
 
+@pytest.mark.slow
 def test_adult_splits_as_the_protocol_says(data_dir: Path) -> None:
     adult = load_task("adult", data_dir)
     split = draw_split(adult, seed=0)

@@ -16,7 +16,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots import Example, Request, Shots, accepted_options, is_per_row, strategies
 from fwc_llm.shots.examples import make_shots
 from fwc_llm.shots.registry import strategy
-from fwc_llm.tasks import Task
+from fwc_llm.tasks import Task, load_task
+from tests.people import make_people, write_people
 
 CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
 WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "fairlets"}
@@ -61,6 +62,7 @@ def test_examples_are_distinct_true_rows_with_all_that_a_prompt_shows(name: str,
         assert weights == sorted(weights, reverse=True)  # type: ignore[type-var]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CHOOSING)
 def test_the_seed_decides(name: str, two: Task) -> None:
     def rows(seed: int) -> list[str]:
@@ -183,6 +185,20 @@ def test_nearest_is_nearest(two: Task) -> None:
             assert best == {e.row for e in within.examples if cell(e) == (level, label)}
 
 
+def test_of_equally_near_rows_the_earlier_comes_first(tmp_path: Path) -> None:
+    """Ages on both sides of the query, and one mismatch or several, are as near but for rounding."""
+    people = make_people(240, 2, seed=1)
+    people["hours"], people["school"] = 40.0, "low"
+    task = load_task(write_people(tmp_path, people))
+    for age in (30, 41, 57):
+        query = {"age": age, "hours": 40.0, "school": "low", "job": "pilot", "group": "c"}
+        shots = select_shots(task, "nearest", 60, query=query)
+        mismatches = 1 + (people["job"] != "pilot")  # nobody is of group c
+        exact = abs(people["age"] - age) / people["age"].std(ddof=0) + mismatches
+        expected = np.argsort(exact.round(9), kind="stable")[:60]
+        assert [example.row for example in shots.examples] == list(task.pool().index[expected])
+
+
 def test_nearest_takes_an_unseen_category(two: Task) -> None:
     query = two.test().iloc[0].to_dict() | {"job": "astronaut"}
     assert select_shots(two, "nearest", 4, query=query).m == 4
@@ -252,7 +268,7 @@ def test_bad_tables_are_refused(two: Task) -> None:
     twice = pool.set_axis([pool.index[0], *pool.index[:-1]])
     with pytest.raises(FwcError, match=re.escape(f"{pool.index[0]!r} occurs twice")):
         select_shots(two, "random", pool=twice)
-    with pytest.raises(FwcError, match=r"candidates must be one bool a row"):
+    with pytest.raises(FwcError, match=r"candidates must be a boolean mask, one bool a row"):
         select_shots(two, "random", candidates=np.ones(3, bool))
     with pytest.raises(FwcError, match="named twice"):
         select_shots(two, "ids", rows=[pool.index[1], pool.index[1]])
@@ -345,7 +361,7 @@ def test_an_installed_package_adds_a_strategy(
 NONSENSE = {
     "returns_nothing": "returned NoneType, not Shots",
     "returns_too_many": "returned 5 examples, 4 were asked for",
-    "returns_one_twice": "stands there twice",
+    "returns_one_twice": "occurs twice",
     "returns_unknown_row": "the row 'nowhere:1', which is not in the pool",
     "returns_wrong_label": "does not have its true label",
     "returns_wrong_value": "does not have the table's 'age'",

@@ -43,6 +43,7 @@ def any_shots(draw: st.DrawFn) -> Shots:
     )
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150, deadline=None)
 @given(any_shots())
 def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
@@ -52,11 +53,10 @@ def test_a_file_gives_back_what_was_saved(tmp_path: Path, shots: Shots) -> None:
 
 
 @pytest.fixture(scope="module")
-def saved(two: Task) -> dict[str, Any]:
-    shots = select_shots(two, "fwc", 8)
-    from fwc_llm.shots.storage import _as_json
-
-    return _as_json(shots)
+def saved(two: Task, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("saved") / "shots.json"
+    save_shots(select_shots(two, "fwc", 8), path)
+    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def load(folder: Path, content: Any, task: Task | None = None, **options: bool) -> Shots:
@@ -120,8 +120,8 @@ def test_a_wrong_example_is_refused(
 
 def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
     for content, message in (
-        ("{", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
         ("[]", "was not written by `fwc-llm shots`"),
         ({**saved, "format": "fwc-llm-shots/9"}, "this version reads 'fwc-llm-shots/1'"),
         ({**saved, "examples": None}, '"examples" is None, not a list'),
@@ -129,12 +129,12 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
         ({**saved, "certificate": 3}, '"certificate" is neither'),
         ({**saved, "seed": True}, '"seed" is True, not a whole number'),
         ({key: value for key, value in saved.items() if key != "task"}, '"task" is missing'),
-        ({**saved, "examples": [saved["examples"][0]] * 2}, "stands there twice"),
+        ({**saved, "examples": [saved["examples"][0]] * 2}, "occurs twice"),
     ):
         with pytest.raises(FwcError, match=message):
             load(tmp_path, content)
     (tmp_path / "latin.json").write_bytes(b'{"format": "\xff"}')
-    with pytest.raises(FwcError, match="is no JSON"):
+    with pytest.raises(FwcError, match="is not JSON"):
         load_shots(tmp_path / "latin.json")
     with pytest.raises(FwcError, match=r"none\.json cannot be read: No such file"):
         load_shots(tmp_path / "none.json")

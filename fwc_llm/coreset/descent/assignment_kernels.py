@@ -16,11 +16,14 @@ so `first − R_label` and `second − S_g` are lower bounds of those distances 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from fwc_llm.coreset.compiling.kernel import kernel, part
 from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+from fwc_llm.coreset.problem.compiled_cost import column_cost
 
-STALE, FRESH, DOUBTFUL = 0, 1, 2  # a lower bound; exact in float32; nearest one in doubt
+# A cost is a lower bound; exact in float32; its nearest one is in doubt; or it shall be made exact.
+STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
+BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
 
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
 _BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
@@ -60,7 +63,15 @@ class Costs(NamedTuple):
     absolute: Any
 
 
-@njit(nogil=True, cache=True)
+def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Room for the rows that wait in each cell, for how many they are, and for what `_scan` needs."""
+    # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
+    work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+    nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
+
+
+@part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     """How far a float32 cost may be off."""
     inputs = absolute
@@ -69,16 +80,14 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     return relative * value + inputs
 
 
-@njit(nogil=True, cache=True)
-def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the first `count` rows of `queue`."""
-    if count == 0:
-        return
+@part
+def _scan(rows, reps, costs, g, queue, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the queued rows; returns how many are in doubt."""
+    x, cell, _, cost, fresh, label, first, second = rows
     block, out, best, next_best, place = work
-    p = rows.x.shape[1]
-    for lane in range(count):
-        for k in range(p):
-            block[k, lane] = rows.x[queue[lane], k]
+    for lane in range(ROWS):
+        for k in range(x.shape[1]):
+            block[k, lane] = x[queue[lane], k]
     for lane in range(ROWS):
         best[lane] = FAR
         next_best[lane] = FAR
@@ -97,22 +106,25 @@ def _scan(rows, reps, costs, g, queue, count, work):  # type: ignore[no-untyped-
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
                 place[lane] = j if value < best[lane] else place[lane]
                 best[lane] = min(value, best[lane])
-    for lane in range(count):
+    doubtful = 0
+    for lane in range(ROWS):
         i = queue[lane]
         near, far = best[lane], next_best[lane]
-        rows.label[i, g] = place[lane]
-        rows.cost[i, g] = near + costs.move[rows.cell[i], g]
+        label[i, g] = place[lane]
+        cost[i, g] = near + costs.move[cell[i], g]
         error = _error(near, costs.squared, costs.relative, costs.absolute)
         error += _error(far, costs.squared, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
-        rows.fresh[i, g] = DOUBTFUL if doubt else FRESH
+        doubtful += doubt
+        fresh[i, g] = DOUBTFUL if doubt else FRESH
         if costs.squared:
             near, far = np.sqrt(near), np.sqrt(far)
-        rows.first[i, g] = near + reps.way[place[lane]]
-        rows.second[i, g] = far + reps.reach[g]
+        first[i, g] = near + reps.way[place[lane]]
+        second[i, g] = far + reps.reach[g]
+    return doubtful
 
 
-@njit(nogil=True, cache=True)
+@part(forceinline=True)
 def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute):  # type: ignore[no-untyped-def]
     """Cost of row i and its label j, and whether another one in the cell may be nearer."""
     value = sqeuclidean_pair(x, i, points, j, n_numeric) if squared else l1_pair(x, i, points, j, n_numeric)
@@ -126,172 +138,91 @@ def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute
     return value, value + error >= other
 
 
-@njit(nogil=True, cache=True)
-def assign_rows(rows, reps, costs, price, margin, everything, low, high):  # type: ignore[no-untyped-def]
+@kernel
+def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
     """Brings the costs of rows low … high − 1 up to date, as far as they can matter.
 
-    A cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen cell by more than
-    `margin` keeps the bound as its cost and is marked STALE. Returns how many pairs are DOUBTFUL.
+    With `which` BOUNDED, a cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen
+    cell by more than `margin` keeps the bound as its cost and is marked STALE. With EVERY all pairs are
+    looked at, with WANTED only those so marked. `make_work` makes `queue`, `waiting` and `work`. Returns 0 if
+    no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
     x, cell, chosen, cost, fresh, label, first, second = rows
     points, _, _, tile_start, way, reach = reps
     n_numeric, squared, move, relative, absolute = costs
-    cells = len(price)
-    queue = np.empty((cells, ROWS), np.int64)
-    waiting = np.zeros(cells, np.int64)
-    work = _make_work(x.shape[1])
+    cells, doubtful = len(prices), 0
     for i in range(low, high):
-        own = cell[i]
-        if everything:
+        own, chose = cell[i], chosen[i]
+        limit = np.float32(0)
+        if which == EVERY:
             for g in range(cells):
                 queue[g, waiting[g]] = i
-                waiting[g] += 1
-        else:
-            g0 = chosen[i]
-            j = label[i, g0]
-            value, other = _look(
-                x, points, n_numeric, squared, i, j, second[i, g0], reach[g0], relative, absolute
-            )
-            cost[i, g0] = value + move[own, g0]
-            fresh[i, g0] = FRESH
-            first[i, g0] = (np.sqrt(value) if squared else value) + way[j]
-            if other:
-                queue[g0, waiting[g0]] = i
-                waiting[g0] += 1
-            limit = value + move[own, g0] - price[g0] + margin
-            for g in range(cells):
-                if g == g0 or tile_start[g] == tile_start[g + 1]:
-                    continue
+                waiting[g] += tile_start[g] < tile_start[g + 1]
+        for turn in range(cells if which != EVERY else 0):
+            g = chose if turn == 0 else turn - 1 if turn <= chose else turn  # the chosen cell sets the limit
+            if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
+                continue
+            if which == BOUNDED:
                 j = label[i, g]
-                bound = min(first[i, g] - way[j], second[i, g] - reach[g])
-                bound = max(bound - _BOUND_ERROR * (first[i, g] + second[i, g]), np.float32(0))
-                if squared:
-                    bound *= bound
-                bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
-                bound += move[own, g]
-                if bound - price[g] > limit:
-                    cost[i, g] = bound
-                    fresh[i, g] = STALE
-                    continue
+                if turn > 0:
+                    bound = min(first[i, g] - way[j], second[i, g] - reach[g])
+                    bound = max(bound - _BOUND_ERROR * (first[i, g] + second[i, g]), np.float32(0))
+                    if squared:
+                        bound *= bound
+                    bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
+                    bound += move[own, g]
+                    if bound - prices[g] > limit:
+                        cost[i, g] = bound
+                        fresh[i, g] = STALE
+                        continue
                 value, other = _look(
                     x, points, n_numeric, squared, i, j, second[i, g], reach[g], relative, absolute
                 )
                 cost[i, g] = value + move[own, g]
                 fresh[i, g] = FRESH
                 first[i, g] = (np.sqrt(value) if squared else value) + way[j]
-                if other:
-                    queue[g, waiting[g]] = i
-                    waiting[g] += 1
+                if turn == 0:
+                    limit = value + move[own, g] - prices[g] + margin
+                if not other:
+                    continue
+            queue[g, waiting[g]] = i
+            waiting[g] += 1
         for g in range(cells):
-            if waiting[g] == ROWS:
-                _scan(rows, reps, costs, g, queue[g], ROWS, work)
+            if waiting[g] == ROWS or (i == high - 1 and waiting[g] > 0):
+                for lane in range(waiting[g], ROWS):
+                    queue[g, lane] = queue[g, 0]  # looked at again: loops of known length are faster
+                doubtful += _scan(rows, reps, costs, g, queue[g], work)
                 waiting[g] = 0
-    for g in range(cells):
-        _scan(rows, reps, costs, g, queue[g], waiting[g], work)
-    doubtful = 0
-    for i in range(low, high):
-        for g in range(cells):
-            doubtful += fresh[i, g] == DOUBTFUL
     return doubtful
 
 
-@njit(nogil=True, cache=True)
-def _make_work(p):  # type: ignore[no-untyped-def]
-    return (
-        np.zeros((p, ROWS), np.float32),
-        np.empty((WIDTH, ROWS), np.float32),
-        np.empty(ROWS, np.float32),
-        np.empty(ROWS, np.float32),
-        np.empty(ROWS, np.int32),
-    )
+@kernel
+def find_exactly(values, points, start, stop, n_numeric, squared, place, least):  # type: ignore[no-untyped-def]
+    """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
 
-
-@njit(nogil=True, cache=True)
-def freshen(rows, reps, costs, row, cell, low, high):  # type: ignore[no-untyped-def]
-    """Makes the STALE pairs (row[q], cell[q]), low ≤ q < high, exact in float32."""
-    work = _make_work(rows.x.shape[1])
-    queue = np.empty(ROWS, np.int64)
-    for g in range(len(reps.reach)):
-        waiting = 0
-        for q in range(low, high):
-            if cell[q] == g:
-                queue[waiting] = row[q]
-                waiting += 1
-                if waiting == ROWS:
-                    _scan(rows, reps, costs, g, queue, ROWS, work)
-                    waiting = 0
-        _scan(rows, reps, costs, g, queue, waiting, work)
-
-
-@njit(nogil=True, cache=True)
-def settle(rows, reps, costs, values, points, low, high):  # type: ignore[no-untyped-def]
-    """Decides the DOUBTFUL pairs of rows low … high − 1 in float64: `values` (n, p), `points` (m, p)."""
-    p = values.shape[1]
-    for i in range(low, high):
-        for g in range(len(reps.reach)):
-            if rows.fresh[i, g] != DOUBTFUL:
-                continue
-            best, place = np.inf, -1
-            for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
-                for w in range(WIDTH):
-                    j = reps.tile_label[t, w]
-                    if j < 0:
-                        break
-                    total = 0.0
-                    for k in range(p):
-                        difference = np.float64(values[i, k]) - points[j, k]
-                        if k >= costs.n_numeric:
-                            total += difference != 0
-                        elif costs.squared:
-                            total += difference * difference
-                        else:
-                            total += abs(difference)
-                    if total < best:
-                        best, place = total, j
-            if place != rows.label[i, g]:
-                # What was second is first now, and the other way about: both are as near as float32 can tell.
-                rows.label[i, g] = place
-                near = np.float32(best)
-                rows.cost[i, g] = near + costs.move[rows.cell[i], g]
-                length = np.sqrt(near) if costs.squared else near
-                rows.first[i, g] = length + reps.way[place]
-                rows.second[i, g] = length + reps.reach[g]
-            rows.fresh[i, g] = FRESH
-
-
-@njit(nogil=True, cache=True, fastmath={"reassoc", "nsz"})
-def exact_costs(rows, costs, values, points, out, low, high):  # type: ignore[no-untyped-def]
-    """The float64 costs of rows low … high − 1 to their labels, (n, G) `out`; inf without label."""
-    cell, label, move, n_numeric = rows.cell, rows.label, costs.move, costs.n_numeric
-    p = values.shape[1]
-    for i in range(low, high):
-        for g in range(out.shape[1]):
-            j = label[i, g]
-            if j < 0:
-                out[i, g] = np.inf
-                continue
+    `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
+    Where there is no point these are −1 and inf.
+    """
+    for q in range(len(values)):
+        best, nearest = np.inf, -1
+        for j in range(start[q], stop[q]):
             total = 0.0
-            if costs.squared:
-                for k in range(n_numeric):
-                    difference = np.float64(values[i, k]) - points[j, k]
-                    total += difference * difference
-            else:
-                for k in range(n_numeric):
-                    total += abs(np.float64(values[i, k]) - points[j, k])
-            for k in range(n_numeric, p):
-                total += np.float64(values[i, k]) != points[j, k]
-            out[i, g] = total + move[cell[i], g]
+            for k in range(n_numeric):
+                total += column_cost(values[q, k] - points[j, k], True, squared)
+            for k in range(n_numeric, values.shape[1]):
+                total += column_cost(values[q, k] - points[j, k], False, squared)
+            if total < best:
+                best, nearest = total, j
+        place[q], least[q] = nearest, best
 
 
-@njit(nogil=True, cache=True)
-def pick(rows, cell, label, low, high):  # type: ignore[no-untyped-def]
+@kernel
+def pick(fresh, labels, cell, label, low, high):  # type: ignore[no-untyped-def]
     """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
     stale = 0
     for i in range(low, high):
-        if rows.fresh[i, cell[i]] == STALE:
-            label[i] = -1
-            stale += 1
-        else:
-            label[i] = rows.label[i, cell[i]]
+        g = cell[i]
+        label[i] = labels[i, g] if fresh[i, g] != STALE else -1
+        stale += fresh[i, g] == STALE
     return stale

@@ -6,27 +6,36 @@ uses none of these, it is optimal for the true costs too, and where it uses some
 inner problem solved again. `certify` evaluates everything, in float64.
 """
 
-import logging
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
+from collections.abc import Iterable
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.assignment_kernels import STALE, Costs, Representatives, Rows
-from fwc_llm.coreset.descent.medians import Medians, label_type
+from fwc_llm.coreset.descent.assignment_kernels import (
+    BOUNDED,
+    DOUBTFUL,
+    EVERY,
+    FRESH,
+    STALE,
+    WANTED,
+    Costs,
+    Representatives,
+    Rows,
+)
+from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.tile import WIDTH
-from fwc_llm.coreset.descent.updates import Groups, Medoids, Shares, modes, move_to_medians
+from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
 
-_log = logging.getLogger("fwc_llm.coreset")
 _SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
-_SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
+_FEW = 2048  # rows at once, where few are looked at
+SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
 _HALF_ULP = 2.0**-24
 
 
@@ -44,24 +53,17 @@ def fits(values: np.ndarray, n_numeric: int) -> bool:
     return bool(span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE
 
 
-@cache
-def announce() -> None:
-    """Says, once, that kernels will be compiled, if they are not in the cache."""
-    if not any(Path(str(kernels.assign_rows.stats.cache_path)).glob("assignment_kernels.assign_rows-*.nbi")):
-        _log.warning("compiling the solver's kernels for this machine; this happens once and takes seconds")
-
-
 class CompiledSteps:
     """See `fwc_llm.coreset.descent.loop.Steps`."""
 
     def __init__(self, problem: Problem, threads: Threads) -> None:
-        announce()
         self.problem = problem
         self._threads = threads
         table, cells = problem.table, problem.cells
         self._shift = np.zeros(table.p)
-        if table.values.dtype == np.float32 and table.values.flags.c_contiguous:
-            x = table.values
+        exact = table.values.dtype == np.float32 and table.values.flags.c_contiguous
+        if exact:
+            x = read_only(table.values)
         else:
             self._shift[: table.n_numeric] = table.values[:, : table.n_numeric].mean(axis=0)
             x = np.ascontiguousarray(table.values - self._shift, dtype=np.float32)
@@ -79,7 +81,7 @@ class CompiledSteps:
             np.zeros(shape, np.float32),
         )
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
-        rounding = np.zeros(table.p) if x is table.values else 2 * _HALF_ULP * largest
+        rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         self._costs = Costs(
@@ -95,7 +97,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
-        self._small = table.n * problem.m * table.p < _SMALL
+        self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
         self._unsplit_medians: Medians | None = None
@@ -107,62 +109,68 @@ class CompiledSteps:
         self._assign(reps, everything, 2 * self._drift + 0.01 * self._objective)
         while True:
             inner = self.problem.transport(self._rows.cost, self.prices)
-            self._drift = float(np.abs(inner.dual - self.prices).max())
-            self.prices = inner.dual
+            self._drift = float(np.abs(inner.prices - self.prices).max())
+            self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
-            stale = self._threads.over_rows(kernels.pick, self._rows, inner.cell, label, n=len(label))
-            parts = self._rows.fresh[inner.split_row, inner.split_cell] == STALE
+            fresh = self._rows.fresh
+            stale = self._threads.over_rows(
+                kernels.pick, fresh, self._rows.label, inner.cell, label, n=len(label)
+            )
+            parts = fresh[inner.split_row, inner.split_cell] == STALE
             if not sum(stale) and not parts.any():
                 break
             rows = np.flatnonzero(label < 0)
-            rows, cells = (
-                np.concatenate([rows, inner.split_row[parts]]),
-                np.concatenate([inner.cell[rows], inner.split_cell[parts]]),
-            )
-            self._threads.over_rows(
-                kernels.freshen,
-                self._rows,
-                reps,
-                self._costs,
-                rows,
-                cells.astype(np.int32),
-                n=len(rows),
-                chunk=8192,
-            )
-            self._settle(reps)
+            fresh[rows, inner.cell[rows]] = WANTED
+            fresh[inner.split_row[parts], inner.split_cell[parts]] = WANTED
+            chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
+            self._look_at(reps, WANTED, 0.0, chunks * _FEW, _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
         return inner.objective, Shares(label, inner.split_row, part, inner.split_share, self.problem.m)
 
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
+        reps, everything = self._place(points)
+        self._assign(reps, everything, np.inf)
+        cost, rows = np.empty(self._rows.cost.shape), self._rows
+
+        def make_exact(low: int, high: int) -> None:
+            values = np.array(self.problem.table.values[low:high], np.float64, order="C")
+            for g in range(cost.shape[1]):
+                label = rows.label[low:high, g].astype(np.int64)
+                least = self._find_exactly(values, label, label + (label >= 0))[1]
+                cost[low:high, g] = least + self.problem.move[rows.cell[low:high], g]
+
+        self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
+        return cost, self._rows.label.T
+
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         self._unsplit_medians = None  # room for the costs in float64
-        reps, everything = self._place(points)
-        self._assign(reps, everything, np.inf)
-        cost = np.empty(self._rows.cost.shape)
-        self._threads.over_rows(
-            kernels.exact_costs, self._rows, self._costs, self.problem.table.values, points, cost, n=len(cost)
-        )
+        cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, self._rows.label.T, self.problem.m)
+        return inner, share_out(inner, label, self.problem.m)
+
+    @property
+    def skipped(self) -> float:
+        """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
+        return float((self._rows.fresh == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
         """The representatives, and whether they came so far that bounds are of no use."""
         squared = self._costs.squared
         cell_of, cells = self.problem.cell_of, self.problem.cells.n_cells
-        near = (points - self._shift).astype(np.float32)
+        near = np.ascontiguousarray(points - self._shift, np.float32)
         whole = self._whole and bool((near == np.rint(near)).all())
         relative = np.float32(0.0 if whole else (near.shape[1] + 4) * _HALF_ULP)
         self._costs = self._costs._replace(relative=relative)
         old = self._reps
         step = np.full(len(points), np.inf)
         if old is not None:
-            numeric = np.abs(
-                near[:, : self._costs.n_numeric].astype(np.float64) - old.points[:, : self._costs.n_numeric]
+            step = feature_costs(
+                near.T.astype(np.float64), self._costs.n_numeric, old.points.T, self.problem.cost
             )
-            step = (numeric**2 if squared else numeric).sum(axis=1)
-            step += (near[:, self._costs.n_numeric :] != old.points[:, self._costs.n_numeric :]).sum(axis=1)
             step = np.sqrt(step) if squared else step
         typical = np.sqrt(self._objective) if squared else self._objective
         everything = self._small or old is None or bool(step.max() > typical)
@@ -175,35 +183,61 @@ class CompiledSteps:
                 (old.reach + 1.000001 * longest).astype(np.float32),
             )
         tiles, tile_label, tile_start = _tiles(near, cell_of, cells)
-        self._points = points
+        self._points = np.array(points, np.float64, order="C")
         self._reps = Representatives(near, tiles, tile_label, tile_start, way, reach)
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
-        prices = self.prices.astype(np.float32)
-        doubtful = self._threads.over_rows(
-            kernels.assign_rows,
-            self._rows,
-            reps,
-            self._costs,
-            prices,
-            np.float32(min(margin, 1e30)),
-            everything,
-            n=self.problem.table.n,
-        )
+        chunks = range(0, self.problem.table.n, CHUNK)
+        self._look_at(reps, EVERY if everything else BOUNDED, margin, chunks, CHUNK)
+
+    def _look_at(
+        self, reps: Representatives, which: int, margin: float, starts: Iterable[int], chunk: int
+    ) -> None:
+        """Brings the costs of these chunks of rows up to date, see `assign_rows`."""
+        (n, p), prices = self._rows.x.shape, self.prices.astype(np.float32)
+        arguments = (self._rows, reps, self._costs, prices, np.float32(min(margin, 1e30)), which)
+
+        def assign(low: int) -> int:
+            work = kernels.make_work(p, len(prices))
+            return int(kernels.assign_rows(*arguments, *work, low, min(low + chunk, n)))
+
+        doubtful = self._threads.over(assign, starts)
         if sum(doubtful):
             self._settle(reps)
 
     def _settle(self, reps: Representatives) -> None:
-        self._threads.over_rows(
-            kernels.settle,
-            self._rows,
-            reps,
-            self._costs,
-            self.problem.table.values,
-            self._points,
-            n=self.problem.table.n,
+        """Decides in float64 what float32 left in doubt."""
+        all_rows, squared = self._rows, self._costs.squared
+        cells = all_rows.fresh.shape[1]
+        doubtful, in_cell = np.divmod(np.flatnonzero(all_rows.fresh == DOUBTFUL), cells)
+        first = np.searchsorted(self.problem.cell_of, np.arange(cells + 1))
+
+        def settle(low: int, high: int) -> None:
+            i, g = doubtful[low:high], in_cell[low:high]
+            values = np.array(self.problem.table.values[i], np.float64, order="C")
+            place, least = self._find_exactly(values, first[g], first[g + 1])
+            # What was second is first now, and the other way about: both are as near as float32 can tell.
+            other = place != all_rows.label[i, g]
+            i, g, place, near = i[other], g[other], place[other], least[other].astype(np.float32)
+            all_rows.label[i, g] = place
+            all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
+            length = np.sqrt(near) if squared else near
+            all_rows.first[i, g] = length + reps.way[place]
+            all_rows.second[i, g] = length + reps.reach[g]
+
+        self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
+        all_rows.fresh[doubtful, in_cell] = FRESH
+
+    def _find_exactly(
+        self, values: np.ndarray, start: np.ndarray, stop: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The nearest of the points start … stop − 1 of each row, and its cost, in float64."""
+        place, least, costs = np.empty(len(values), np.int64), np.empty(len(values)), self._costs
+        kernels.find_exactly(
+            *(values, self._points, start, stop, costs.n_numeric, costs.squared, place, least)
         )
+        return place, least
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
@@ -226,15 +260,16 @@ class CompiledSteps:
 
     def _means(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         table = self.problem.table
-        chunk = max(16_384, -(-table.n // 64))
-        sums = self._threads.over(
-            lambda low: moves.sum_rows(
-                table.values, table.n_numeric, shares.label, low, min(low + chunk, table.n), shares.m
-            ),
-            range(0, table.n, chunk),
-        )
+
+        def add(low: int, high: int) -> np.ndarray:
+            sums = np.zeros((shares.m, table.n_numeric))
+            values = np.array(table.numbers[low:high], np.float64, order="C")
+            moves.sum_rows(values, shares.label[low:high], sums)
+            return sums
+
+        sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
         total = np.sum(sums, axis=0)
-        parts = table.values[shares.part_row, : table.n_numeric] * shares.part_weight[:, None]
+        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
         np.subtract.at(total, shares.label[shares.part_row], parts)
         np.add.at(total, shares.part_label, parts)
         weights = shares.weights()
@@ -248,43 +283,6 @@ class CompiledSteps:
         if self._medoids is None:
             self._medoids = CompiledMedoids(problem, self._threads)
         return self._medoids.move(shares, rows, problem.cell_of)
-
-
-class CompiledMedoids(Medoids):
-    """The same medoids from compiled tables, some representatives at a time."""
-
-    def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
-        self._threads = threads
-        self._offset = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
-        self._flat = np.concatenate(self.values).astype(np.float64)
-
-    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """See `Medoids`."""
-        out = np.empty(candidates.shape[1])
-        squared = self.cost == "sqeuclidean"
-        moves.medoid_costs(
-            rows, weight, self.codes, self._flat, self._offset, self.table.n_numeric, squared, candidates, out
-        )
-        return out
-
-    def _costs(
-        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
-    ) -> Iterator[tuple[int, float, np.ndarray]]:
-        occupied = np.flatnonzero(np.diff(groups.start))
-        batch = 4 * self._threads.count
-
-        def one(j: int) -> tuple[int, float, np.ndarray]:
-            rows, weight = groups.of(j)
-            own = np.ascontiguousarray(self.codes[:, row_index[j : j + 1]])
-            return (
-                j,
-                float(self.costs(rows, weight, own)[0]),
-                self.costs(rows, weight, self.pool_codes[cell_of[j]]),
-            )
-
-        for start in range(0, len(occupied), batch):
-            yield from self._threads.over(one, occupied[start : start + batch].tolist())
 
 
 def _tiles(points: np.ndarray, cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,6 +1,7 @@
 """The descent: assign, solve the inner problem, move the representatives, until they stay put.
 
-Algorithm 1 of the paper (majority minimisation) with the exact inner problem; method.md, sections 1 to 3.
+Algorithm 1 of the paper (majority minimisation) with the exact inner problem (docs/method.md,
+"The problem").
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,19 @@
-"""Medians of the representatives' rows, column by column, without keeping any column sorted.
+"""Compiled moves of the representatives, to medians and to medoids.
 
-Every column is cut into up to 256 *bins*, and each entry's bin kept in a byte. How many of a representative's
-rows lie in each bin tells in which one their median lies, and only the values in that bin have to be looked
-at. From one iteration to the next few rows change their representative: the counts are kept up to date.
+Medians are found without keeping any column sorted. Every column is cut into up to 256 *bins*, and each
+entry's bin kept in a byte. How many of a representative's rows lie in each bin tells in which one their
+median lies, and only the values in that bin have to be looked at. From one iteration to the next few rows
+change their representative: the counts are kept up to date.
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from fwc_llm.coreset.descent import move_kernels as moves
+from fwc_llm.coreset.descent.updates import Groups, Medoids
 from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
 _BINS = 256
@@ -22,15 +27,21 @@ class Medians:
     def __init__(self, table: Table, m: int, threads: Threads) -> None:
         n, q = table.n, table.n_numeric
         self._threads = threads
-        self._columns = [table.values[:, k] for k in range(q)]
+        self._columns = list(table.numbers.T)
         # So few that the counts take little against the table.
         bins = int(np.clip(n // (8 * m), 4, _BINS))
-        edges = np.empty((q, bins - 1), table.values.dtype)
+        edges = np.empty((q, bins - 1))
         for k, own in enumerate(threads.over(lambda column: _cut(column, bins), self._columns)):
             edges[k] = own
         self._bins = np.empty((q, n), np.uint8)
-        chunk = -(-n // _CHUNKS)
-        ends = threads.over_rows(moves.put_in_bins, table.values, edges, self._bins, n=n, chunk=chunk)
+
+        def put(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+            least, most = np.empty((q, bins)), np.empty((q, bins))
+            values = np.array(table.numbers[low:high], np.float64, order="C")
+            moves.put_in_bins(values, edges, self._bins[:, low:high], least, most)
+            return least, most
+
+        ends = threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
         least, most = np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
         self._only = np.where(least == most, least, np.nan)  # (q, bins) the value of a bin that has but one
         self._count = np.empty((q, m + 1, self._only.shape[1]), np.int32)  # rows by representative and bin
@@ -46,7 +57,7 @@ class Medians:
         changed = None if old is None else np.flatnonzero(label != old)
         if changed is not None and 2 * len(changed) > len(label):
             changed = None  # counting anew is faster
-        moved = points.copy()
+        moved, m = points.copy(), len(points)
 
         def one(k: int) -> None:
             bins, count = self._bins[k], self._count[k]
@@ -55,7 +66,12 @@ class Medians:
             else:
                 moves.recount_bins(bins, old, label, changed, count)
             place = points[:, k].copy()
-            moves.bin_medians(self._columns[k], bins, self._only[k], count, label, place)
+            band, rank = np.empty((2, m + 1), np.int16), np.empty((3, m + 1), np.int64)
+            room = np.empty(len(label) + 1, np.int64)
+            rows = room[: moves.find_middle(bins, label, count, self._only[k], place, band, rank, room)]
+            # The rows first, then their values: so the reads of distant values overlap.
+            found = self._columns[k][rows].astype(np.float64)
+            moves.move_to_middle(rows, found, label, band, rank, np.empty(len(rows)), place)
             moved[:, k] = place
 
         self._threads.over(one, range(len(self._columns)))
@@ -64,8 +80,8 @@ class Medians:
 
 
 def label_type(m: int) -> type[np.unsignedinteger]:
-    """The smallest type for labels from 0 to m."""
-    return np.uint8 if m < 2**8 else np.uint16 if m < 2**16 else np.uint32
+    """The type of labels from 0 to m: nearly always the same, as kernels are compiled for each."""
+    return np.uint16 if m < 2**16 else np.uint32
 
 
 def _cut(values: np.ndarray, bins: int) -> np.ndarray:
@@ -78,3 +94,41 @@ def _cut(values: np.ndarray, bins: int) -> np.ndarray:
     frequent = quantiles[1:][quantiles[1:] == quantiles[:-1]]
     edges = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
     return np.concatenate([edges, np.full(bins - 1 - len(edges), np.inf, values.dtype)])
+
+
+class CompiledMedoids(Medoids):
+    """The same medoids from compiled tables, some representatives at a time."""
+
+    def __init__(self, problem: Problem, threads: Threads) -> None:
+        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
+        self._threads = threads
+        self._offset = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
+        self._longest = max(len(values) for values in self.values)
+        self._flat = np.concatenate(self.values).astype(np.float64)
+
+    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """See `Medoids`."""
+        out = np.empty(candidates.shape[1])
+        moves.medoid_costs(
+            *(rows, weight, self.codes, self._flat, self._offset, self.table.n_numeric),
+            *(self.cost == "sqeuclidean", candidates, np.empty(self._longest), out),
+        )
+        return out
+
+    def _costs(
+        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
+    ) -> Iterator[tuple[int, float, np.ndarray]]:
+        occupied = np.flatnonzero(np.diff(groups.start))
+        batch = 4 * self._threads.count
+
+        def one(j: int) -> tuple[int, float, np.ndarray]:
+            rows, weight = groups.of(j)
+            own = np.ascontiguousarray(self.codes[:, row_index[j : j + 1]])
+            return (
+                j,
+                float(self.costs(rows, weight, own)[0]),
+                self.costs(rows, weight, self.pool_codes[cell_of[j]]),
+            )
+
+        for start in range(0, len(occupied), batch):
+            yield from self._threads.over(one, occupied[start : start + batch].tolist())

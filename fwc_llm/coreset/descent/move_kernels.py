@@ -1,22 +1,24 @@
 """Compiled moves of the representatives: medians by bins, means, medoids from tables."""
 
 import numpy as np
-from numba import njit
+
+from fwc_llm.coreset.compiling.kernel import kernel, part
 
 
-@njit(nogil=True, cache=True)
-def put_in_bins(values, edges, bins, low, high):  # type: ignore[no-untyped-def]
-    """Writes how many of its column's ascending `edges` (q, bins − 1) each value reaches to `bins` (q, n).
+@kernel
+def put_in_bins(values, edges, bins, least, most):  # type: ignore[no-untyped-def]
+    """Writes how many of its column's ascending `edges` (q, e) each value (n, q) reaches to `bins` (q, n).
 
-    `values` (n, p) holds the q columns first. Returns the least and the greatest value in each bin of rows
-    low … high − 1, (q, bins) each.
+    `least` and `most` (q, e + 1) get the least and the greatest value in each bin.
     """
     q, e = edges.shape
     half = 1
     while 2 * half <= e:
         half *= 2
-    least, most = np.full((q, e + 1), np.inf), np.full((q, e + 1), -np.inf)
-    for i in range(low, high):
+    for k in range(q):
+        for b in range(e + 1):
+            least[k, b], most[k, b] = np.inf, -np.inf
+    for i in range(len(values)):
         for k in range(q):
             value = values[i, k]
             b = 0
@@ -27,43 +29,47 @@ def put_in_bins(values, edges, bins, low, high):  # type: ignore[no-untyped-def]
                 step //= 2
             bins[k, i] = b
             least[k, b], most[k, b] = min(least[k, b], value), max(most[k, b], value)
-    return least, most
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def count_bins(bins, label, count):  # type: ignore[no-untyped-def]
     """Counts the rows with each label by bin: `count` (m + 1, bins) from `bins` and `label` (n,)."""
-    count[:] = 0
+    for j in range(count.shape[0]):
+        for b in range(count.shape[1]):
+            count[j, b] = 0
     for i in range(len(bins)):
         count[label[i], bins[i]] += 1
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def recount_bins(bins, old, new, rows, count):  # type: ignore[no-untyped-def]
     """Brings `count` up to date where only the labels of `rows` have changed."""
-    for i in rows:
+    for q in range(len(rows)):
+        i = rows[q]
         count[old[i], bins[i]] -= 1
         count[new[i], bins[i]] += 1
 
 
-@njit(nogil=True, cache=True)
-def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-untyped-def]
-    """Moves `place` (m,) the least that reaches the medians of the `values` (n,) with each label.
+@kernel
+def find_middle(bins, label, count, only, place, band, rank, rows):  # type: ignore[no-untyped-def]
+    """Finds where the medians of each label lie: the bins, and the rows that are in them.
 
-    `bins` (n,) and `only` as `put_in_bins` writes them, `count` (m + 1, bins) the rows by label and bin. A
-    label beyond `place` stands for none.
+    `bins` (n,), `label` (n,) and `count` (m + 1, bins) are as `count_bins` has them. Where both medians lie
+    in bins that hold `only` (bins,) one value, the label's `place` is moved here. Else the first of the rows
+    (n + 1,) get the numbers of those in `band` (2, m + 1), its two bins; `rank` (3, m + 1) gets the rank of
+    the lower median among them, how many rows the label has, and where its values begin, label by label.
+    Returns how many rows there are.
     """
     m = len(place)
-    low_bin, high_bin = np.full(m + 1, -1, np.int16), np.full(m + 1, -1, np.int16)
-    rank = np.zeros(m, np.int64)  # of the lower median, among the values that are looked at
-    total = np.zeros(m, np.int64)
-    end = np.zeros(m + 1, np.int64)  # of each one's values in `near`, as far as they are filled
+    band[0, m], band[1, m], rank[2, 0] = -1, -1, 0  # a label beyond `place` stands for none
     for j in range(m):
-        end[j + 1] = end[j]
-        total[j] = count[j].sum()
-        if total[j] == 0:
+        band[0, j], band[1, j], rank[2, j + 1] = -1, -1, rank[2, j]
+        total = 0
+        for b in range(count.shape[1]):
+            total += count[j, b]
+        if total == 0:
             continue
-        lower, upper = (total[j] - 1) // 2, total[j] // 2
+        lower, upper = (total - 1) // 2, total // 2
         low, below = 0, 0
         while below + count[j, low] <= lower:
             below += count[j, low]
@@ -72,64 +78,97 @@ def bin_medians(values, bins, only, count, label, place):  # type: ignore[no-unt
         while upto <= upper:
             high += 1
             upto += count[j, high]
-        if not np.isnan(only[low]) and not np.isnan(only[high]):
+        if only[low] == only[low] and only[high] == only[high]:  # neither is NaN
             place[j] = min(max(place[j], only[low]), only[high])
             continue
-        low_bin[j], high_bin[j], rank[j] = low, high, lower - below
-        end[j + 1] += count[j, low] + (count[j, high] if high > low else 0)
-    # First the rows, then their values: the reads of distant values then overlap.
-    rows = np.empty(end[m] + 1, np.int32)
+        band[0, j], band[1, j], rank[0, j], rank[1, j] = low, high, lower - below, total
+        rank[2, j + 1] += count[j, low] + (count[j, high] if high > low else 0)
     size = 0
-    for i in range(len(values)):
-        j = label[i]
-        b = bins[i]
+    for i in range(len(bins)):
+        j, b = label[i], bins[i]
         rows[size] = i
-        size += (b == low_bin[j]) | (b == high_bin[j])
-    found = np.empty(size, values.dtype)
-    for at in range(size):
-        found[at] = values[rows[at]]
-    near = np.empty(size, values.dtype)  # by representative
-    for at in range(size):
+        size += (b == band[0, j]) | (b == band[1, j])
+    return size
+
+
+@kernel
+def move_to_middle(rows, found, label, band, rank, near, place):  # type: ignore[no-untyped-def]
+    """Moves `place` (m,) the least that reaches the medians: `found` (s,) are the values of the `rows` (s,).
+
+    The rest is as `find_middle` left it; `near` (s,) is room for the values, label by label.
+    """
+    for at in range(len(found)):
         j = label[rows[at]]
-        near[end[j]] = found[at]
-        end[j] += 1
+        near[rank[2, j]] = found[at]
+        rank[2, j] += 1  # where they end, when all are there
     first = 0
-    for j in range(m):
-        if low_bin[j] >= 0:
-            own = np.partition(near[first : end[j]], rank[j])
-            least = own[rank[j]]
-            most = least if total[j] % 2 else own[rank[j] + 1 :].min()
+    for j in range(len(place)):
+        end = rank[2, j]
+        if band[0, j] >= 0:
+            own = near[first:end]
+            least = _select(own, rank[0, j])
+            most = least
+            if rank[1, j] % 2 == 0:
+                most = own[rank[0, j] + 1]
+                for at in range(rank[0, j] + 2, len(own)):
+                    most = min(most, own[at])
             place[j] = min(max(place[j], least), most)
-        first = end[j]
+        first = end
 
 
-@njit(nogil=True, cache=True)
-def sum_rows(values, n_numeric, label, low, high, m):  # type: ignore[no-untyped-def]
-    """The sums (m, n_numeric) of the numeric columns of rows low … high − 1, by representative."""
-    sums = np.zeros((m, n_numeric), np.float64)
-    for i in range(low, high):
-        for k in range(n_numeric):
+@part
+def _select(values, rank):  # type: ignore[no-untyped-def]
+    """The value of this rank, from 0; moves what is not smaller behind it (Hoare's FIND, in place).
+
+    Equal values are exchanged like larger and smaller ones: they fall into halves, however many they are.
+    """
+    low, high = 0, len(values) - 1
+    while low < high:
+        first, middle, last = values[low], values[(low + high) // 2], values[high]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        left, right = low, high
+        while left <= right:
+            while values[left] < pivot:
+                left += 1
+            while pivot < values[right]:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if rank <= right:
+            high = right
+        elif rank >= left:
+            low = left
+        else:
+            break
+    return values[rank]
+
+
+@kernel
+def sum_rows(values, label, sums):  # type: ignore[no-untyped-def]
+    """Adds the rows `values` (n, q) to the `sums` (m, q) of their labels."""
+    for i in range(len(values)):
+        for k in range(values.shape[1]):
             sums[label[i], k] += values[i, k]
-    return sums
 
 
-@njit(nogil=True, cache=True)
+@kernel
 def medoid_costs(  # type: ignore[no-untyped-def]
-    rows, weight, codes, values, offset, n_numeric, squared, candidates, out
+    rows, weight, codes, values, offset, n_numeric, squared, candidates, table, out
 ):
     """Cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c); `out` (c,).
 
-    `codes` (p, n) are places among the column's distinct values, `values[offset[k]:offset[k + 1]]`.
+    `codes` (p, n) are places among the column's distinct values, `values[offset[k]:offset[k + 1]]`; `table`
+    is room for a number for each of these.
     """
-    out[:] = 0.0
-    longest = 0
-    for k in range(len(codes)):
-        longest = max(longest, offset[k + 1] - offset[k])
-    table = np.empty(longest, np.float64)
+    for c in range(candidates.shape[1]):
+        out[c] = 0.0
     for k in range(len(codes)):
         size = offset[k + 1] - offset[k]
         value = values[offset[k] : offset[k + 1]]
-        table[:size] = 0.0
+        for c in range(size):
+            table[c] = 0.0
         total, moment = 0.0, 0.0
         for q in range(len(rows)):
             c = codes[k, rows[q]]
@@ -145,9 +184,9 @@ def medoid_costs(  # type: ignore[no-untyped-def]
             if squared:
                 spread = 0.0
                 for c in range(size):
-                    spread += table[c] * (value[c] - centre) ** 2
+                    spread += table[c] * ((value[c] - centre) * (value[c] - centre))
                 for c in range(size):
-                    table[c] = total * (value[c] - centre) ** 2 + spread
+                    table[c] = total * ((value[c] - centre) * (value[c] - centre)) + spread
             else:
                 moment = 0.0
                 for c in range(size):

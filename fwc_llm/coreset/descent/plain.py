@@ -1,29 +1,15 @@
 """The steps of an iteration with numpy alone: for small tables, which should not wait for a compiler.
 
 The nearest representative of every cell for every row, c_ig = min over j in g of c_ij, is all that the inner
-problem needs to know (method.md, section 2).
+problem needs to know (docs/method.md, "The inner problem").
 """
 
 import numpy as np
 
 from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
+from fwc_llm.coreset.problem.ground_cost import BLOCK, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
-
-_ROWS = 2048  # rows handled at once: a block of this many rows and a few dozen columns stays in the cache
-
-
-def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
-    """(n,) feature cost of the columns-first `values` (p, n) to one point (p,)."""
-    difference = values[:n_numeric] - point[:n_numeric, None]
-    if cost == "l1":
-        np.abs(difference, out=difference)
-    else:
-        np.multiply(difference, difference, out=difference)
-    total = difference.sum(0, dtype=np.float64)
-    if n_numeric < len(values):
-        total += (values[n_numeric:] != point[n_numeric:, None]).sum(0)
-    return np.asarray(total)
 
 
 def share_out(inner: Transport, label: np.ndarray, m: int) -> Shares:
@@ -52,8 +38,8 @@ class PlainSteps:
         n = self._columns.shape[1]
         cost = np.full((problem.cells.n_cells, n), np.inf)
         label = np.full((problem.cells.n_cells, n), -1, np.int32)
-        for start in range(0, n, _ROWS):
-            rows = slice(start, start + _ROWS)
+        for start in range(0, n, BLOCK):
+            rows = slice(start, start + BLOCK)
             block = np.ascontiguousarray(self._columns[:, rows])
             for j, g in enumerate(problem.cell_of):
                 costs = feature_costs(block, problem.table.n_numeric, points[j], problem.cost)
@@ -66,7 +52,7 @@ class PlainSteps:
         """See `Steps`."""
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        self.prices = inner.dual
+        self.prices = inner.prices
         return inner, share_out(inner, label, self.problem.m)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:

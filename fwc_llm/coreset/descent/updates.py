@@ -1,4 +1,7 @@
-"""Moving each representative to the minimiser of its share of the plan (method.md, section 3), with numpy."""
+"""Moving each representative to the minimiser of its share of the plan, with numpy.
+
+See docs/method.md, "Updates of the representatives".
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -82,7 +85,7 @@ def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     for j in range(len(points)):
         rows, weight = groups.of(j)
         if len(rows):
-            numeric = table.values[rows, : table.n_numeric].astype(np.float64)
+            numeric = table.numbers[rows].astype(np.float64)
             moved[j, : table.n_numeric] = weight @ numeric / weight.sum()
     return modes(table, shares, moved)
 
@@ -104,7 +107,7 @@ def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points
         part = slice(groups.start[j], groups.start[j + 1])
         if part.start == part.stop:
             continue
-        numeric = np.ascontiguousarray(table.values[groups.rows[part], : table.n_numeric].T)
+        numeric = np.ascontiguousarray(table.numbers[groups.rows[part]].T)
         order = np.argsort(numeric, axis=1)
         ordered = np.take_along_axis(numeric, order, axis=1)
         twice = 2 * np.cumsum(groups.units[part][order], axis=1)
@@ -119,7 +122,7 @@ def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     occupied = shares.whole_weights() > 0
     places = np.arange(len(points))
     for k in range(table.n_numeric, table.p):
-        code = table.values[:, k].astype(np.int64)
+        code = table.codes[:, k - table.n_numeric].astype(np.int64)
         width = int(max(code.max(), points[:, k].max())) + 1
         total = np.bincount(shares.label * width + code, minlength=shares.m * width) * UNIT
         np.subtract.at(total, shares.label[shares.part_row] * width + code[shares.part_row], part)

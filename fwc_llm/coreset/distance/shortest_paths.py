@@ -1,57 +1,70 @@
 """Successive shortest paths between the points of a coreset: the kernel of the Wasserstein distance.
 
-The flow lies in *pieces*: a piece is an amount of one row at one point, counted in whole units, so that
-rounding leaves no crumbs. The cheapest way to pass something from point j to point k is the piece at j with
-the least c_ik − c_ij; it is kept for every pair. A point's pieces form a doubly linked list, those of a row a
-short chain of siblings.
+The flow consists of *pieces*: a piece is an amount of one row at one point. Amounts are whole units, so there
+is no rounding. The cheapest way to pass mass from point j to point k is the piece at j with the least
+c_ik − c_ij; it is stored for every pair. The pieces of a point form a doubly linked list, those of a row a
+singly linked one (siblings).
 """
 
 import numpy as np
-from numba import njit
+
+from fwc_llm.coreset.compiling.kernel import kernel, part, read_only
 
 _NONE = -1
 _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the columns of `pieces`
-_ROUNDING = 1e-13  # of the numbers that are summed: a difference below it is none
+_ROUNDING = 1e-13  # relative to the numbers that are summed: smaller differences count as 0
 
 
-@njit(cache=True)
-def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
+def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, prices: np.ndarray) -> float:
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
-    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `price` (m,) is where the prices π
-    start, any numbers; in the end it holds those that prove the plan best: but for rounding, every piece of
-    row i lies where c_ij − π_j is least.
+    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `prices` (m,) holds any initial
+    prices π and, at the end, those that prove the plan optimal: every piece of row i lies at a point where
+    c_ij − π_j is least, up to rounding.
     """
     n, m = cost.shape
     pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
-    unused = np.arange(len(pieces) - 1, -1, -1)  # a stack of free pieces
-    n_unused = len(pieces)
+    unused = np.arange(len(pieces))[::-1].copy()  # a stack of free pieces
     rest = capacity.copy()  # what a point still wants; below 0: what it has too much
+    carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
+    places, distance = np.empty((3, m), np.int64), np.empty(m)
+    total: float = _balance(
+        *(read_only(cost), unit, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance)
+    )
+    return total / unit
+
+
+@kernel
+def _balance(  # type: ignore[no-untyped-def]
+    cost, unit, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance
+):
+    """See `balance`, which makes the arrays; returns the cost in units."""
+    n, m = cost.shape
+    n_unused = len(unused)
+    previous, order, waiting = places[0], places[1], places[2]
     for i in range(n):
         n_unused -= 1
-        point = _nearest(cost[i], price)
+        point = _nearest(cost[i], prices)
         _add(pieces, first, eldest, unused[n_unused], i, point, unit)
         rest[point] -= unit
-    carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     for j in range(m):
         for k in range(m):
             if j != k:
                 carrier[j, k], step[j, k] = _cheapest(cost, pieces, first, j, k)
-    previous, order = np.empty(m, np.int64), np.empty(m, np.int64)
-    distance, waiting = np.empty(m), np.empty(m, np.int64)
     while True:
-        settled, reached = _shortest_paths(step, price, rest, distance, previous, waiting, order)
+        settled, reached = _shortest_paths(step, prices, rest, distance, previous, waiting, order)
         if not reached:
             break
         surely = True  # the first path holds, later ones where no earlier one has used them up
-        for target in order[:settled]:
+        for place in range(settled):
+            target = order[place]
             while rest[target] > 0:
-                amount = _passable(pieces, carrier, step, price, previous, rest, target, surely)
+                amount = _passable(pieces, carrier, step, prices, previous, rest, target, surely)
                 if amount == 0:
                     break
                 surely = False
                 if n_unused < m:
-                    pieces, unused, n_unused = _grown(pieces, unused, n_unused)
+                    pieces, unused, n_unused = grown_pieces(pieces, unused, n_unused)
                 rest[target] -= amount
                 k = target
                 while previous[k] != _NONE:
@@ -70,27 +83,27 @@ def balance(cost, capacity, unit, price):  # type: ignore[no-untyped-def]
         while piece != _NONE:
             total += pieces[piece, _AMOUNT] * cost[pieces[piece, _ROW], j]
             piece = pieces[piece, _AFTER]
-    return total / unit
+    return total
 
 
-@njit(cache=True)
-def _nearest(cost, price):  # type: ignore[no-untyped-def]
-    """Where cost − price is least."""
+@part
+def _nearest(cost, prices):  # type: ignore[no-untyped-def]
+    """The point at which cost − prices is least."""
     best, least = 0, np.inf
-    for j in range(len(price)):
-        if cost[j] - price[j] < least:
-            best, least = j, cost[j] - price[j]
+    for j in range(len(prices)):
+        if cost[j] - prices[j] < least:
+            best, least = j, cost[j] - prices[j]
     return best
 
 
-@njit(cache=True)
-def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
-    """Dijkstra on reduced costs from all points with too much, until all that want something are reached.
+@part
+def _shortest_paths(step, prices, rest, distance, previous, waiting, order):  # type: ignore[no-untyped-def]
+    """Dijkstra on reduced costs from all points with a surplus to all points with free capacity.
 
-    Returns how many points are settled (`order`, nearest first), and whether one that wants something is.
+    Returns how many points are settled (`order`, nearest first), and whether one of them has free capacity.
     Raises the prices, so that reduced costs stay non-negative and are 0 along the paths.
     """
-    m = len(price)
+    m = len(prices)
     wanting = 0
     at, least = _NONE, np.inf
     for j in range(m):
@@ -110,26 +123,26 @@ def _shortest_paths(step, price, rest, distance, previous, waiting, order):  # t
         if reached == wanting:
             break
         at, nearest = _NONE, np.inf
-        base = reach + price[j]
+        base = reach + prices[j]
         for place in range(m - settled):
             k = waiting[place]
-            length = max(reach, base + step[j, k] - price[k])
+            length = max(reach, base + step[j, k] - prices[k])
             if length < distance[k]:
                 distance[k], previous[k] = length, j
             if distance[k] < nearest:
                 at, nearest = place, distance[k]
         least = nearest
     for j in range(m):
-        price[j] += min(distance[j], reach)
+        prices[j] += min(distance[j], reach)
     return settled, reached > 0
 
 
-@njit(cache=True)
-def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # type: ignore[no-untyped-def]
-    """How much can be passed to the target along its path; 0 if earlier passing has used it up, not `surely`.
+@part
+def _passable(pieces, carrier, step, prices, previous, rest, target, surely):  # type: ignore[no-untyped-def]
+    """The amount that can pass to the target along its path; 0 if not `surely` and earlier paths used it up.
 
-    Where a row would be passed on twice, one time after the other, the path is shortened: it goes straight,
-    for the same cost, since its amount on the way would only be a bottleneck.
+    If two consecutive steps would move the same row, the path is shortened to one step at the same cost:
+    otherwise the row's amount at the point between would limit the flow.
     """
     amount, k = rest[target], target
     while previous[k] != _NONE:
@@ -142,15 +155,15 @@ def _passable(pieces, carrier, step, price, previous, rest, target, surely):  # 
             j = previous[j]
             piece = carrier[j, k]
         previous[k] = j
-        nothing = _ROUNDING * (abs(step[j, k]) + abs(price[j]) + abs(price[k]))
-        if piece == _NONE or not (surely or step[j, k] + price[j] - price[k] <= nothing):
+        nothing = _ROUNDING * (abs(step[j, k]) + abs(prices[j]) + abs(prices[k]))
+        if piece == _NONE or not (surely or step[j, k] + prices[j] - prices[k] <= nothing):
             return 0
         amount = min(amount, pieces[piece, _AMOUNT])
         k = j
     return min(amount, max(0, -rest[k]))
 
 
-@njit(cache=True)
+@part
 def _pass_on(  # type: ignore[no-untyped-def]
     cost, pieces, first, eldest, carrier, step, unused, n_unused, j, k, amount
 ):
@@ -181,7 +194,7 @@ def _pass_on(  # type: ignore[no-untyped-def]
     return n_unused
 
 
-@njit(cache=True)
+@part
 def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
     """The piece at j that passes to k at the least cost, of equal ones the largest, and that cost."""
     least = np.inf
@@ -201,24 +214,28 @@ def _cheapest(cost, pieces, first, j, k):  # type: ignore[no-untyped-def]
     return best, value
 
 
-@njit(cache=True)
+@part
 def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
-    """Below what two ways from j to k cost the same."""
+    """The difference in cost below which two ways from j to k count as equal."""
     return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
 
 
-@njit(cache=True)
-def _grown(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
+@part
+def grown_pieces(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     """Twice as many pieces, with the new ones on the stack."""
     size = len(pieces)
     grown, more = np.empty((2 * size, 6), np.int64), np.empty(2 * size, np.int64)
-    grown[:size] = pieces
-    more[:n_unused] = unused[:n_unused]
-    more[n_unused : n_unused + size] = np.arange(size, 2 * size)
+    for piece in range(size):
+        for column in range(6):
+            grown[piece, column] = pieces[piece, column]
+    for place in range(n_unused):
+        more[place] = unused[place]
+    for place in range(size):
+        more[n_unused + place] = size + place
     return grown, more, n_unused + size
 
 
-@njit(cache=True)
+@part
 def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped-def]
     """Make `piece` hold the amount of row i at point j, at the head of both lists."""
     pieces[piece, _ROW], pieces[piece, _POINT], pieces[piece, _AMOUNT] = i, j, amount
@@ -230,7 +247,7 @@ def _add(pieces, first, eldest, piece, i, j, amount):  # type: ignore[no-untyped
     eldest[i] = piece
 
 
-@njit(cache=True)
+@part
 def _remove(pieces, first, eldest, piece):  # type: ignore[no-untyped-def]
     """Take a piece out of the lists of its point and of its row."""
     before, after = pieces[piece, _BEFORE], pieces[piece, _AFTER]

@@ -1,7 +1,7 @@
-"""The exact Wasserstein distance between n equally heavy rows and a weighted coreset of m points.
+"""The exact Wasserstein distance between n rows of equal mass and a weighted coreset of m points.
 
-Unlike the inner problem of FWC, the weights here are given, as those of a rival are. With few points the
-problem is a flow between m sinks, which needs no optimal-transport library.
+Unlike in the inner problem of FWC, the weights are given. With few points the problem is a flow between m
+sinks, which needs no optimal-transport library.
 """
 
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 
-_GROWTH = 4  # of the sample, from one to the next
-_BLOCK = 4096  # rows at once, where the bound is added up
+_GROWTH = 4  # factor from one sample size to the next
+_BLOCK = 4096  # rows per step in the sum of the bound
 
 
 @dataclass(frozen=True)
 class Distance:
-    """`value`, the cost of the best plan, and `lower_bound`, the dual bound: equal but for rounding."""
+    """`value`, the cost of the best plan, and `lower_bound`, the dual bound: equal up to rounding."""
 
     value: float
     lower_bound: float
@@ -28,11 +28,10 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
 
     `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. Successive
     shortest paths (Ahuja, Magnanti, Orlin, *Network Flows*, chapter 9): every row starts at its nearest
-    point, at prices that a sample of the rows has found, so that few rows are in the wrong place. Points that
-    carry too much then pass rows on along the cheapest paths. Memory: the cost matrix, a quarter of it, and a
-    few times n + m².
+    point, at prices from a sample of the rows, so that few rows start at a wrong point. Points with a surplus
+    then pass rows on along the cheapest paths. Memory: 1.25 times the cost matrix, plus a few times n + m².
 
-    Errors: `FwcError` for wrong shapes, a cost that is not finite or too large, weights that are none.
+    Errors: `FwcError` for wrong shapes, a cost that is not finite or too large, invalid weights.
     """
     from fwc_llm.coreset.distance.shortest_paths import balance
 
@@ -46,32 +45,32 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
     matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
     weight = weight[weight > 0] / weight.max()
     share = weight / weight.sum()
-    price = np.zeros(len(share))
+    prices = np.zeros(len(share))
     order = np.random.default_rng(0).permutation(len(matrix))
     for size in _sizes(len(matrix), len(share)):
         rows = matrix[order[:size]] if size < len(matrix) else matrix
-        total = balance(rows, *_capacities(share, size), price)
+        total = balance(rows, *capacities(share, size), prices)
     if not np.isfinite(total):
         raise FwcError(
             f"no plan was found: the costs, up to {np.abs(matrix).max()}, are too large to be added"
         )
     bound = sum(
-        float((matrix[i : i + _BLOCK] - price).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
+        float((matrix[i : i + _BLOCK] - prices).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
     )
-    return Distance(total / len(matrix), bound / len(matrix) + float(share @ price))
+    return Distance(total / len(matrix), bound / len(matrix) + float(share @ prices))
 
 
 def _sizes(n: int, m: int) -> list[int]:
-    """Samples to start with, each a quarter of the next, down to as many rows as points."""
+    """Sizes of the initial samples, each a quarter of the next; the smallest has about m rows."""
     sizes = [n]
     while sizes[0] // _GROWTH >= m:
         sizes.insert(0, sizes[0] // _GROWTH)
     return sizes
 
 
-def _capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
-    """What each point takes of n rows, (m,) int64 in units, and how many units a row has."""
+def capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
+    """The capacity of each point for n rows, (m,) int64 in units, and the number of units of a row."""
     unit = 1 << (62 - n.bit_length())
     capacity = np.floor(share * (float(n) * unit)).astype(np.int64)
-    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())  # what rounding leaves
+    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())  # the rounding error
     return capacity, unit

@@ -1,30 +1,31 @@
-"""FairWASP: fair weights for the rows of a table, with no new points (method.md, sections 1 and 2; m = n).
+"""FairWASP: fair weights for the rows of a table, with no new points.
+
+See docs/method.md, "Weights without new points" (m = n).
 
 The predecessor that the paper adapts (Xiong, Dalmasso et al., *FairWASP: Fast and Optimal Fair Wasserstein
-Pre-processing*, AAAI 2024): the rows stand for themselves, so only the weights are found, and the optimum is
-global. A row that must leave its cell moves to the nearest row of another one.
+Pre-processing*, AAAI 2024). The points are the rows themselves, so only the weights are unknown, and the
+optimum is global. A row that must leave its cell moves to the nearest row of another cell.
 """
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Table, encode
+from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
 from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.problem.problem import between_cells
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.errors import FwcError
 
-_COMPILED = 10**8  # differences of two numbers from which compiled code pays
+COMPILED = 10**8  # number of differences from which compiled code is faster
 _ROWS = 256  # rows whose distances are held at once
 
 
 class FairWASP(Parameters):
-    """Weights of the given rows that are fair, and move the rows' distribution least.
+    """Fair weights of the given rows that change the rows' distribution least.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the same rows weighted, subject
     to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y.
@@ -71,11 +72,12 @@ class FairWASP(Parameters):
             FwcError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        frame = hasattr(X, "columns") and hasattr(X, "iloc")
-        encoder, table = Encoder.fit(X) if frame else (None, encode_array(X))
+        encoder, table = encode(X)
         cells = find_cells(y, sensitive, table.n)
         if self.epsilon is not None:
-            _check_cells(cells)
+            check_levels(cells)
+            for g in np.flatnonzero(cells.counts == 0).tolist():
+                raise empty_cell(cells, g)
         target = overall_target(cells, self.target)
         cost, nearest = nearest_rows(table, cells, self.cost)
         cost += between_cells(cells, self.cost_sensitive, self.cost_outcome)[cells.cell]
@@ -93,34 +95,17 @@ class FairWASP(Parameters):
         return self
 
     def _check_parameters(self) -> None:
-        if self.cost not in ("l1", "sqeuclidean"):
-            raise FwcError(f"cost={self.cost!r} is unknown: use one of l1, sqeuclidean")
-        if self.epsilon is not None and not (isinstance(self.epsilon, Real) and 0 <= float(self.epsilon) < 1):
-            raise FwcError(f"epsilon={self.epsilon!r}: give a number from 0 to below 1, or None for no limit")
-        for name in ("cost_sensitive", "cost_outcome"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-                raise FwcError(f"{name}={value!r}: give a number of at least 0")
-
-
-def _check_cells(cells: Cells) -> None:
-    if cells.n_levels == 1:
-        raise FwcError(
-            f"sensitive has one level only ({cells.level_name(0)}), with nothing to be fair to: "
-            "pass another attribute, or epsilon=None"
-        )
-    for empty in np.flatnonzero(cells.counts == 0)[:1].tolist():
-        raise FwcError(
-            f"cell {cells.name(empty)} has no rows, but every level needs every outcome to be fair: merge or "
-            "drop levels, or use epsilon=None"
-        )
+        check_choice("cost", self.cost, COSTS)
+        check_epsilon(self.epsilon)
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
 
 
 def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the feature cost (n, G) of each cell's nearest row, inf where it has none, and the row (n, G).
 
     A row is its own nearest in its own cell. Rows are visited by their distance along the columns' main
-    direction, which bounds their cost from below: most pairs of rows are never compared.
+    direction, which is a lower bound of their cost, so that most pairs of rows are never compared.
     """
     values = np.ascontiguousarray(table.values, dtype=np.float64)
     place = _main_direction(values[:, : table.n_numeric], cost)
@@ -128,10 +113,10 @@ def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.
     nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
     out = np.full((n, cells.n_cells), np.inf)
     find_nearest: Callable[..., None] = _find_nearest
-    if n * n * table.p >= _COMPILED:
+    if n * n * table.p >= COMPILED:
         from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
     threads = Threads()
-    everyone = np.argsort(place, kind="stable")  # neighbours in time are neighbours in space
+    everyone = np.argsort(place, kind="stable")  # consecutive searches use nearby memory
     for g in range(cells.n_cells):
         members = everyone[cells.cell[everyone] == g]
         others = everyone[cells.cell[everyone] != g]
@@ -162,7 +147,7 @@ def _main_direction(numbers: np.ndarray, cost: str) -> np.ndarray:
         return np.zeros(len(numbers))
     centred = numbers - numbers.mean(axis=0)
     direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; a hair less, for rounding.
+    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; slightly less, for rounding.
     size = np.abs(direction).max() if cost == "l1" else 1.0
     return np.asarray(centred @ direction * ((1 - 1e-9) / size))
 
@@ -179,13 +164,9 @@ def _find_nearest(
     low: int,
     high: int,
 ) -> None:
-    """Compare all pairs; the same as the compiled `find_nearest` but for rounding and ties."""
-    cost = np.zeros((high - low, len(members)))
-    for column in range(rows.shape[1]):
-        apart = rows[low:high, column, None] - members[:, column]
-        if column >= n_numeric:
-            cost += apart != 0
-        else:
-            cost += apart * apart if squared else np.abs(apart)
-    row[low:high] = cost.argmin(axis=1)
-    best[low:high] = cost[np.arange(high - low), row[low:high]]
+    """Compare all pairs; the same as the compiled `find_nearest` up to rounding and ties."""
+    columns = np.ascontiguousarray(members.T)
+    for i in range(low, high):
+        costs = feature_costs(columns, n_numeric, rows[i], "sqeuclidean" if squared else "l1")
+        row[i] = costs.argmin()
+        best[i] = costs[row[i]]

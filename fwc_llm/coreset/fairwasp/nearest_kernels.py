@@ -1,22 +1,15 @@
-"""Compiled search for nearest rows (numba): imported only where a table is large enough to pay for it."""
+"""Compiled search for nearest rows (numba): imported only for tables large enough to be worth the import."""
 
-import numba as nb
 import numpy as np
 
+from fwc_llm.coreset.compiling.kernel import kernel
+from fwc_llm.coreset.problem.compiled_cost import column_cost
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[misc]
-def find_nearest(
-    rows: np.ndarray,
-    place: np.ndarray,
-    members: np.ndarray,
-    member_place: np.ndarray,
-    n_numeric: int,
-    squared: bool,
-    best: np.ndarray,
-    row: np.ndarray,
-    low: int,
-    high: int,
-) -> None:
+
+@kernel
+def find_nearest(  # type: ignore[no-untyped-def]
+    rows, place, members, member_place, n_numeric, squared, best, row, low, high
+):
     """Find the nearest of `members` (k, p) for each of `rows` (n, p) from `low` to `high`.
 
     `member_place` (k,), ascending, and `place` (n,) bound the cost from below by their difference (squared
@@ -25,27 +18,29 @@ def find_nearest(
     """
     p, k = rows.shape[1], len(members)
     for i in range(low, high):
-        right = np.searchsorted(member_place, place[i])
+        right, above = 0, k  # the first place that is not smaller
+        while right < above:
+            middle = (right + above) // 2
+            if member_place[middle] < place[i]:
+                right = middle + 1
+            else:
+                above = middle
         left = right - 1
         least, found = np.inf, k
         while left >= 0 or right < k:
-            below = place[i] - member_place[left] if left >= 0 else np.inf
-            above = member_place[right] - place[i] if right < k else np.inf
-            if below <= above:
-                j, bound = left, below
+            before = place[i] - member_place[left] if left >= 0 else np.inf
+            after = member_place[right] - place[i] if right < k else np.inf
+            if before <= after:
+                j, bound = left, before
                 left -= 1
             else:
-                j, bound = right, above
+                j, bound = right, after
                 right += 1
             if (bound * bound if squared else bound) > least:
                 break
             cost = 0.0
             for column in range(p):
-                apart = rows[i, column] - members[j, column]
-                if column >= n_numeric:
-                    cost += 1.0 if apart != 0 else 0.0
-                else:
-                    cost += apart * apart if squared else abs(apart)
+                cost += column_cost(rows[i, column] - members[j, column], column < n_numeric, squared)
                 if cost > least:
                     break
             if cost < least or (cost == least and j < found):

@@ -1,1 +1,1 @@
-"""What is given: the table as numbers and codes, its cells, the slots, and everything that stays fixed."""
+"""The given problem: the table as numbers and codes, its cells, the slots, and all other fixed data."""

@@ -1,4 +1,4 @@
-"""Cells (protected level × outcome) and slots: how many representatives each cell gets (method.md, 1 and 4).
+"""Cells: protected level × outcome (docs/method.md, "Notation").
 
 Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in sorted order.
 """
@@ -14,7 +14,7 @@ from fwc_llm.errors import FwcError
 
 @dataclass(frozen=True)
 class Cells:
-    """Which cell every row is in.
+    """The cell of every row.
 
     `cell` (n,) int64; `levels` (|D|,) or, for several crossed attributes, (|D|, k); `outcomes` (|Y|,);
     `counts` (G,) rows per cell.
@@ -41,11 +41,11 @@ class Cells:
         return self.n_levels * self.n_outcomes
 
     def level_name(self, d: int) -> str:
-        """The level as a reader knows it; crossed attributes are joined by " & "."""
+        """The level in the user's terms; crossed attributes are joined by " & "."""
         return " & ".join(str(value) for value in np.atleast_1d(self.levels[d]))
 
     def name(self, g: int) -> str:
-        """The cell as a reader knows it."""
+        """The cell in the user's terms."""
         level, outcome = divmod(g, self.n_outcomes)
         return f"(sensitive = {self.level_name(level)}, y = {self.outcomes[outcome]})"
 
@@ -97,11 +97,28 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> np.ndarray:
         row = int(np.argwhere(missing)[0][0])
         raise FwcError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
     if array.dtype.kind == "O":
-        # Mixed types do not sort; homogeneous ones keep their type, so that outputs look like inputs.
+        # Mixed types cannot be sorted; a single type is kept, so that outputs have the type of the input.
         kinds = {type(v) for v in array.ravel()}
         if kinds == {str} or len(kinds) > 1:
             array = array.astype(str)
     return array
+
+
+def check_levels(cells: Cells) -> None:
+    """Refuse a single protected level: parity needs at least two."""
+    if cells.n_levels == 1:
+        raise FwcError(
+            f"sensitive has one level only ({cells.level_name(0)}), but parity needs at least two: "
+            "pass another attribute, or epsilon=None"
+        )
+
+
+def empty_cell(cells: Cells, g: int) -> FwcError:
+    """The error for a cell that needs mass but has no rows."""
+    return FwcError(
+        f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or drop "
+        "levels, or use epsilon=None"
+    )
 
 
 def overall_target(cells: Cells, target: Any) -> np.ndarray:

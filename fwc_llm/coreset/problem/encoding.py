@@ -1,11 +1,12 @@
-"""A table of mixed columns as one matrix of numbers (method.md, section 1: costs and scaling).
+"""A table of mixed columns as numbers and codes (docs/method.md, "Ground cost and scaling").
 
-Numeric columns come first, scaled; categorical columns follow as codes 0, 1, …, which the costs compare
-only for equality. One-hot columns are never built.
+Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
+equality. One-hot columns are never built.
 """
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,25 +18,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """The features of n rows: `values` (n, p), the first `n_numeric` columns numbers, the rest codes."""
+    """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c) int32.
 
-    values: np.ndarray
-    n_numeric: int
+    A code of −1 stands for a value that the encoder has not seen.
+    """
+
+    numbers: np.ndarray
+    codes: np.ndarray
 
     @property
     def n(self) -> int:
         """Number of rows."""
-        return int(self.values.shape[0])
+        return len(self.numbers)
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of numeric columns, k."""
+        return int(self.numbers.shape[1])
 
     @property
     def p(self) -> int:
-        """Number of columns."""
-        return int(self.values.shape[1])
+        """Number of columns, k + c."""
+        return self.n_numeric + int(self.codes.shape[1])
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """(n, p) the numbers and then the codes as one matrix of floats, which hold codes exactly.
+
+        Free points have the same form, so that compiled code compares rows and points as vectors.
+        """
+        return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of the rows, (n',) positions or (n,) bool."""
+        return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """How one DataFrame column is encoded: its kind, its values (ordinal, categorical) and its z-score."""
+    """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score."""
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
@@ -43,8 +64,20 @@ class ColumnCode:
     mean: float = 0.0
     scale: float = 1.0
 
+    def places(self, values: "pd.Series[Any]") -> np.ndarray:
+        """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
+        import pandas as pd
+
+        known = pd.Index(self.values, dtype=object)
+        return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
+
+    def place(self, value: Any) -> int:
+        """The place of one value; −1 if it is unknown."""
+        found = np.flatnonzero(self.values == value)
+        return int(found[0]) if len(found) else -1
+
     def ranks(self, values: np.ndarray) -> np.ndarray:
-        """The places in `self.values` (ordinal, categorical) that encoded `values` (m,) are nearest to."""
+        """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
         raw = np.rint(values * self.scale + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
 
@@ -69,8 +102,8 @@ class Encoder:
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
             raise FwcError(f"column {twice!r} occurs twice: name every column once")
-        numbers: list[tuple[ColumnCode, np.ndarray]] = []
-        categories: list[tuple[ColumnCode, np.ndarray]] = []
+        scaled: list[tuple[ColumnCode, np.ndarray]] = []
+        coded: list[tuple[ColumnCode, np.ndarray]] = []
         for name in frame.columns:
             series = frame[name]
             missing = series.isna().to_numpy()
@@ -81,42 +114,44 @@ class Encoder:
                 )
             if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
                 values = np.asarray(series.dtype.categories, dtype=object)
-                numbers.append(_scaled(name, "ordinal", values, series.cat.codes.to_numpy().astype(float)))
+                scaled.append(_scaled(name, "ordinal", values, series.cat.codes.to_numpy().astype(float)))
             elif pd.api.types.is_bool_dtype(series.dtype) or not pd.api.types.is_numeric_dtype(series.dtype):
                 if pd.api.types.is_datetime64_any_dtype(series.dtype):
                     raise FwcError(f"column {name!r} holds dates: turn them into numbers, such as days")
                 code, found = pd.factorize(series.astype(object), sort=False)
                 kind = ColumnCode(name, "categorical", np.asarray(found, dtype=object))
-                categories.append((kind, code.astype(float)))
+                coded.append((kind, code))
             else:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
                     raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                numbers.append(_scaled(name, "numeric", np.empty(0), numeric))
-        both = numbers + categories
-        if not both:
+                scaled.append(_scaled(name, "numeric", np.empty(0), numeric))
+        if not scaled + coded:
             raise FwcError("X has no columns: pass at least one feature")
-        encoder = cls(tuple(code for code, _ in both), tuple(frame.columns))
-        return encoder, Table(np.column_stack([column for _, column in both]), len(numbers))
+        encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
+        return encoder, _as_table([column for _, column in scaled], [codes for _, codes in coded], len(frame))
 
-    def encode(self, points: "pd.DataFrame") -> np.ndarray:
-        """Points in the units of the DataFrame as rows (m, p) of the table."""
-        encoded = []
+    def encode(self, points: "pd.DataFrame", strict: bool = True) -> Table:
+        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold."""
+        numbers, codes = [], []
         for column in self.columns:
-            if not hasattr(points, "columns") or column.name not in points.columns:
+            if column.name not in getattr(points, "columns", ()):
                 raise FwcError(
                     f"init lacks the column {column.name!r}: pass a DataFrame with the columns of X"
                 )
-            values = points[column.name]
+            values: Any = points[column.name]
             if column.kind != "numeric":
-                place = {value: i for i, value in enumerate(column.values)}
-                unknown = [value for value in values if value not in place]
-                if unknown:
-                    raise FwcError(f"column {column.name!r} of init holds {unknown[0]!r}, which X does not")
-                values = np.array([place[value] for value in values], dtype=float)
-            encoded.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
-        return np.column_stack(encoded)
+                places = column.places(values)
+                if strict and (places < 0).any():
+                    unknown = values.iloc[int(places.argmin())]
+                    raise FwcError(f"column {column.name!r} of init holds {unknown!r}, which X does not")
+                values = places
+            if column.kind == "categorical":
+                codes.append(values)
+            else:
+                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
+        return _as_table(numbers, codes, len(points))
 
     @property
     def has_ranks(self) -> bool:
@@ -124,12 +159,12 @@ class Encoder:
         return any(column.kind == "ordinal" for column in self.columns)
 
     def to_ranks(self, points: np.ndarray) -> np.ndarray:
-        """Points (m, p) of the table, those between ranks of an ordinal column moved to the nearest."""
+        """Points (m, p) of the table with the values of ordinal columns moved to the nearest rank."""
         moved = points.copy()
         for k, column in enumerate(self.columns):
             if column.kind == "ordinal":
                 rank = (column.ranks(points[:, k]) - column.mean) / column.scale
-                off = np.abs(points[:, k] - rank) > 1e-9  # and not by rounding alone
+                off = np.abs(points[:, k] - rank) > 1e-9  # more than rounding
                 moved[off, k] = rank[off]
         return moved
 
@@ -157,9 +192,17 @@ def _scaled(name: Any, kind: str, values: np.ndarray, numbers: np.ndarray) -> tu
     size = float(np.abs(numbers).max())
     mean = float((numbers / size).mean())
     spread = float((numbers / size).std())
-    if spread == 0.0:  # all but constant: no digit of difference is left
+    if spread == 0.0:  # constant up to rounding
         return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
     return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
+
+
+def _as_table(numbers: list[np.ndarray], codes: list[np.ndarray], n: int) -> Table:
+    """The table of these columns."""
+    return Table(
+        np.column_stack(numbers) if numbers else np.empty((n, 0)),
+        np.column_stack(codes).astype(np.int32) if codes else np.empty((n, 0), np.int32),
+    )
 
 
 def encode_array(x: Any) -> Table:
@@ -181,14 +224,21 @@ def encode_array(x: Any) -> Table:
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
         raise FwcError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
-    return Table(array, array.shape[1])
+    return Table(array, np.empty((len(array), 0), np.int32))
+
+
+def encode(X: Any) -> tuple[Encoder | None, Table]:
+    """A DataFrame by its column kinds; anything else as a plain array, without an encoder."""
+    if hasattr(X, "columns") and hasattr(X, "iloc"):
+        return Encoder.fit(X)
+    return None, encode_array(X)
 
 
 def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
     """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
     distinct, places = [], np.empty((table.p, table.n), np.int32)
-    for k in range(table.p):
-        values, places[k] = np.unique(table.values[:, k], return_inverse=True)
+    for k, column in enumerate((*table.numbers.T, *table.codes.T)):
+        values, places[k] = np.unique(column, return_inverse=True)
         distinct.append(values)
     return distinct, places
 
@@ -196,7 +246,7 @@ def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
 def value_ids(values: np.ndarray) -> np.ndarray:
     """(n,) ids, equal exactly when the rows of `values` (n, p) are equal."""
     for salt in range(8):
-        # One 64-bit number per row; rows that share one are compared, and another is drawn if they differ.
+        # A 64-bit hash per row; rows with equal hashes are compared, and a new hash is drawn if they differ.
         drawn = np.random.default_rng(salt).integers(1, 2**62, size=values.shape[1])
         factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
         keys = np.zeros(len(values), np.uint64)

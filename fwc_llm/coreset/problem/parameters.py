@@ -1,9 +1,14 @@
-"""What scikit-learn asks of an estimator, without importing scikit-learn."""
+"""The estimator interface of scikit-learn, without importing scikit-learn."""
 
 import inspect
+import reprlib
 from typing import Any, Self
 
 from fwc_llm.errors import FwcError
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 class Parameters:
@@ -14,7 +19,7 @@ class Parameters:
         return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments and their present values; nothing is nested: `deep` changes nothing."""
+        """The constructor's arguments, with current values; nothing is nested, so `deep` has no effect."""
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
@@ -29,16 +34,16 @@ class Parameters:
         return self
 
     def __repr__(self) -> str:
-        """The constructor call that makes this estimator, defaults left out."""
+        """The constructor call that makes this estimator, defaults left out and long values shortened."""
         shown = []
         for name, parameter in inspect.signature(type(self)).parameters.items():
             value = getattr(self, name)
             if parameter.default is inspect.Parameter.empty or repr(value) != repr(parameter.default):
-                shown.append(f"{name}={value!r}")
+                shown.append(f"{name}={_shortened(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_tags__(self) -> Any:
-        """Tags for scikit-learn's own tools, which import it anyway."""
+        """Tags for scikit-learn's tools, which have imported it already."""
         from sklearn.utils import InputTags, Tags, TargetTags
 
         return Tags(
@@ -46,3 +51,11 @@ class Parameters:
             target_tags=TargetTags(required=True),
             input_tags=InputTags(two_d_array=True, categorical=True),
         )
+
+
+def _shortened(value: Any) -> str:
+    """A value on one line: an array or table by its shape once it has more than a few entries."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and sum(shape) > 8:
+        return f"<{type(value).__name__} {' × '.join(map(str, shape))}>"
+    return " ".join(_SHORT.repr(value).split())

@@ -1,4 +1,4 @@
-"""All that stays fixed while the representatives move."""
+"""The data that stay fixed while the representatives move."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 @dataclass(frozen=True)
 class Problem:
-    """A table, its cells, and what is asked for (method.md, section 1).
+    """A table, its cells, and the parameters of the problem (docs/method.md, "The problem").
 
-    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is what
-    it costs to change cells; `pools[g]` are the rows that may stand for cell g, and `ids` (n,) are equal for
+    `cell_of` (m,) is each representative's cell, ascending; `target` (|Y|,) is p_T; `move` (G, G) is the
+    cost of a change of cell; `pools[g]` are the rows that may represent cell g, and `ids` (n,) are equal for
     rows that count as the same. `to_ranks` moves points (m, p) to the nearest ones whose ordinal columns are
-    at ranks; None where there are no such columns.
+    at ranks; None if there are no such columns.
     """
 
     table: Table
@@ -45,14 +45,14 @@ class Problem:
         place[rows] = np.arange(len(rows))
         return replace(
             self,
-            table=Table(np.ascontiguousarray(self.table.values[rows]), self.table.n_numeric),
+            table=self.table.take(rows),
             cells=replace(cells, cell=cell, counts=np.bincount(cell, minlength=cells.n_cells)),
             pools=[found[found >= 0] for found in (place[pool] for pool in self.pools)],
             ids=self.ids[rows],
         )
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
-        """One row for every value that may stand for a cell with representatives, and that cell."""
+        """One row for every distinct value that may represent a cell with representatives, and that cell."""
         rows, cells = [], []
         for g in np.unique(self.cell_of):
             pool = self.pools[g]
@@ -61,16 +61,8 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, warm: np.ndarray | None) -> Transport:
-        """The inner problem for the costs (n, G)."""
+    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,)."""
         return fair_transport(
-            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, warm
+            cost, self.cells.n_levels, self.cells.n_outcomes, self.target, self.epsilon, prices
         )
-
-
-def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
-    """(G, G): what it costs to move a row from one cell to another, features aside."""
-    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
-    return np.asarray(
-        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
-    )

@@ -1,11 +1,12 @@
-"""Slots: how many of the m representatives each cell gets (method.md, section 4)."""
+"""Slots: how many of the m representatives each cell gets (docs/method.md, "Slots")."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.apportion import largest_remainder
+from fwc_llm.coreset.problem.cells import Cells, empty_cell
 from fwc_llm.errors import FwcError
 
 
@@ -18,7 +19,7 @@ def count_slots(
     constrained: bool,
     positive: Any = 1,
 ) -> np.ndarray:
-    """How many of the `m` representatives each cell gets, (G,) int64 (method.md, section 4).
+    """How many of the `m` representatives each cell gets, (G,) int64 (docs/method.md, "Slots").
 
     `available` (G,): how many distinct candidates a cell has; `constrained`: whether the fairness
     constraint needs every cell (else empty cells are left out).
@@ -26,10 +27,7 @@ def count_slots(
     counts = cells.counts
     for g in np.flatnonzero(available == 0).tolist():
         if counts[g] == 0 and constrained:
-            raise FwcError(
-                f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or "
-                "drop levels, or use epsilon=None"
-            )
+            raise empty_cell(cells, g)
         if counts[g] > 0:
             raise FwcError(
                 f"cell {cells.name(g)} has rows, but no candidate among them: widen the candidates"
@@ -42,7 +40,7 @@ def count_slots(
     if m > available.sum():
         raise FwcError(f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m")
     if slots == "proportional":
-        return largest_remainder(counts * needed, m, available)
+        return _by_share(counts * needed, m, available)
     if slots == "equal":
         return _equal(counts, m, available)
     if slots == "balanced-positive":
@@ -52,20 +50,13 @@ def count_slots(
     )
 
 
-def largest_remainder(shares: np.ndarray, total: int, most: np.ndarray) -> np.ndarray:
-    """`total` seats by largest remainder: at least 1 and at most `most` each, ties to the earlier cell."""
-    quota = total * shares / shares.sum()
-    seats = np.where(most > 0, np.clip(np.floor(quota + 1e-9), 1, most), 0).astype(np.int64)
-    while seats.sum() < total:
-        seats[np.argmax(np.where(seats < most, quota - seats, -np.inf))] += 1
-    while seats.sum() > total:
-        surplus = np.where(seats > 1, seats - quota, -np.inf)
-        seats[len(seats) - 1 - np.argmax(surplus[::-1])] -= 1
-    return seats
+def _by_share(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
+    """Seats in proportion to `counts`, at least 1 and at most what is `available` each."""
+    return largest_remainder(m * counts / counts.sum(), m, np.minimum(available, 1), available)
 
 
 def _equal(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """m / G each, the remainder to the largest cells; a cell that is full passes on what it cannot hold."""
+    """m / G each, the remainder to the largest cells; a full cell passes its excess to the others."""
     seats = np.minimum(m // (available > 0).sum(), available)
     while seats.sum() < m:
         room = seats < available
@@ -79,14 +70,14 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     matches = np.flatnonzero([bool(value == positive) for value in cells.outcomes])
     if len(matches) != 1:
         raise FwcError(
-            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is none of "
+            f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
     is_positive = (np.arange(cells.n_cells) % cells.n_outcomes == matches[0]) & (available > 0)
     others = ~is_positive & (available > 0)
     n_positive = int(is_positive.sum())
     if n_positive == 0:
-        return largest_remainder(cells.counts * others, m, available)
+        return _by_share(cells.counts * others, m, available)
     p_positive = cells.counts[is_positive].sum() / cells.counts.sum()
     k = max(1, round(m * p_positive / n_positive))
     k = min(k, (m - int(others.sum())) // n_positive, int(available[is_positive].min()))
@@ -99,7 +90,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
             raise FwcError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
     seats = np.where(is_positive, k, 0).astype(np.int64)
     if rest:
-        seats += largest_remainder(cells.counts * others, rest, np.where(others, available, 0))
+        seats += _by_share(cells.counts * others, rest, np.where(others, available, 0))
     return seats
 
 

@@ -1,10 +1,11 @@
 """The rivals of Fair Wasserstein Coresets as coreset estimators: arrays in, weighted points out.
 
-All have one signature, `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` has them by name.
+All have the signature `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; `RIVALS` maps names to them.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import Coreset
@@ -42,12 +43,4 @@ _HOME = {
     "uniform": "uniform_sampling",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"fwc_llm.coreset.rivals.{_HOME[name]}"), name)
-    raise AttributeError(f"module 'fwc_llm.coreset.rivals' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

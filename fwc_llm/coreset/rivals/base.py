@@ -1,16 +1,18 @@
-"""What the rivals share: the rows as points (x, d, y), and the value that every rival returns.
+"""Shared parts of the rivals: the rows as points (x, d, y), and the value that every rival returns.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`, for X (n, p) a float array, taken
-as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does (method.md, section 1).
+Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`. X is an (n, p) float array, used
+as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
+(docs/method.md, "Ground cost and scaling"). docs/baselines.md has their sources and formulas.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array
+from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -19,14 +21,14 @@ if TYPE_CHECKING:
 METRICS = ("l1", "l2")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Coreset:
-    """m weighted points that stand for n rows.
+    """m weighted points that represent n rows.
 
     `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
-    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) how many rows
-    each stands for: they sum to n, for sensitivity sampling only in expectation. `note` says what was
-    bounded or left out, if anything was.
+    the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) the number of
+    rows that each represents: they sum to n, for sensitivity sampling only in expectation. `note` names any
+    bound or omission.
     """
 
     points: "np.ndarray | pd.DataFrame"
@@ -36,25 +38,22 @@ class Coreset:
     weights: np.ndarray
     note: str = ""
 
+    def __repr__(self) -> str:
+        kind = "free points" if self.rows is None else "rows"
+        note = f"; {self.note}" if self.note else ""
+        return (
+            f"<Coreset of {len(self.weights):,} {kind} with weights that sum to {self.weights.sum():g}{note}>"
+        )
+
 
 @dataclass(frozen=True)
-class Rows:
-    """The table as points: `numbers` (n, k) scaled features, `codes` (n, c) categorical ones, then d, then y.
+class LabelledTable(Table):
+    """A table whose last `codes` are d and y (places in `levels` and `outcomes`), and its source."""
 
-    A mismatch of two codes costs 1, in L1 and in squared L2.
-    """
-
-    numbers: np.ndarray
-    codes: np.ndarray
     levels: np.ndarray
     outcomes: np.ndarray
     source: Any
     encoder: Encoder | None
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.codes)
 
     @property
     def sensitive(self) -> np.ndarray:
@@ -68,63 +67,53 @@ class Rows:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many codes each categorical column has."""
+        """How many codes each categorical column has, d and y among them."""
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
     def dense(self, mismatch: float) -> np.ndarray:
-        """(n, q) float32: the numbers, then one-hot columns in which a mismatch costs `mismatch` twice.
+        """(n, q) float32: the numbers, then one-hot columns of height `mismatch`.
 
-        √½ makes a mismatch cost 1 in squared L2, ½ in L1.
+        A mismatch counts in two of them: it costs 1 in squared L2 at height √½, in L1 at height ½.
         """
-        width = self.numbers.shape[1] + sum(self.sizes)
-        matrix = np.zeros((self.n, width), np.float32)
-        matrix[:, : self.numbers.shape[1]] = self.numbers
-        start = self.numbers.shape[1]
+        matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
+        matrix[:, : self.n_numeric] = self.numbers
+        start = self.n_numeric
         for codes, size in zip(self.codes.T, self.sizes, strict=True):
             matrix[np.arange(self.n), start + codes] = mismatch
             start += size
         return matrix
 
-    def subset(self, positions: np.ndarray) -> "Rows":
-        """These rows only."""
-        source = self.source.iloc[positions] if self.encoder else self.source[positions]
-        return replace(self, numbers=self.numbers[positions], codes=self.codes[positions], source=source)
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of the rows, with their source."""
+        return replace(super().take(rows), source=self._source(rows))
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """The coreset of these real rows."""
         rows = np.asarray(rows, np.int64)
-        points = self.source.iloc[rows] if self.encoder else self.source[rows]
-        return Coreset(points, rows, self.sensitive[rows], self.y[rows], np.asarray(weights, float), note)
+        return Coreset(
+            self._source(rows), rows, self.sensitive[rows], self.y[rows], np.asarray(weights, float), note
+        )
+
+    def _source(self, rows: np.ndarray) -> Any:
+        return self.source.iloc[rows] if self.encoder else self.source[rows]
 
 
-def as_rows(X: Any, y: Any, sensitive: Any) -> Rows:
-    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are no numbers."""
-    encoder = None
-    if hasattr(X, "iloc"):
-        encoder, table = Encoder.fit(X)
-        source = X
-    else:
-        table = encode_array(X)
-        source = table.values
+def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
+    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are not numbers."""
+    encoder, table = encode(X)
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
         if values.shape != (table.n,):
             raise FwcError(f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row")
     levels, d = np.unique(sensitive, return_inverse=True)
     outcomes, outcome = np.unique(y, return_inverse=True)
-    codes = np.column_stack([table.values[:, table.n_numeric :].astype(np.int64), d, outcome])
-    return Rows(
-        table.values[:, : table.n_numeric].astype(np.float64),
-        codes.astype(np.int32),
-        levels,
-        outcomes,
-        source,
-        encoder,
-    )
+    codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
+    source = X if encoder else table.numbers
+    return LabelledTable(table.numbers.astype(np.float64), codes, levels, outcomes, source, encoder)
 
 
 def check_size(m: int, available: int) -> int:
-    """Refuse a size that is not within 1 and the number of rows that may be chosen."""
+    """Refuse a size below 1 or above the number of rows that may be chosen."""
     if not 1 <= m <= available:
         raise FwcError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
     return int(m)
@@ -132,11 +121,4 @@ def check_size(m: int, available: int) -> int:
 
 def candidate_rows(candidates: Any, n: int) -> np.ndarray:
     """Positions that may be chosen: all of them, or where the mask `candidates` (n,) is true."""
-    if candidates is None:
-        return np.arange(n)
-    mask = np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise FwcError(
-            f"candidates has the shape {mask.shape} and type {mask.dtype}: give {n} bools, one a row"
-        )
-    return np.flatnonzero(mask)
+    return np.flatnonzero(candidate_mask(candidates, n))

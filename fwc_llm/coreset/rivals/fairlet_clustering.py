@@ -1,8 +1,8 @@
 """Fairlets (Backurs et al., *Scalable Fair Clustering*, ICML 2019): clusters of both protected levels.
 
-Rows are grouped into small balanced fairlets, the fairlets' centres are clustered, and every fairlet follows
-its centre. The last step is quadratic in the number of fairlets (the paper could not run it on Adult in
-32 GB); here it is k-medoids without a distance matrix, in memory that grows with the number of rows.
+The rows are divided into small balanced fairlets. The fairlets' centres are clustered, and every fairlet
+joins the cluster of its centre. The original clustering is quadratic in the number of fairlets (the paper
+could not run it on Adult in 32 GB); ours is k-medoids without a distance matrix, with memory linear in n.
 """
 
 import math
@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.checks import candidate_mask
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, check_size
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
 from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.quadtree import fairlet_decomposition
@@ -32,7 +35,7 @@ def fairlets(
     metric: str = "l1",
     candidates: Any = None,
 ) -> Coreset:
-    """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`), weight = rows carried.
+    """m fairlet centres (`clustering="kmedoids"`) or free means of them (`"kmeans"`); weight = cluster size.
 
     `balance=(p, q)` or "p/q", p ≤ q: in every fairlet the rarer level is at least p/q times as frequent as
     the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
@@ -46,8 +49,7 @@ def fairlets(
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
     rows = as_rows(X, y, sensitive)
-    allowed = np.zeros(rows.n, bool)
-    allowed[candidate_rows(candidates, rows.n)] = True
+    allowed = candidate_mask(candidates, rows.n)
     rng = np.random.default_rng(seed)
     groups = decompose(rows, balance, rng)
     centres = np.array([_centre(rows, group, metric) for group in groups])
@@ -55,10 +57,10 @@ def fairlets(
     possible = np.flatnonzero(allowed[centres])
     if m > len(possible):
         raise FwcError(
-            f"m is {m}, but the table falls into {len(possible)} fairlets whose centre may be chosen: lower m"
+            f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: lower m"
         )
     check_size(m, len(possible))
-    among = rows.subset(centres)
+    among = rows.take(centres)
     if clustering == "kmeans":
         points = among.dense(np.sqrt(0.5))
         clusters = lloyd(points, m, rng)
@@ -68,7 +70,7 @@ def fairlets(
 
 
 def decompose(
-    rows: Rows, balance: tuple[int, int] | str | None, rng: np.random.Generator
+    rows: LabelledTable, balance: tuple[int, int] | str | None, rng: np.random.Generator
 ) -> list[np.ndarray]:
     """The fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
@@ -103,13 +105,11 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
     return p // divisor, q // divisor
 
 
-def _centre(rows: Rows, group: np.ndarray, metric: str) -> int:
+def _centre(rows: LabelledTable, group: np.ndarray, metric: str) -> int:
     """The member with the least summed distance to the others."""
-    codes = rows.codes[group]
-    distance = (codes[:, None] != codes[None]).sum(axis=2).astype(float)
-    difference = rows.numbers[group][:, None] - rows.numbers[group][None]
+    members = Table(rows.numbers[group], rows.codes[group])
     if metric == "l2":
-        distance = np.sqrt(distance + (difference**2).sum(axis=2))
+        distance = np.sqrt(cost_matrix(members, members, "sqeuclidean"))
     else:
-        distance += np.abs(difference).sum(axis=2)
+        distance = cost_matrix(members, members, "l1")
     return int(group[np.argmin(distance.sum(axis=1))])

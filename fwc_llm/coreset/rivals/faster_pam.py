@@ -1,6 +1,6 @@
-"""k-medoids by swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n².
+"""k-medoids by swaps: FasterPAM (Schubert, Rousseeuw 2021) with memory linear in n.
 
-See `fwc_llm.coreset.search.exchange`, here with one cell and no price.
+See `fwc_llm.coreset.exchange.exchange`, here with one cell and no prices.
 """
 
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, Rows, as_rows, candidate_rows, check_size
-from fwc_llm.coreset.search.exchange import Patience, exchange
-from fwc_llm.coreset.search.space import Points, Space, as_columns
+from fwc_llm.coreset.exchange.exchange import Patience, exchange
+from fwc_llm.coreset.exchange.space import Points, Space, as_columns
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
 
@@ -18,9 +18,9 @@ MAX_CANDIDATES = 100_000
 
 
 @dataclass(frozen=True)
-class Medoids:
-    """`medoids` (m,) positions; `labels` (n,) which of them is nearest; `losses`: the sum of the distances at
-    the start and after every swap; `converged`: no swap with any candidate lowers it."""
+class MedoidClusters:
+    """`medoids` (m,) positions; `labels` (n,) the nearest of them; `losses`: the sum of distances at the
+    start and after every swap; `converged`: no swap with any candidate lowers it."""
 
     medoids: np.ndarray
     labels: np.ndarray
@@ -41,7 +41,7 @@ def kmedoids(
     """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
 
     A local optimum with respect to swaps of one medoid for one candidate. `max_passes` bounds the rounds over
-    all candidates; above 100,000 candidates a seeded sample of as many is tried, and the note says so.
+    all candidates; of more than 100,000 candidates a seeded sample of that size is tried, with a note.
     """
     rows = as_rows(X, y, sensitive)
     allowed = candidate_rows(candidates, rows.n)
@@ -59,8 +59,8 @@ def kmedoids(
 
 
 def swap_medoids(
-    rows: Rows, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
-) -> Medoids:
+    rows: LabelledTable, m: int, rng: np.random.Generator, metric: str, max_passes: int, allowed: np.ndarray
+) -> MedoidClusters:
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
@@ -72,4 +72,4 @@ def swap_medoids(
     cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
     found = exchange(space, start, order, cells, order, patience, Threads())
     medoids = np.where(found.rows < 0, medoids, found.rows)
-    return Medoids(medoids, found.labels, found.losses, found.converged)
+    return MedoidClusters(medoids, found.labels, found.losses, found.converged)

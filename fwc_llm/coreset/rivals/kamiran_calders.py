@@ -11,8 +11,8 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
     """(n,) weights `w'_i = w_i · W_d · W_y / (W · W_dy)`, for any number of levels and outcomes.
 
     W, W_d, W_y and W_dy are sums of the weights `w` (1 each by default) over all rows, a level, an outcome
-    and a cell; a cell without weight is skipped. When no cell is empty, p(y|d) = p(y) under w' for every d,
-    and W, W_d and W_y stay what they were.
+    and a cell; a cell without weight is skipped. If no cell is empty, p(y|d) = p(y) under w' for every d,
+    and W, W_d and W_y do not change.
     """
     outcomes, outcome = np.unique(np.asarray(y), return_inverse=True)
     _, level = np.unique(np.asarray(sensitive), return_inverse=True)
@@ -25,9 +25,9 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
 
 
 def reweighing(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None) -> Coreset:
-    """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each standing for n/m.
+    """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
 
-    The draw has, in expectation, about the parity that reweighing gives the table.
+    In expectation the draw has about the parity of the reweighed table.
     """
     rows = as_rows(X, y, sensitive)
     allowed = candidate_rows(candidates, rows.n)

@@ -1,6 +1,6 @@
 """k-means: Lloyd's algorithm (Lloyd 1982) from a greedy k-means++ start (Arthur, Vassilvitskii 2007).
 
-Written here in numpy rather than taken from scikit-learn, so that every selector works without an extra.
+It uses numpy and not scikit-learn, so that every selector works without an extra.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import Coreset, Rows, as_rows, check_size
+from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, check_size
 
 _CHUNK = 1 << 22  # entries of a block of distances: 16 MB of float32
 
@@ -24,10 +24,10 @@ class Clusters:
 
 
 def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300) -> Coreset:
-    """m free centres of the points (x, d, y) in squared L2, weighted by the rows they stand for.
+    """m free centres of the points (x, d, y) in squared L2, weighted by the rows they represent.
 
-    A centre's protected level and outcome are rounded to a level: the most frequent one of its cluster. So
-    are categorical features. See `lloyd` for when the iteration stops.
+    A centre's protected level, outcome and categorical features are the most frequent ones of its cluster.
+    See `lloyd` for when the iteration stops.
     """
     rows = as_rows(X, y, sensitive)
     check_size(m, rows.n)
@@ -35,9 +35,9 @@ def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int 
     return rounded_coreset(rows, clusters, np.bincount(clusters.labels, minlength=m))
 
 
-def rounded_coreset(rows: Rows, clusters: Clusters, weights: np.ndarray) -> Coreset:
+def rounded_coreset(rows: LabelledTable, clusters: Clusters, weights: np.ndarray) -> Coreset:
     """The centres of `rows` as a coreset: the one-hot parts of a centre become their largest entry."""
-    k = rows.numbers.shape[1]
+    k = rows.n_numeric
     codes, start = [], k
     for size in rows.sizes:
         codes.append(np.argmax(clusters.centres[:, start : start + size], axis=1))

@@ -15,8 +15,8 @@ def fairlet_decomposition(
     """Fairlets: arrays of positions that partition the n rows, each with at most p + q rows and both colours,
     the rarer one at least p/q times as often as the other.
 
-    `points` (n, k) without the colour, `red` (n,) bool, p ≤ q without a common divisor, and in the whole
-    min(reds, blues) / max(reds, blues) ≥ p/q.
+    `points` (n, k) without the colour; `red` (n,) bool; p ≤ q without a common divisor. The whole table must
+    have min(reds, blues) / max(reds, blues) ≥ p/q.
     """
     codes = _cells(points, rng)
     fairlets: list[np.ndarray] = []
@@ -24,7 +24,7 @@ def fairlet_decomposition(
     while waiting:
         rows, level = waiting.pop()
         while level < len(codes) and len(rows) > 1 and np.all(codes[level][rows] == codes[level][rows[0]]):
-            level += 1  # an only child holds what its parent holds
+            level += 1  # an only child has the rows of its parent
         if level == len(codes) or len(rows) == 1:
             fairlets += _basic(rows[red[rows]], rows[~red[rows]], p, q)
             continue
@@ -36,10 +36,10 @@ def fairlet_decomposition(
 
 
 def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
-    """For every level of the tree below the root the cell of each row, (n,) uint64 (hashed coordinates).
+    """The cell of each row, (n,) uint64 (hashed coordinates), for every level of the tree below the root.
 
-    The points are shifted by U(0, range) in every dimension, in a box of twice the range; all dimensions are
-    halved at once until the longest side is at most `LEAF_SIDE`.
+    The points are shifted by U(0, range) in every dimension, in a box of twice the range. Each level halves
+    all dimensions, until the longest side is at most `LEAF_SIDE`.
     """
     low = points.min(axis=0).astype(float)
     span = points.max(axis=0).astype(float) - low
@@ -51,17 +51,17 @@ def _cells(points: np.ndarray, rng: np.random.Generator) -> list[np.ndarray]:
     codes = []
     for level in range(1, depth + 1):
         coordinates = np.floor(place * 2.0**level).astype(np.uint64)
-        codes.append((coordinates * factor).sum(axis=1, dtype=np.uint64))  # wraps around, as a hash may
+        codes.append((coordinates * factor).sum(axis=1, dtype=np.uint64))  # overflow is harmless in a hash
     return codes
 
 
 def _take(
     rows: np.ndarray, code: np.ndarray, red: np.ndarray, p: int, q: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """What a node takes from its children, and the rows that each child keeps.
+    """The rows that a node takes from its children, and the rows that each child keeps.
 
-    `rows` are sorted by child (`code`), blue before red. What is taken is (p, q)-balanced, and so is what any
-    child keeps.
+    `rows` are sorted by child (`code`), blue before red. The rows taken are (p, q)-balanced, and so are those
+    that a child keeps.
     """
     starts = np.flatnonzero(np.r_[True, code[1:] != code[:-1]])
     sizes = np.diff(np.r_[starts, len(rows)])
@@ -70,13 +70,13 @@ def _take(
     before = kept.copy()
     # 1. The surplus of each child's majority colour.
     kept = np.minimum(kept, kept[::-1] * q // p)
-    # 2. Of the colour that is then scarce among the taken, what the children can spare.
+    # 2. Spare rows of the children in the colour that is scarce among the rows taken.
     scarce, missing = _missing((before - kept).sum(axis=1), p, q)
     if missing:
         spare = np.maximum(kept[scarce] + (-kept[1 - scarce] * p // q), 0)  # −(−a // b) rounds up
         kept[scarce] -= np.clip(missing - (np.cumsum(spare) - spare), 0, spare)
         scarce, missing = _missing((before - kept).sum(axis=1), p, q)
-    # 3. What lies outside whole fairlets; the children then hold p to q exactly.
+    # 3. Rows outside whole fairlets; the children then have the ratio p to q exactly.
     if missing:
         whole = np.minimum(kept[scarce] // p, kept[1 - scarce] // q)
         for child in np.flatnonzero(kept[scarce] > p * whole):
@@ -92,7 +92,7 @@ def _take(
 
 
 def _missing(taken: np.ndarray, p: int, q: int) -> tuple[int, int]:
-    """The scarcer colour among the taken (blue, red), and how many rows of it are missing to balance p/q."""
+    """The scarcer colour of the rows taken (blue, red), and how many more of it the balance p/q needs."""
     scarce = int(taken[1] < taken[0])
     return scarce, max(0, -(-int(taken[1 - scarce]) * p // q) - int(taken[scarce]))
 

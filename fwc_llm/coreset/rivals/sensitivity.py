@@ -1,6 +1,6 @@
 """Sensitivity sampling: k-median coresets (Bachem et al. 2018), individually fair ones (Chhaya et al. 2022).
 
-A row's sensitivity bounds how much it can matter to any clustering; rows are drawn in proportion to it, and
+A row's sensitivity bounds its influence on the cost of any clustering. Rows are drawn in proportion to it and
 weighted by the inverse of their probability, so that every weighted sum is unbiased.
 """
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import Coreset, Rows, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.rivals.lloyd import lloyd, nearest_centre
 
-_FAIRNESS_SLACK = 0.1  # the approximation parameter of the individually fair bound (baselines.md)
+# The approximation parameter of the individually fair bound (docs/baselines.md, "Sensitivity sampling").
+_FAIRNESS_SLACK = 0.1
 
 
 def kmedian_coreset(
@@ -37,13 +38,13 @@ def _sampled(
     rng = np.random.default_rng(seed)
     probability = sampling_probability(rows, rng, k, individually_fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
-    # With candidates only, n is what they stand for: the candidates carry the weight of the whole table.
+    # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
     share = rows.n / len(allowed)
     return rows.chosen(chosen, share / (m * probability[chosen]))
 
 
 def sampling_probability(
-    rows: Rows, rng: np.random.Generator, k: int, individually_fair: bool, allowed: np.ndarray
+    rows: LabelledTable, rng: np.random.Generator, k: int, individually_fair: bool, allowed: np.ndarray
 ) -> np.ndarray:
     """(n,) probability of each row in one draw; rows outside `allowed` (positions) have 0."""
     scores = np.zeros(rows.n)
@@ -51,7 +52,7 @@ def sampling_probability(
     return np.asarray(scores / scores.sum())
 
 
-def sensitivity(rows: Rows, rng: np.random.Generator, k: int, individually_fair: bool) -> np.ndarray:
+def sensitivity(rows: LabelledTable, rng: np.random.Generator, k: int, individually_fair: bool) -> np.ndarray:
     """(n,) upper bounds on the sensitivities, from k rough centres (one iteration of k-means).
 
     `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i the Euclidean distance to the nearest centre,

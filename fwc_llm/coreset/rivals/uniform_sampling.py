@@ -1,4 +1,4 @@
-"""Uniform sampling: the yardstick that every coreset has to beat."""
+"""Uniform sampling: the baseline that every coreset has to beat."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from fwc_llm.coreset.rivals.base import Coreset, as_rows, candidate_rows, check_
 
 
 def uniform(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None) -> Coreset:
-    """m rows drawn without replacement, each standing for n/m rows."""
+    """m rows drawn without replacement, each of weight n/m."""
     rows = as_rows(X, y, sensitive)
     allowed = candidate_rows(candidates, rows.n)
     check_size(m, len(allowed))

@@ -13,8 +13,8 @@ import numpy as np
 
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
+from fwc_llm.coreset.exchange.exchange import Patience
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.exchange import Patience
 from fwc_llm.coreset.search.start import spread_rows
 from fwc_llm.coreset.search.swaps import Swaps, sample_rows
 from fwc_llm.coreset.threads import Threads

@@ -1,9 +1,12 @@
-"""Where the descent starts: k-means++ within cells, or random rows (method.md, section 3)."""
+"""Where the descent starts: k-means++ within cells, or random rows.
+
+See docs/method.md, "Starts and local optima".
+"""
 
 import numpy as np
 
-from fwc_llm.coreset.descent.plain import feature_costs
 from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import feature_costs
 
 
 def random_rows(

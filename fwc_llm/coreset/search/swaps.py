@@ -1,4 +1,4 @@
-"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.search.exchange`).
+"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.exchange.exchange`).
 
 `swap_rows` asks the inner problem after every swap, on all rows. `swap_on_sample` leaves the prices as they
 are, on a sample of the rows; the descent on all rows that follows says whether the swaps have gained. Free
@@ -8,9 +8,9 @@ representatives are exchanged for rows, too, from which the descent moves them o
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, points_at
+from fwc_llm.coreset.exchange.exchange import Exchanged, Judge, Patience, estimate, exchange
+from fwc_llm.coreset.exchange.space import Points, Space, as_columns
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.exchange import Exchanged, Judge, Patience, estimate, exchange
-from fwc_llm.coreset.search.space import Points, Space, as_columns
 from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap

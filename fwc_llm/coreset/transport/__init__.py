@@ -1,1 +1,1 @@
-"""The inner problem F(C), solved exactly, with its certificate; `fair.fair_transport` is the door."""
+"""The inner problem F(C), solved exactly, with its certificate; call `fair.fair_transport`."""

@@ -1,4 +1,4 @@
-"""The rows' costs as the caller holds them, read in blocks by numpy or by compiled code."""
+"""The caller's table of costs, read in blocks by numpy or by compiled code."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.dual_simplex import Vertex
-from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Table, two_cheapest
+from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, two_cheapest
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
 from fwc_llm.errors import FwcError
 
-_IN_MEMORY = 20_000  # entries up to which a second copy of the costs is nothing
-_COMPILED = 2_000_000  # entries from which compiled code pays
-BLOCK = 65_536  # rows that are looked at together; sums go block by block, whoever computes them
+_IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
+_COMPILED = 2_000_000  # from this many entries compiled code is faster
+BLOCK = 65_536  # rows per block; numpy and compiled code both sum block by block
 
 
 @dataclass(frozen=True)
 class CostTable:
-    """A `Table` over (n, G) costs, float32 or float64, that are never copied as a whole."""
+    """A `Supply` over (n, G) costs, float32 or float64; a large table is never copied as a whole."""
 
     cost: np.ndarray
     compiled: bool | None = None  # None: by size
@@ -27,17 +27,17 @@ class CostTable:
         """Number of rows."""
         return len(self.cost)
 
-    def table(self) -> Table:
-        """Return what to solve: a checked copy in memory if the table is small, else the table itself."""
+    def table(self) -> Supply:
+        """Return the table to solve: a checked copy in memory if it is small, else the table itself."""
         if self.cost.size > _IN_MEMORY:
             return self
         _check(self.cost, 0)
         return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), np.ones(self.size))
 
     def noise(self) -> float:
-        """Return how far costs may be changed to break ties: far less than the certificate's 1e-9.
+        """Return the largest change of costs that breaks ties: far less than the certificate's 1e-9.
 
-        The second smallest cost of a row is the size of what is optimised; a few huge ones must not count.
+        The scale is the second smallest cost of the rows, so that a few huge costs do not count.
         """
         some = np.abs(self.cost[:: max(1, self.size // 1000)], dtype=np.float64)
         two = np.sort(some, axis=1)[:, :2]
@@ -48,7 +48,7 @@ class CostTable:
         return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(two[:, 0].mean())))
 
     def nearest(self) -> Optimum:
-        """Return the plan without a parity limit: every row goes to its cheapest cell, the first if many."""
+        """Return the plan without a parity limit: every row goes to its (first) cheapest cell."""
         prices = np.zeros(self.cost.shape[1])
         scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
         none = np.zeros(0, dtype=np.intp)
@@ -62,7 +62,7 @@ class CostTable:
         return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
 
     def scan(self, prices: Floats, margin: float) -> Scan:
-        """See `Table`."""
+        """See `Supply`."""
         compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
         key = np.empty(self.size, dtype=np.int32)
         doubt = np.empty(self.size, dtype=np.int32 if self.size < 2**31 else np.int64)
@@ -71,9 +71,11 @@ class CostTable:
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
         out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
+            from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
-            Threads().over_rows(scan, self.cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            cost = read_only(self.cost)
+            Threads().over_rows(scan, cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
                 _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
@@ -104,7 +106,7 @@ def _scan_block(
     low: int,
     high: int,
 ) -> None:
-    """Scan a block; the same as the compiled `scan`, but for rounding in the sums."""
+    """Scan a block; the same as the compiled `scan`, up to rounding in the sums."""
     block, part = low // size, cost[low:high]
     cells, least, second = two_cheapest(part.T, prices)
     if not np.isfinite(least).all() or np.isnan(part).any():
@@ -120,7 +122,7 @@ def _scan_block(
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:
-    """Refuse costs that are no costs; `first` is the index of the first row, if rows follow each other."""
+    """Refuse invalid costs; `first` is the index of the first row, or None if rows are not consecutive."""
     bad = np.argwhere(np.isnan(cost) | np.isneginf(cost))
     if len(bad):
         row, cell = bad[0]

@@ -1,24 +1,24 @@
-"""A long-step dual simplex method for the inner problem, exact also where rows tie.
+"""A long-step dual simplex method for the inner problem, exact even if rows tie.
 
 The dual function  D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩,  R = Σ_i r_i, is concave and
-piecewise linear in the G prices `u`. The method walks along its edges. A *basis* holds G ties that fix
-the prices: row `i` costs the same in its key cell and in another one; two vertices of the parity set
-cost the same; or, at the start, the price of a cell is held (an artificial tie, free to leave). The
-masses that the ties carry balance the flow into every cell. While one is negative, its tie is given
-up and the prices move along the edge that keeps the others; rows (and the vertex) change their key on the
-way as long as D still rises; the one at which it stops rising becomes the new tie. When no
-mass is negative the plan is feasible and, tied as it is, optimal.
+piecewise linear in the G prices `u`. The method walks along its edges. A *basis* has G ties that fix the
+prices. In a tie, row `i` costs the same in its key cell and in another one; or two vertices of the parity set
+cost the same; or, at the start, the price of a cell is held (an artificial tie, free to leave). The masses on
+the ties balance the flow into every cell. While a mass is negative, its tie leaves the basis, and the prices
+move along the edge that keeps the other ties. Rows (and the vertex) change their key on the way as long as D
+rises. The change at which D stops rising becomes the new tie. If no mass is negative, the plan is feasible
+and, because of the ties, optimal.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.transport.long_step import VERTEX, Rows, vertex_turns, walk
+from fwc_llm.coreset.transport.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import FwcError
 
-_HELD = -2  # owner of a tie that only holds a price
+_HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
 _DUST = 1e-11  # a part of a row below this share of it comes from rounding
 
@@ -29,7 +29,7 @@ class InfeasibleError(FwcError):
 
 @dataclass(frozen=True)
 class Vertex:
-    """An optimal vertex: every row sits in its key cell, but for what the splits move elsewhere."""
+    """An optimal vertex: every row is in its key cell, except for the parts that the splits move."""
 
     prices: Floats  # (G,)
     key: Ints  # (N,) cell of each row
@@ -41,12 +41,12 @@ class Vertex:
 
 @dataclass(frozen=True)
 class _Equations:
-    """The ties of a basis as linear equations: `basis @ load` is what they add to the cells' masses."""
+    """The ties of a basis as linear equations: `basis @ load` is added to the cells' masses."""
 
     basis: Floats  # (G, G)
     part: Floats  # (G, G) `part @ load` is the mass on each tie
-    size: Floats  # (G,) how far a unit of that mass moves the cells' masses at least
-    owners: Ints  # (o,) who is tied
+    size: Floats  # (G,) a unit of that mass moves the cells' masses by at least this
+    owners: Ints  # (o,) the rows (or VERTEX) that are tied
     key_part: Floats  # (o, G) `whole - key_part @ load` is the mass left on the owner's key
     key_size: Floats  # (o,)
     whole: Floats  # (o,)
@@ -54,11 +54,11 @@ class _Equations:
 
 @dataclass(frozen=True)
 class _Leaving:
-    """A tie to give up."""
+    """A tie that leaves the basis."""
 
     slot: int
     empties_key: bool  # the mass of its owner's key is negative, not its own
-    edge: Floats  # (G,) the direction of the prices that gives it up and keeps the other ties
+    edge: Floats  # (G,) the direction of the prices that breaks it and keeps the other ties
     slope: float  # of D along the edge
 
 
@@ -66,10 +66,10 @@ class _Leaving:
 class DualSimplex:
     """The method's state; `solve` runs it to the end.
 
-    `excess` (G, N) is what row i costs in cell g at the `prices` (G,), up to a number for each row and inf
-    where it cannot go, and `key` (N,) the cheapest cell. `mass` (N,) is positive. Ties are
-    broken by random changes of the costs of at most `noise`: a simplex method stalls and cycles where
-    more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
+    `excess` (G, N) is the cost of row i in cell g at the `prices` (G,), up to a constant per row; inf where
+    the row cannot go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs,
+    of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
+    in tables of whole numbers. The result's error is of that order.
     """
 
     excess: Floats
@@ -78,7 +78,7 @@ class DualSimplex:
     prices: Floats
     fair: ParitySet
     noise: float
-    vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, where the parity set is tied
+    vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, for ties of the parity set
 
     def __post_init__(self) -> None:
         cells, n = self.excess.shape
@@ -88,16 +88,16 @@ class DualSimplex:
         rng = np.random.default_rng(0)
         excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
-        self.rows = Rows(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
+        self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.prices = self.prices + self.shift
         self.total = float(self.mass.sum())
         self.owner = np.full(cells, _HELD)  # of the tie in each slot
-        self.pair = np.zeros(cells, dtype=np.intp)  # that the tie adds to the key's, where a row owns it
+        self.pair = np.zeros(cells, dtype=np.intp)  # the second pair of a tie that a row owns
         self.vertex = self.fair.best(self.prices)[1]
 
     def solve(self) -> Vertex:
-        """Pivot until every tie carries a feasible mass."""
+        """Pivot until every tie has a feasible mass."""
         for pivots in range(_MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
@@ -109,7 +109,7 @@ class DualSimplex:
             leaving = self._leaving(equations, inverse, load)
             if leaving is None:
                 return self._result(load, pivots)
-            # Slower changes along an edge, relative to the fastest, may come from rounding.
+            # Changes along an edge that are slower than this, relative to the fastest, may be rounding.
             condition = np.linalg.norm(equations.basis) * np.linalg.norm(inverse)
             self._pivot(leaving, max(1e-13, 1e-16 * float(condition)))
         raise FwcError(
@@ -119,8 +119,8 @@ class DualSimplex:
     def _equations(self) -> _Equations:
         """Write the ties as columns.
 
-        Vertices of one level may differ by as little as ε: each is tied to the level's first one (its
-        parent), and only that to the key vertex, so that no two columns are nearly parallel.
+        Vertices of one level may differ by as little as ε. So each is tied to the level's first one (its
+        parent), and only the first one to the key vertex: then no two columns are nearly parallel.
         """
         cells = len(self.prices)
         basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
@@ -202,7 +202,7 @@ class DualSimplex:
             rows.excess[:] -= step[rows.cell]
             rows.own[:] -= step[rows.key]
         moved = rows.row[way.pairs]
-        rows.key[moved] = rows.cell[way.pairs]  # of a row's several changes, the last one stays
+        rows.key[moved] = rows.cell[way.pairs]  # if a row changes several times, the last change stays
         rows.own[moved] = rows.excess[way.pairs]
         if way.turns:
             self.vertex = turns[way.turns - 1].vertex
@@ -213,7 +213,7 @@ class DualSimplex:
             self.pair[slot] = way.target
 
     def _rekey(self, slot: int) -> None:
-        """Make the tie in `slot` the key of its owner; the old key is what is given up."""
+        """Make the tie in `slot` the key of its owner; the old key leaves."""
         owner = self.owner[slot]
         if owner == VERTEX:
             self.vertex = self.vertices[slot]
@@ -222,7 +222,7 @@ class DualSimplex:
             self.rows.own[owner] = self.rows.excess[self.pair[slot]]
 
     def _result(self, load: Floats, pivots: int) -> Vertex:
-        """Read the plan off the ties; what is negative or dust by rounding is none."""
+        """Read the plan from the ties; negative or tiny masses are rounding errors and count as 0."""
         slots = np.flatnonzero(self.owner >= 0)
         rows, cells, key = self.owner[slots], self.rows.cell[self.pair[slots]], self.rows.key
         amount = np.where(load[slots] > _DUST * self.mass[rows], load[slots], 0.0)

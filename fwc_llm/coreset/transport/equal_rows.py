@@ -1,4 +1,4 @@
-"""Equal rows as one: tables of whole numbers have few different rows, and many of each."""
+"""Merge equal rows: tables of whole numbers have few different rows, and many copies of each."""
 
 from dataclasses import dataclass, replace
 
@@ -11,18 +11,18 @@ _DUST = 1e-11  # a part of a row below this share of it comes from rounding
 
 
 @dataclass(frozen=True)
-class Groups:
-    """Rows that cost the same but for a number of their own."""
+class EqualRows:
+    """Groups of rows whose costs differ only by a constant per row."""
 
     first: Ints  # (K,) one row of each group
     group: Ints  # (N,) the group of each row
     mass: Floats  # (K,) of all its rows
 
 
-def find_groups(cost: Floats, mass: Floats, alone: int) -> Groups | None:
+def find_groups(cost: Floats, mass: Floats, alone: int) -> EqualRows | None:
     """Group the columns of `cost` (G, N); the last `alone` stay by themselves.
 
-    None if there are more than half as many groups as rows: then grouping does not pay.
+    None if there are more than half as many groups as rows: then grouping saves too little.
     """
     body = cost - cost.min(axis=0)
     weights = np.random.default_rng(0).random(len(cost))
@@ -32,11 +32,11 @@ def find_groups(cost: Floats, mass: Floats, alone: int) -> Groups | None:
     values, first, group = np.unique(hashed, return_index=True, return_inverse=True)
     if 2 * len(values) > len(mass) or not np.array_equal(body, body[:, first[group]]):
         return None
-    return Groups(first, group, np.bincount(group, mass))
+    return EqualRows(first, group, np.bincount(group, mass))
 
 
-def ungroup(vertex: Vertex, groups: Groups, mass: Floats) -> Vertex:
-    """Turn a plan of the groups into one of the rows: of a split group, one row at most is split a cut."""
+def ungroup(vertex: Vertex, groups: EqualRows, mass: Floats) -> Vertex:
+    """Turn a plan of groups into a plan of rows: each cut of a split group splits at most one row."""
     key = vertex.key[groups.group]
     splits: list[tuple[int, int, float]] = []
     for group in np.unique(vertex.split_row).tolist():
@@ -46,7 +46,7 @@ def ungroup(vertex: Vertex, groups: Groups, mass: Floats) -> Vertex:
         cuts = vertex.split_mass[mine].cumsum()
         end = mass[rows].cumsum()
         start = np.append(0.0, end[:-1])
-        # The group's rows lie end to end; the cuts between cells fall on some of them.
+        # Place the group's rows end to end; the cuts between cells split some of them.
         part, last = cuts.searchsorted(start, side="right"), cuts.searchsorted(end, side="left")
         key[rows] = cells[part]
         edges = np.concatenate([[0.0], cuts, [np.inf]])

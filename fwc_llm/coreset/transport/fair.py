@@ -1,24 +1,24 @@
-"""The inner problem of Fair Wasserstein Coresets: move every row to a cell, cheaply and fairly.
+"""The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
 
     minimise   Σ_ig c_ig q_ig
     subject to Σ_g q_ig = 1/n,  q ≥ 0,  w_g = Σ_i q_ig,
                (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
 
 where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
-problem F(C), reduced to cells; notes, method section 2). Lagrange prices `u` of the cells give a lower
-bound for any `u`, which is the whole dual problem in G variables:
+problem F(C), reduced to cells; docs/method.md, "The inner problem"). The dual problem has one price `u_g` per
+cell; any prices give a lower bound:
 
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fwc_llm.coreset.checks import check_epsilon
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.narrowing import Optimum, solve
 from fwc_llm.coreset.transport.parity import ParitySet
@@ -30,23 +30,33 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transport:
     """An optimal plan with its certificate: `objective` and `lower_bound` enclose the optimum."""
 
-    cell: NDArray[np.int32]  # (n,) the cell each row goes to, but for what the splits move elsewhere
+    cell: NDArray[np.int32]  # (n,) the cell of each row, except for the parts that the splits move
     split_row: NDArray[np.intp]  # (s,) the few rows that are split, s < G
     split_cell: NDArray[np.intp]  # (s,) where a part of such a row goes
     split_share: Floats  # (s,) that part, as a share of the row in (0, 1)
     mass: Floats  # (G,) mass of each cell, sums to 1
     objective: float  # Σ_ig c_ig q_ig, in units of the cost
-    lower_bound: float  # D(dual)
+    lower_bound: float  # D(prices)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
-    dual: Floats  # (G,) prices of the cells, in units of the cost; hand them to the next call as `warm`
+    prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
+
+    @property
+    def dual(self) -> Floats:
+        """`prices` by their earlier name."""
+        return self.prices
+
+    def __repr__(self) -> str:
+        moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
+        bounds = f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}"
+        return f"<Transport of {moved}: {bounds}, violation {self.violation:.4g}>"
 
     @cached_property
     def plan(self) -> "csr_array":
-        """The plan (n, G), float64 and sparse (n + s entries); row i sums to 1/n. Made when asked for."""
+        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to 1/n."""
         from scipy.sparse import csr_array
 
         n = len(self.cell)
@@ -68,14 +78,16 @@ def fair_transport(
     n_outcomes: int,
     target: ArrayLike,
     epsilon: float | None,
+    prices: ArrayLike | None = None,
+    *,
     warm: ArrayLike | None = None,
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
-    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual`, `narrowing`). Costs of
-    two million entries and more are read by compiled code, smaller ones by numpy, to equal results; the
-    result does not depend on the number of threads. Neither the costs nor the plan are held twice: loops
-    read `cell` and the few splits, and `plan` is made when asked for.
+    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`, `narrowing`).
+    Compiled code reads costs of two million entries and more, numpy reads smaller ones, with equal results.
+    The result does not depend on the number of threads. To save memory, loops read `cell` and the few splits;
+    `plan` is made on request.
 
     Args:
         cost: (n, G) float32 or float64 (used as it is), G = n_sensitive · n_outcomes, cells ordered
@@ -85,8 +97,8 @@ def fair_transport(
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), or None for no constraint.
-        warm: (G,) prices to start from, such as `dual` of the previous iteration's result; they change
-            the time, not the value.
+        prices: (G,) initial prices, such as those of the previous iteration; they change only the time.
+        warm: `prices` by their earlier name.
 
     Returns:
         The plan, whose rows sum to 1/n, and its certificate: `objective` equals `lower_bound` to 1e-9
@@ -99,9 +111,9 @@ def fair_transport(
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     share = _checked_target(target, n_outcomes)
-    if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        raise FwcError(f"epsilon is {epsilon}: give a number from 0 to below 1, or None for no constraint")
-    start = _checked_warm(warm, costs.shape[1])
+    check_epsilon(epsilon)
+    given = warm if prices is None else prices
+    start = _checked_prices(given, costs.shape[1])
     live = _live_cells(costs, n_outcomes, epsilon)
     rows = CostTable(costs if len(live) == len(start) else costs[:, live])
     if epsilon is None:
@@ -109,7 +121,7 @@ def fair_transport(
         found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        found = solve(rows.table(), start[live], fair, rows.noise(), warm is not None)
+        found = solve(rows.table(), start[live], fair, rows.noise(), given is not None)
     return _transport(found, fair, share, live, len(start))
 
 
@@ -119,8 +131,8 @@ def _transport(
     vertex = found.vertex
     n = len(vertex.key)
     key = vertex.key if len(live) == cells else live[vertex.key]
-    mass, dual = np.zeros(cells), np.zeros(cells)
-    mass[live], dual[live] = found.load / n, vertex.prices
+    mass, prices = np.zeros(cells), np.zeros(cells)
+    mass[live], prices[live] = found.load / n, vertex.prices
     table = mass.reshape(-1, len(share))
     table = table[table.any(axis=1)]
     violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
@@ -133,7 +145,7 @@ def _transport(
         objective=found.cost / n,
         lower_bound=found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0),
         violation=violation,
-        dual=dual,
+        prices=prices,
     )
 
 
@@ -167,12 +179,12 @@ def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
     return np.asarray(share / share.sum())
 
 
-def _checked_warm(warm: ArrayLike | None, cells: int) -> Floats:
-    if warm is None:
+def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
+    if prices is None:
         return np.zeros(cells)
-    start = _numbers(warm, "warm").astype(np.float64)
+    start = _numbers(prices, "prices").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
-        raise FwcError(f"warm must be {cells} finite prices, one for each cell")
+        raise FwcError(f"prices must be {cells} finite numbers, one for each cell")
     return start
 
 

@@ -6,27 +6,27 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints, ParitySet
 
-VERTEX = -1  # stands for the parity set's vertex where a row's number is expected
-_FIRST = 64  # earliest changes that are sorted at first
+VERTEX = -1  # stands for the parity set's vertex in place of a row number
+_FIRST = 64  # number of earliest changes that are sorted first
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows at some prices, as the pairs (row, cell) that are possible, row by row.
+class Pairs:
+    """The rows at some prices, as the possible pairs (row, cell), row by row.
 
-    Row i sits in `key[i]`, its cheapest cell. All is working memory of the method, and changed by it.
+    Row i is in `key[i]`, its cheapest cell. The method changes these arrays in place.
     """
 
     row: Ints  # (P,) of each pair, ascending
     cell: Ints  # (P,)
-    excess: Floats  # (P,) cost less price, up to a number for each row
+    excess: Floats  # (P,) cost less price, up to a constant per row
     start: Ints  # (N + 1,) row i has the pairs from start[i] to start[i + 1]
     key: Ints  # (N,)
     own: Floats  # (N,) the excess of the key's pair
     mass: Floats  # (N,)
 
     def pairs_of(self, rows: Ints) -> tuple[Ints, Ints]:
-        """Return the pairs of some rows, and where each row's first pair lies among them."""
+        """Return the pairs of some rows, and the position of each row's first pair among them."""
         count = self.start[rows + 1] - self.start[rows]
         end = count.cumsum()
         return np.arange(end[-1]) + np.repeat(self.start[rows] - (end - count), count), end - count
@@ -38,7 +38,7 @@ class Turn:
 
     time: float
     vertex: Floats  # (2, G) the new one
-    drop: float  # by how much the slope of the dual function falls
+    drop: float  # decrease of the dual function's slope
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Walk:
     time: float
     pairs: Ints  # (k,) pairs that become their row's key on the way, in order
     turns: int  # how many of the vertex's turns are taken on the way
-    owner: int  # whose change ends the walk: a row, or VERTEX
+    owner: int  # of the change that ends the walk: a row, or VERTEX
     target: int  # to which pair, or which turn
 
 
@@ -64,7 +64,7 @@ def vertex_turns(
 ) -> list[Turn]:
     """List the vertex's changes along the edge until D's slope is used up; a tied vertex ends the walk.
 
-    `total` is the mass R that the vertex shares out.
+    `total` is the mass R that the vertex distributes.
     """
     turns: list[Turn] = []
     while slope > 0:
@@ -78,15 +78,17 @@ def vertex_turns(
     return turns
 
 
-def walk(rows: Rows, tied: Flags, edge: Floats, least: float, slope: float, turns: list[Turn]) -> Walk | None:
-    """Follow the edge from where D rises with `slope`; None if it rises for ever.
+def walk(
+    rows: Pairs, tied: Flags, edge: Floats, least: float, slope: float, turns: list[Turn]
+) -> Walk | None:
+    """Follow the edge, along which D first rises with `slope`; None if D rises for ever.
 
     `tied` (N,) marks rows that must not change their key: they end the walk. Components of the edge that
-    differ by at most `least` are equal.
+    differ by at most `least` count as equal.
     """
     rise = edge[rows.cell]
     rise -= edge[rows.key][rows.row]
-    pairs = np.flatnonzero(rise > least)  # that come closer
+    pairs = np.flatnonzero(rise > least)  # pairs that become cheaper
     times = rows.excess[pairs]
     times -= rows.own[rows.row[pairs]]
     np.maximum(times, 0.0, out=times)
@@ -108,7 +110,7 @@ def walk(rows: Rows, tied: Flags, edge: Floats, least: float, slope: float, turn
 
 
 def _stop(
-    rows: Rows,
+    rows: Pairs,
     tied: Flags,
     edge: Floats,
     least: float,
@@ -154,7 +156,7 @@ def _stop(
 
 
 def _next_changes(
-    rows: Rows, edge: Floats, least: float, pair: Ints, since: Floats, stop: float
+    rows: Pairs, edge: Floats, least: float, pair: Ints, since: Floats, stop: float
 ) -> tuple[Ints, Floats, Floats] | None:
     """The changes before `stop` of rows whose key became `pair` at time `since`: pairs, times and drops."""
     pace = edge[rows.cell[pair]]

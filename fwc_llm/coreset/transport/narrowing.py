@@ -6,11 +6,11 @@
 3. Solve the rows in doubt together with the anchors. That is a relaxation; if no anchor moves, its
    optimum is the optimum of the whole table. Otherwise go on from its prices with a wider margin.
 
-Given prices, of a similar table, take the place of the sample's: first with small margins, as they may be
-much nearer, and if that fails a sample is solved after all.
+Prices from a similar table can replace the sample's. They may be much better, so small margins are tried
+first; if these fail, a sample is solved.
 
 Each step solves a smaller table of the same kind, so the method calls itself until a table is small
-enough for the simplex method. A large table is read once or twice; more often only from bad prices.
+enough for the simplex method. A large table is read once or twice, more often only if the prices are bad.
 """
 
 from dataclasses import dataclass, replace
@@ -23,10 +23,10 @@ from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 
 _SMALL = 600  # rows, or
-_FEW = 16_000  # costs, that the simplex method solves at once
-_MANY = 2_000  # rows from which equal ones are looked for
+_FEW = 16_000  # costs, up to which the simplex method solves a table directly
+_MANY = 2_000  # number of rows from which equal rows are merged
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_WARM = (1 / 30, 1 / 5, 1)  # parts of the share in doubt that are tried in turn from given prices
+_WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Scan:
     kept_cost: float  # cost of that mass
 
 
-class Table(Protocol):
+class Supply(Protocol):
     """Rows to move to cells."""
 
     @property
@@ -49,15 +49,15 @@ class Table(Protocol):
         """Number of rows."""
 
     def sample(self, count: int) -> "Columns":
-        """About `count` rows that stand for all."""
+        """About `count` rows that represent all."""
 
     def scan(self, prices: Floats, margin: float) -> Scan:
-        """Look at every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
+        """Read every row once; rows whose two cheapest cells differ by at most `margin` are in doubt."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """A table in memory, with masses; its last `anchors` rows are heavy and never sampled away."""
+    """A table in memory, with masses; its last `anchors` rows are heavy and in every sample."""
 
     cost: Floats  # (G, N), a column for each row
     mass: Floats  # (N,)
@@ -78,13 +78,13 @@ class Columns:
         return Columns(self.cost[:, rows], np.concatenate([mass, self.mass[light:]]), self.anchors)
 
     def gaps(self, prices: Floats) -> Floats:
-        """How much more the second cheapest cell costs than the cheapest, for each row but the anchors."""
+        """The difference between the two cheapest cells of each row except the anchors."""
         _, least, second = two_cheapest(self.cost[:, : self.size - self.anchors], prices)
         gaps: Floats = second - least
         return gaps
 
     def scan(self, prices: Floats, margin: float) -> Scan:
-        """See `Table`."""
+        """See `Supply`."""
         key, least, second = two_cheapest(self.cost, prices)
         near = second <= least + margin
         doubt, kept = np.flatnonzero(near), np.flatnonzero(~near)
@@ -122,15 +122,15 @@ class Optimum:
     load: Floats  # (G,) mass of each cell
 
 
-def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are where to start; `warm` says that they may well be better than a sample's.
+    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
         return _solve_small(table, prices, fair, noise)
-    # A sample of s rows leaves about 1/√s of the rows in doubt: this size makes both equally many.
+    # A sample of s rows leaves about 1/√s of the rows in doubt; at this size both numbers are equal.
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
@@ -151,11 +151,11 @@ def solve(table: Table, prices: Floats, fair: ParitySet, noise: float, warm: boo
 
 
 def _narrow(
-    table: Table, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
+    table: Supply, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
 ) -> tuple[Optimum | None, Floats]:
     """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
 
-    Return the optimum of the whole table, or None where that cannot be said, and prices to go on from.
+    Return the optimum of the whole table, or None if it is not proven, and prices to continue from.
     """
     gaps = sample.gaps(prices)
     place = int(share * len(gaps))
@@ -168,7 +168,7 @@ def _narrow(
     except InfeasibleError:  # too little mass may go where it is needed
         found = again(inner, prices, fair, noise)
     vertex = found.vertex
-    first = len(scan.doubt)  # of the anchors
+    first = len(scan.doubt)  # index of the first anchor
     anchors = np.flatnonzero(scan.kept > 0)
     if (vertex.key[first:] != anchors).any() or (vertex.split_row >= first).any():
         return None, vertex.prices
@@ -196,10 +196,10 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
 
 
 def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float) -> Columns:
-    """Forbid the cells that a row in doubt cannot go to in the end; this leaves few of many cells.
+    """Forbid the cells to which a row in doubt cannot go at the optimum; few of many cells remain.
 
-    While no anchor moves, no price gains more than the margin on that of an anchored cell: a row whose
-    cheapest cell is anchored does not go where it costs more than the margin more.
+    While no anchor moves, no price rises by more than the margin relative to that of an anchored cell. So a
+    row whose cheapest cell is anchored never moves to a cell that costs more than the margin more.
     """
     anchored = scan.kept[scan.key[scan.doubt]] > 0
     limit = np.full(inner.size, np.inf)

@@ -11,8 +11,8 @@ class ParitySet:
     """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε` in every level `d`.
 
     The set is the convex hull of one polytope for each level: the minimum of a linear function is found
-    level by level, where it is a knapsack. Its outcomes, cheapest first, hold half of the target's mass
-    at the upper limit; the other half sits at the lower limit.
+    level by level, as a knapsack problem. The cheapest outcomes, with half of the target's mass, are at the
+    upper limit; the other half is at the lower limit.
     """
 
     def __init__(self, target: Floats, epsilon: float, n_levels: int) -> None:
@@ -25,14 +25,14 @@ class ParitySet:
     def best(self, prices: Floats) -> tuple[float, Floats]:
         """Return the least `⟨prices, w⟩` over the set, and a vertex that attains it.
 
-        A vertex (2, G) is written as the target of its level and how far it leans from it: its masses
+        A vertex (2, G) consists of the target of its level and the direction away from it: its masses
         are `vertex[0] + ε vertex[1]`. Differences between vertices are then exact for tiny ε.
         """
         table = prices.reshape(self._levels, -1)
         order = table.argsort(axis=1, kind="stable")
         share = self._target[order]
         upto = share.cumsum(axis=1)
-        # What of each outcome's share lies in the cheaper half leans up, the rest down.
+        # The part of each outcome's share in the cheaper half moves up, the rest down.
         lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
         values = ((share + self._epsilon * lean) * prices[order]).sum(axis=1)
@@ -48,7 +48,7 @@ class ParitySet:
         return masses
 
     def level(self, vertex: Floats) -> int:
-        """Return the level that holds all of a vertex's mass."""
+        """Return the level that has all of a vertex's mass."""
         return int(vertex[0].argmax()) // len(self._target)
 
     def first_break(

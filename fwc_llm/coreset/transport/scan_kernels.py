@@ -1,13 +1,14 @@
-"""Compiled scan of a cost table (numba): imported only where a table is large enough to pay for it."""
+"""Compiled scan of a cost table (numba): imported only for tables large enough to be worth the import."""
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fwc_llm.coreset.compiling.kernel import kernel
 
-@nb.njit(nogil=True, cache=True, error_model="numpy", boundscheck=False)  # type: ignore[misc]
+
+@kernel  # type: ignore[misc]
 def scan(
     cost: NDArray[Any],
     prices: NDArray[np.float64],
@@ -32,7 +33,7 @@ def scan(
     place = low
     total = 0.0
     fault = False
-    counts = np.zeros(cells)
+    counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
     for i in range(low, high):
         best, second, cell = np.inf, np.inf, 0
         for g in range(cells):
@@ -50,7 +51,8 @@ def scan(
         else:
             counts[cell] += 1.0
             total += np.float64(cost[i, cell])
+    for g in range(cells):
+        kept[block, g] = counts[g]
     n_doubt[block] = place - low
-    kept[block] = counts
     kept_cost[block] = total
     faulty[block] = fault

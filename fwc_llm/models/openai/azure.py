@@ -1,9 +1,10 @@
 """Azure OpenAI: the same protocol behind another address, another key header and deployments for models."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from fwc_llm.errors import FwcError
+from fwc_llm.models.client import ChatOptions
 from fwc_llm.models.openai.chat import ChatModel
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class AzureModel(ChatModel):
         endpoint: str | None = None,
         api_key_env: str | None = None,
         api_version: str | None = None,
-        **options: Any,
+        **options: Unpack[ChatOptions],
     ) -> None:
         endpoint = endpoint or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not endpoint:

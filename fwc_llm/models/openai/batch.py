@@ -5,26 +5,32 @@ happen twice, so `submit` first looks for a batch of the same input file.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import FwcError, ProviderError, StorageError
+from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.failures import AttemptError, Reach
+from fwc_llm.untrusted import shortened, storable, whole
 
 if TYPE_CHECKING:
     import openai
-    from openai.types import Batch
 
 MOST_REQUESTS = 50_000
 MOST_BYTES = 200_000_000
+MOST_RESULT_BYTES = 1 << 32
+ID = re.compile(r"[\w:-][\w.:-]{0,199}")
 ENDPOINT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 _ENDED = {"completed", "failed", "expired", "cancelled"}
 _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
+_LONGEST_LINE = 16 * 1024 * 1024  # bytes
 _BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
 _UPLOAD_SECONDS = 600.0
 _LIVE = "what was answered is kept; without --batch the rest is asked live"
@@ -59,14 +65,15 @@ class BatchClient:
         if type(model) is not ChatModel:
             raise FwcError(f"{model.name} has no Batch API here: leave out --batch")
         self._model, self._backoff = model, backoff
-        self.request_body, self.redact = model.request_body, model.redact
+        self.request_body, self.read_body = model.request_body, model.read_body
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests; returns the file's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
             with path.open("rb") as file:
-                return (await client.files.create(file=(path.name, file), purpose="batch")).id
+                created = await client.files.create(file=(path.name, file), purpose="batch")
+            return _id(created, "id")
 
         return await self._patiently(call)
 
@@ -74,18 +81,26 @@ class BatchClient:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
-            seen = 0
-            async for batch in client.batches.list(limit=100):  # the newest first
-                if batch.input_file_id == file_id and batch.status not in _USELESS:
-                    return batch.id
-                if (seen := seen + 1) >= _BATCHES_SEEN:
-                    break
+            if (found := await _batch_of(client, file_id)) is not None:
+                return found
             created = await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )
-            return created.id
+            return _id(created, "id")
 
         return await self._patiently(call)
+
+    async def find(self, file_id: str) -> str | None:
+        """The id of the batch of an uploaded file, if one was started."""
+        return await self._patiently(lambda client: _batch_of(client, file_id))
+
+    async def cancel(self, batch_id: str) -> None:
+        """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
+
+        async def call(client: "openai.AsyncOpenAI") -> None:
+            await client.batches.cancel(batch_id)
+
+        await self._patiently(call)
 
     async def state(self, batch_id: str) -> BatchState:
         """Where the batch stands."""
@@ -96,13 +111,18 @@ class BatchClient:
         return await self._patiently(call)
 
     async def download(self, file_id: str, path: Path) -> None:
-        """Fetch a result file whole; `path` appears only when it is complete."""
+        """Fetch a result file whole; `path` appears only when it is complete.
+
+        What is kept is what was understood of every line: bounded, and without the key.
+        """
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            partial = path.with_name(path.name + ".partial")
             async with client.files.with_streaming_response.content(file_id) as response:
-                await response.stream_to_file(partial)
-            partial.replace(path)
+                with whole_file(path) as file:
+                    async for line in _lines(response.iter_bytes()):
+                        content = self.read_body(line.decode("utf-8", "replace"))
+                        if isinstance(content, dict):
+                            file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
         await self._patiently(call)
 
@@ -111,11 +131,13 @@ class BatchClient:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await call(client)
+            except AttemptError as error:
+                failure = error
             except OSError as error:
                 if isinstance(error, ConnectionError | TimeoutError):
                     failure = AttemptError(Reach.ATTEMPT, f"the connection failed ({type(error).__name__})")
                 else:
-                    raise FwcError(f"cannot read or write a batch file: {error}") from None
+                    raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
             except Exception as error:
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
@@ -125,7 +147,7 @@ class BatchClient:
             if failure.reach is Reach.RUN:
                 raise ProviderError(self._model.explain(failure))
             if failure.reach is not Reach.ATTEMPT:
-                raise ProviderError(f"the Batch API refuses this ({failure}): {_LIVE}")
+                raise ProviderError(self._model.redact(f"the Batch API refuses this ({failure}): {_LIVE}"))
             if attempt < _ATTEMPTS:
                 await asyncio.sleep(failure.retry_after or self._backoff * 2.0 ** (attempt - 1))
         raise ProviderError(
@@ -133,14 +155,58 @@ class BatchClient:
         )
 
 
-def _read(batch: "Batch") -> BatchState:
-    counts = batch.request_counts
-    errors = [error.message or error.code or "" for error in (batch.errors and batch.errors.data) or []]
+async def _batch_of(client: "openai.AsyncOpenAI", file_id: str) -> str | None:
+    """The batch of an uploaded file among the account's newest, or None."""
+    seen = 0
+    async for batch in client.batches.list(limit=100):  # the newest first
+        useful = getattr(batch, "status", None) not in _USELESS
+        if useful and getattr(batch, "input_file_id", None) == file_id:
+            return _id(batch, "id")
+        if (seen := seen + 1) >= _BATCHES_SEEN:
+            break
+    return None
+
+
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The lines of a result file; one that is longer than any reply can be is left out."""
+    rest, size = b"", 0
+    async for part in parts:
+        if (size := size + len(part)) > MOST_RESULT_BYTES:
+            raise AttemptError(Reach.UNCLEAR, f"a result file is larger than {MOST_RESULT_BYTES:,} bytes")
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > _LONGEST_LINE:
+            rest = b""
+    if rest:
+        yield rest
+
+
+def _id(answer: Any, name: str) -> str:
+    """The id in an answer of the service; it becomes part of addresses."""
+    found = getattr(answer, name, None)
+    if not isinstance(found, str) or not ID.fullmatch(found):
+        raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
+    return found
+
+
+def _optional_id(answer: Any, name: str) -> str | None:
+    return _id(answer, name) if getattr(answer, name, None) is not None else None
+
+
+def _read(batch: Any) -> BatchState:
+    """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
+    counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
+    said = getattr(errors, "data", None)
+    texts = [
+        str(getattr(error, "message", None) or getattr(error, "code", None) or "")
+        for error in (said if isinstance(said, list) else [])[:3]
+    ]
     return BatchState(
-        batch.status,
-        counts.completed if counts else 0,
-        counts.failed if counts else 0,
-        batch.output_file_id,
-        batch.error_file_id,
-        "; ".join(errors[:3]),
+        str(getattr(batch, "status", "")),
+        whole(getattr(counts, "completed", None)) or 0,
+        whole(getattr(counts, "failed", None)) or 0,
+        _optional_id(batch, "output_file_id"),
+        _optional_id(batch, "error_file_id"),
+        shortened(storable("; ".join(texts)), 300),
     )

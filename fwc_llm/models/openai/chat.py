@@ -1,12 +1,13 @@
 """Any service that speaks OpenAI's chat-completions protocol, asked with patience."""
 
 import asyncio
-import json
 import math
 import os
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ from fwc_llm.models.openai.capabilities import adapted, completion_limit, is_rea
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
+from fwc_llm.models.openai.secret import Secret
+from fwc_llm.untrusted import parse_json, tamed, visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -24,12 +27,12 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
-_SHORTEST_SECRET = 8
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 _ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
+_MOST_NOTICES = 50  # a service may name another model with every reply
 _MOST_WAVES = 12  # refusals (429) in a row, pauses doubling in between, without a single success
 
 
@@ -86,7 +89,7 @@ class ChatModel:
         self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
         self._timeout = timeout or (deadline if is_reasoning(name) else _ATTEMPT_SECONDS)
         self._rng = random.Random(seed)
-        self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng)
+        self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng, notice=self._tell)
         self._paces_tokens = tpm is not None
         self._breaker = breaker if breaker is not None else max(30, 4 * concurrency)
         self._failed_in_a_row, self._last_success = 0, -math.inf
@@ -124,8 +127,8 @@ class ChatModel:
         return completion_limit(self._parameters)
 
     def require_key(self) -> None:
-        """Check, before anything is asked, that there is a key; `FwcError` (exit code 2) if not."""
-        self._key  # noqa: B018 (reading it is the check)
+        """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
+        self.client()
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""
@@ -139,10 +142,9 @@ class ChatModel:
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
-        self.require_key()
         self.client()  # its imports are no part of the row's time
         expected = self._expected_tokens(messages)
-        await self._pacer.turn(expected)
+        await self._pacer.turn(expected, patience=self._deadline)
         began = time.monotonic()
         attempts = 0
         while True:
@@ -155,7 +157,7 @@ class ChatModel:
                 if wait is None or wait >= self._left(began):
                     return self._no_reply(failure, attempts, time.monotonic() - began)
                 await asyncio.sleep(wait)
-                await self._pacer.turn(expected)
+                await self._pacer.turn(expected, patience=self._left(began))
                 if self._left(began) <= 0.0:
                     return self._no_reply(failure, attempts, time.monotonic() - began)
             else:
@@ -173,16 +175,13 @@ class ChatModel:
         try:
             response = await self._post(self.request_body(messages), began)
             self._pacer.learn(response.headers)
-            text = self.redact(response.content.decode("utf-8", "replace"))
-            try:
-                body = json.loads(text)
-            except ValueError:
-                if text.lstrip()[:1] in {"{", "["}:
-                    raise AttemptError(
-                        Reach.ATTEMPT, "the reply is broken JSON", response.status_code
-                    ) from None
-                body = text
-            return read_reply(body, attempts, time.monotonic() - sent_at)
+            text = response.content.decode("utf-8", "replace")
+            body = self.read_body(text)
+            if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
+                raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
+            reply = read_reply(body, attempts, time.monotonic() - sent_at)
+            # Once more: the key may have come in parts.
+            return replace(reply, text=self.redact(reply.text)) if reply.text else reply
         except AttemptError as failure:
             if failure.reach is Reach.RUN and self._adapt(failure, sent):
                 return await self._attempt(messages, attempts + 1, began)
@@ -212,21 +211,26 @@ class ChatModel:
             raise self.failure_of(error) from None
 
     def failure_of(self, error: Exception) -> AttemptError:
-        """What the SDK raised, classified; anything that is no trouble with a request is raised again."""
-        import httpx2
+        """What the SDK raised, classified: whatever a service sends is at most a failed attempt."""
         import openai
 
+        from fwc_llm.models.openai.transport import UnusableResponseError
+
+        for cause in (error, error.__cause__):
+            if isinstance(cause, FwcError | AssertionError | MemoryError):
+                raise cause
+            if isinstance(cause, UnusableResponseError):
+                return AttemptError(Reach.UNCLEAR, self.redact(str(cause)))
         if isinstance(error, openai.APIStatusError):
-            text = self.redact(error.response.text)
             self._pacer.learn(error.response.headers)
-            return http_failure(error.status_code, _json_or_text(text), error.response.headers)
+            return http_failure(
+                error.status_code, self.read_body(error.response.text), error.response.headers
+            )
         if isinstance(error, openai.APITimeoutError):
             return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
         if isinstance(error, openai.APIConnectionError):
             return AttemptError(Reach.ATTEMPT, f"the connection failed ({self._cause(error)})")
-        if isinstance(error, openai.OpenAIError | httpx2.HTTPError | httpx2.StreamError | ValueError):
-            return AttemptError(Reach.ATTEMPT, f"the response is unreadable ({self._cause(error)})")
-        raise error
+        return AttemptError(Reach.ATTEMPT, f"the response is unreadable ({self._cause(error)})")
 
     def _after_failure(self, failure: AttemptError, attempts: int, sent_at: float) -> float | None:
         """Seconds to wait before the next attempt, None to give the row up; stops the run if need be."""
@@ -269,6 +273,9 @@ class ChatModel:
 
     def explain(self, failure: AttemptError) -> str:
         """One line about a failure that stops the run: what, where, what to do, and the service's words."""
+        return self.redact(self._explain(failure))
+
+    def _explain(self, failure: AttemptError) -> str:
         said = f"({failure})"
         if failure.parameter:
             return (
@@ -301,10 +308,12 @@ class ChatModel:
             self._tell(f"{self._where} answers as {reply.model!r}, not as {self.name!r}")
 
     def _tell(self, notice: str) -> None:
-        if notice not in self.notices:
+        notice = self.redact(visible(notice))
+        if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
-                self._notice(notice)
+                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
+                    self._notice(notice)
 
     def _expected_tokens(self, messages: Messages) -> int:
         """A rough size of one exchange, good enough to pace by; corrected from the real usage."""
@@ -338,41 +347,67 @@ class ChatModel:
             return _NO_KEY
         return read_key(self._api_key_env or self._key_variable, self.name)
 
+    @cached_property
+    def _secret(self) -> Secret | None:
+        try:
+            return None if self._key == _NO_KEY else Secret(self._key)
+        except FwcError:
+            return None  # no key, nothing to hide; asking will say so
+
     def redact(self, text: str) -> str:
-        """`text` without the key, which a service might echo. A word like "x" or "EMPTY" is no secret."""
-        secret = self._key != _NO_KEY and len(self._key) >= _SHORTEST_SECRET
-        return text.replace(self._key, "[key]") if secret else text
+        """`text` without the key, which a service might echo in any encoding."""
+        return self._secret.redact(text) if self._secret is not None else text
+
+    def read_body(self, text: str) -> Any:
+        """What a service sent, as a value of bounded size without the key; the text where it is no JSON."""
+        try:
+            return tamed(parse_json(text), self.redact)
+        except ValueError:
+            return tamed(text, self.redact)
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        return self.redact(f"{type(cause).__name__}: {' '.join(str(cause).split())}"[:200].rstrip(": "))
+        said = self.redact(" ".join(str(cause).split()))
+        return f"{type(cause).__name__}: {said}"[:200].rstrip(": ")
 
     def client(self) -> "openai.AsyncOpenAI":
-        """The SDK's client, opened if need be; it retries nothing by itself."""
+        """The SDK's client, opened if need be; it retries nothing by itself.
+
+        `FwcError` for a missing key, and for an environment in which no connection can be made.
+        """
         if self._client is None:
-            self._client = self._make_client()
+            self._key  # noqa: B018 (reading it is the check)
+            try:
+                self._client = self._make_client()
+            except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
+                raise FwcError(
+                    f"no connection to {self._where} can be set up ({self._cause(error)}): check the base "
+                    "URL and the variables for proxies (HTTPS_PROXY, ALL_PROXY) and certificates "
+                    "(SSL_CERT_FILE)"
+                ) from None
+            # No other service learns of the user's account at OpenAI, which the environment names.
+            if self._base_url is not None:
+                self._client.organization = self._client.project = None
         return self._client
 
     def _make_client(self) -> "openai.AsyncOpenAI":
         import openai
 
-        client = openai.AsyncOpenAI(
+        return openai.AsyncOpenAI(
             api_key=self._key,
             # Given even when it is the default: the environment must not decide where the key goes.
             base_url=self._base_url or OPENAI_URL,
             default_headers={"Authorization": f"Bearer {self._key}"},
             **self._client_options(),
         )
-        if self._base_url is not None:  # another service learns nothing of the user's account at OpenAI
-            client.organization = client.project = None
-        return client
 
     def _client_options(self) -> dict[str, Any]:
         import httpx2
-        import openai
+
+        from fwc_llm.models.openai.transport import BoundedClient
 
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=max(self._concurrency, 100))
-        http_client = openai.DefaultAsyncHttpxClient(limits=limits, timeout=self._timeout)
+        http_client = BoundedClient(limits=limits, timeout=self._timeout)
         return {"max_retries": 0, "timeout": self._timeout, "http_client": http_client}
 
 
@@ -389,21 +424,19 @@ def read_key(variable: str, model: str) -> str:
     return key
 
 
-def _json_or_text(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def _check(name: str, base_url: str | None, **numbers: float | None) -> None:
     if not name.strip():
         raise FwcError("the model's name is empty: name one with --model")
     if base_url is not None:
-        parts = urlsplit(base_url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        try:
+            parts = urlsplit(base_url)
+            good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            good = False
+        if not good or not base_url.isascii() or not base_url.isprintable() or " " in base_url:
             raise FwcError(
-                f"base URL {base_url!r} is not an http(s) address, for example http://127.0.0.1:8000/v1"
+                f"base URL {visible(base_url)[:200]!r} is not an http(s) address, for example "
+                "http://127.0.0.1:8000/v1"
             )
         if parts.username or parts.password or parts.query:  # it is written into run.json and into errors
             raise FwcError(

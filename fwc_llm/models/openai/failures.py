@@ -8,6 +8,8 @@ from enum import Enum
 from time import time
 from typing import Any
 
+from fwc_llm.untrusted import header_number, shortened, storable, whole
+
 _CONTEXT_CODES = {"context_length_exceeded", "string_above_max_length"}
 _FILTER_CODES = {
     "content_filter",
@@ -31,6 +33,8 @@ _PARAMETER_WORDS = re.compile(
 )
 _QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_REASON = 300
+_LONGEST_WORD = 100
+_MOST_LOOKED_AT = 4096  # characters of an error, in patterns that a long one could keep busy
 _LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
 _TAG = re.compile(r"<[^>]+>")
 
@@ -63,8 +67,7 @@ class AttemptError(Exception):
 def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
     """The failure behind a response with a status of 400 or above; `body` is JSON, text or None."""
     error = _error_of(body)
-    message, code = _message(error, body), str(error.get("code") or "").lower()
-    kind = str(error.get("type") or "").lower()
+    message, code, kind = _message(error, body), _word(error, "code").lower(), _word(error, "type").lower()
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
     reach, parameter = Reach.ATTEMPT, ""
     if {code, kind} & (_QUOTA_CODES | _KEY_CODES | _MODEL_CODES) or status in {401, 402, 403, 404}:
@@ -84,9 +87,8 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
 
 def _refusal(status: int, code: str, message: str, error: Mapping[str, Any]) -> tuple[Reach, str]:
     """The reach of a request that the service refused as such, and the parameter that it names."""
-    parameter = str(error.get("param") or "")
-    inner = error.get("innererror")
-    inner_code = str(inner.get("code") or "").lower() if isinstance(inner, Mapping) else ""
+    parameter, inner = _word(error, "param"), error.get("innererror")
+    inner_code = _word(inner, "code").lower() if isinstance(inner, Mapping) else ""
     if code in _CONTEXT_CODES or _CONTEXT_WORDS.search(message) or status == 413:
         return Reach.ROW, parameter
     if {code, inner_code} & _FILTER_CODES:
@@ -105,42 +107,30 @@ def body_failure(body: Any) -> AttemptError:
     """The failure behind a response with status 200 that is not a completion."""
     error = _error_of(body)
     if isinstance(body, Mapping) and body.get("error"):
-        status = error.get("code") if isinstance(error.get("code"), int) else error.get("status")
-        message = _message(error, body)
-        if isinstance(status, int) and status >= 400:
+        status = whole(error.get("code"), 600) or whole(error.get("status"), 600) or 0
+        message, code = _message(error, body), _word(error, "code").lower()
+        if status >= 400:
             return http_failure(status, body, {})
-        if str(error.get("code") or "").lower() in _QUOTA_CODES | _KEY_CODES | _MODEL_CODES:
-            return AttemptError(Reach.RUN, message, 200, str(error["code"]).lower())
+        if code in _QUOTA_CODES | _KEY_CODES | _MODEL_CODES:
+            return AttemptError(Reach.RUN, message, 200, code)
         return AttemptError(Reach.ATTEMPT, f"an error with status 200: {message}", 200)
     if isinstance(body, str):
         what = "HTML" if body.lstrip()[:1] == "<" else "text"
-        return AttemptError(Reach.ATTEMPT, f"{what} instead of JSON, with status 200: {_one_line(body)}", 200)
+        return AttemptError(Reach.ATTEMPT, f"{what} instead of JSON, with status 200: {one_line(body)}", 200)
     return AttemptError(Reach.ATTEMPT, "a response without choices", 200)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds that the service asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
-    value = headers.get("retry-after")
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        seconds = milliseconds / 1000.0
-    elif value is None:
-        return None
-    elif (number := _number(value)) is not None:
-        seconds = number
-    else:
-        try:
-            seconds = parsedate_to_datetime(value).timestamp() - time()
-        except (TypeError, ValueError):
-            return None
-    return min(max(seconds, 0.0), _LONGEST_WAIT)
-
-
-def _number(text: str | None) -> float | None:
+    if (milliseconds := header_number(headers, "retry-after-ms", 1000.0 * _LONGEST_WAIT)) is not None:
+        return milliseconds / 1000.0
+    if (seconds := header_number(headers, "retry-after", _LONGEST_WAIT)) is not None:
+        return seconds
     try:
-        value = float(text or "")
-    except ValueError:
+        seconds = parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time()
+    except (TypeError, ValueError, OverflowError, OSError):
         return None
-    return value if value == value and abs(value) != float("inf") else None
+    return min(max(seconds, 0.0), _LONGEST_WAIT)
 
 
 def _error_of(body: Any) -> Mapping[str, Any]:
@@ -151,11 +141,17 @@ def _error_of(body: Any) -> Mapping[str, Any]:
     return error if isinstance(error, Mapping) else {"message": error}
 
 
+def _word(error: Mapping[str, Any], name: str) -> str:
+    """A code or name in an error, which is short."""
+    return one_line(str(error.get(name) or ""))[:_LONGEST_WORD]
+
+
 def _message(error: Mapping[str, Any], body: Any) -> str:
     message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")
-    return _one_line(message if isinstance(message, str) else str(message))
+    return one_line(message if isinstance(message, str) else str(message))
 
 
-def _one_line(text: str) -> str:
-    line = " ".join(_TAG.sub(" ", text).split())
+def one_line(text: str) -> str:
+    """What a service says, on one line of bounded length."""
+    line = storable(" ".join(_TAG.sub(" ", shortened(text, _MOST_LOOKED_AT)).split()))
     return line if len(line) <= _LONGEST_REASON else line[: _LONGEST_REASON - 1] + "…"

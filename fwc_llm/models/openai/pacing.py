@@ -6,10 +6,13 @@ are frequent, requests go on at three quarters of the rate that went through, wh
 """
 
 import asyncio
+import math
 import random
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
+
+from fwc_llm.untrusted import header_number
 
 _LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
 _GROWTH = 0.05  # of the rate, per second without a refusal
@@ -17,7 +20,10 @@ _NEGLIGIBLE = 1e-4  # seconds between requests below which the learned pace is f
 _OFTEN = 0.25  # share of refusals, over about the last 32 requests, from which the pace slows down
 _MEMORY = 1.0 / 32.0
 _LOW = 0.1  # share of an allowance below which its refill rate becomes the pace
+_SLOWEST = 20.0  # seconds between requests, at most, on the word of headers alone
+_MOST = 1e12  # of whatever a header counts
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_LONGEST_DURATION = 100  # characters
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -34,40 +40,47 @@ class Pacer:
         tpm: float | None = None,
         first_pause: float = 1.0,
         rng: random.Random | None = None,
+        notice: Callable[[str], None] = lambda text: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._first_pause = first_pause
         self._rng = rng or random.Random(0)
-        self._clock, self._sleep = clock, sleep
+        self._notice, self._clock, self._sleep = notice, clock, sleep
         self._interval = 60.0 / rpm if rpm else 0.0  # seconds a request, as the user set it
         self._per_token = 60.0 / tpm if tpm else 0.0  # seconds a token
         self._learned = 0.0  # seconds a request, from refusals
         self._refill = 0.0  # seconds a request, from headers
-        self._next = self._next_tokens = self._paused_until = 0.0
+        self._next = self._next_own = self._next_tokens = self._paused_until = 0.0
         self._wave_began = clock()
         self._went_through = 0
         self._refused_share = 0.0
         self.waves = 0  # refusals in a row without a success in between, a burst of them counted once
 
-    async def turn(self, tokens: int = 0) -> None:
-        """Wait for this request's turn; `tokens` is what it is expected to use."""
+    async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
+        """Wait for this request's turn; `tokens` is what it is expected to use.
+
+        What the user set is always kept. For what the service says it waits `patience` seconds at most.
+        """
+        latest = self._clock() + patience
         while True:
             now = self._clock()
-            at = max(now, self._next, self._next_tokens, self._paused_until)
-            if interval := max(self._interval, self._learned, self._refill):
-                self._next = at + interval
+            own = max(now, self._next_own, self._next_tokens)
+            at = max(own, min(max(self._next, self._paused_until), latest))
+            self._next_own = at + self._interval
+            if learned := max(self._learned, self._refill):
+                self._next = at + learned
             if self._per_token:
                 self._next_tokens = at + tokens * self._per_token
             if at <= now:
                 return
             await self._sleep(at - now)
-            if self._paused_until <= self._clock():
+            if min(self._paused_until, latest) <= self._clock():
                 return
 
     def settle(self, expected: int, used: int) -> None:
-        """Correct the token pace once a request's real use is known."""
-        self._next_tokens += (used - expected) * self._per_token
+        """Correct the token pace once a request's real use is known, by a minute at most."""
+        self._next_tokens += min((used - expected) * self._per_token, 60.0)
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
         """A 429: pause everybody. Requests sent before the pause began belong to the same refusal."""
@@ -106,14 +119,19 @@ class Pacer:
         `reset` is the time in which the allowance is full again, so it refills at
         (limit − remaining) / reset a second, whatever the period that the limit is stated for.
         """
-        if (left := _number(headers.get("x-ratelimit-remaining-requests"))) is not None:
-            limit = _number(headers.get("x-ratelimit-limit-requests"))
-            reset = seconds(headers.get("x-ratelimit-reset-requests"))
-            scarce = limit is not None and reset is not None and left < _LOW * limit
-            self._refill = (reset or 0.0) / ((limit or 0.0) - left) if scarce else 0.0
-        if _number(headers.get("x-ratelimit-remaining-tokens")) == 0.0:
-            reset = seconds(headers.get("x-ratelimit-reset-tokens"))
-            self._pause(self._clock() + min(reset or 0.0, _LONGEST_PAUSE))
+        if (left := header_number(headers, "x-ratelimit-remaining-requests", _MOST)) is not None:
+            limit = header_number(headers, "x-ratelimit-limit-requests", _MOST) or 0.0
+            reset = seconds(headers.get("x-ratelimit-reset-requests")) or 0.0
+            asked = reset / (limit - left) if left < _LOW * limit else 0.0
+            self._refill = min(asked, _SLOWEST)
+            if asked > _SLOWEST:
+                self._notice(
+                    f"the service's headers ask for less than one request in {_SLOWEST:g} s: no row waits "
+                    "longer than its deadline for that (--rpm sets a pace, fewer at once with --concurrency)"
+                )
+        if header_number(headers, "x-ratelimit-remaining-tokens", _MOST) == 0.0:
+            reset = seconds(headers.get("x-ratelimit-reset-tokens")) or 0.0
+            self._pause(self._clock() + min(reset, _LONGEST_PAUSE))
 
     def _slow_down(self, now: float) -> None:
         rate = self._went_through / max(now - self._wave_began, 1.0)
@@ -131,14 +149,7 @@ def seconds(duration: str | None) -> float | None:
     """Seconds of a duration as the rate-limit headers write it: "8.64s", "6m0s", "20ms", or a number."""
     if duration is None:
         return None
-    if (plain := _number(duration)) is not None:
+    if (plain := header_number({"": duration}, "", _MOST)) is not None:
         return plain
-    parts = _DURATION.findall(duration)
-    return sum(float(value) * _SECONDS[unit] for value, unit in parts) if parts else None
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return float(text) if text is not None else None
-    except ValueError:
-        return None
+    parts = _DURATION.findall(duration[:_LONGEST_DURATION])
+    return min(sum(float(value) * _SECONDS[unit] for value, unit in parts), _MOST) if parts else None

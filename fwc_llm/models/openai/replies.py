@@ -5,6 +5,12 @@ from typing import Any
 
 from fwc_llm.models.base import Reply, Usage
 from fwc_llm.models.openai.failures import body_failure
+from fwc_llm.untrusted import finite, shortened, whole
+
+_LONGEST_TOKEN = 200  # characters
+_LONGEST_NAME = 200
+_MOST_LOGPROBS = 100
+_MOST_TOKENS = 1_000_000_000  # of one request; a count beyond is none
 
 
 def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
@@ -20,7 +26,7 @@ def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
     refusal = message.get("refusal")
     text = _text(message.get("content")) or (refusal if isinstance(refusal, str) else "")
     return Reply(
-        text=text,
+        text=shortened(text),
         finish_reason=_string(choice.get("finish_reason")),
         refusal=bool(refusal),
         logprobs=_logprobs(choice.get("logprobs")),
@@ -34,7 +40,7 @@ def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
 
 
 def read_usage(usage: Any) -> Usage | None:
-    """Token counts, each 0 where the service leaves it out; None when it sends none at all."""
+    """Token counts, each 0 where the service sends no such number; None when it sends none at all."""
     if not isinstance(usage, Mapping):
         return None
     details = usage.get("prompt_tokens_details")
@@ -43,11 +49,11 @@ def read_usage(usage: Any) -> Usage | None:
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return whole(value, _MOST_TOKENS) or 0
 
 
 def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
 
 
 def _text(content: Any) -> str:
@@ -66,13 +72,13 @@ def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
         return None
     for position in content:
         if isinstance(position, Mapping) and any(
-            letter.isalpha() for letter in str(position.get("token") or "")
+            letter.isalpha() for letter in str(position.get("token") or "")[:_LONGEST_TOKEN]
         ):
             top = position.get("top_logprobs")
             pairs = [
-                (str(each.get("token")), float(each["logprob"]))
-                for each in (top if isinstance(top, list) else [])
-                if isinstance(each, Mapping) and isinstance(each.get("logprob"), int | float)
+                (str(each.get("token"))[:_LONGEST_TOKEN], logprob)
+                for each in (top[:_MOST_LOGPROBS] if isinstance(top, list) else [])
+                if isinstance(each, Mapping) and (logprob := finite(each.get("logprob"))) is not None
             ]
             return tuple(pairs) or None
     return None

@@ -1,17 +1,13 @@
 """The report as one HTML page: self-contained, without scripts, everything from the data escaped."""
 
-import unicodedata
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from fwc_llm.notebook import visible
 from fwc_llm.report import numbers
 from fwc_llm.report.html import charts
 from fwc_llm.report.tables import rows
-
-# Characters that could reorder or hide the text around them are shown by their number instead.
-_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
-_KEPT = {"\n", "\t"}
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -44,11 +40,4 @@ def _template(name: str) -> str:
 
 def _visible(value: Any) -> Any:
     """Text with control and formatting characters made visible; markup and other values as they are."""
-    if type(value) is not str or value.isprintable():
-        return value
-    return "".join(
-        f"⟨U+{ord(character):04X}⟩"
-        if character not in _KEPT and unicodedata.category(character) in _INVISIBLE
-        else character
-        for character in value
-    )
+    return visible(value) if type(value) is str else value

@@ -35,9 +35,18 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
         for arm, cells in rows.main_rows(found)
     ]
     yield from ("", *_table(["Arm", *rows.main_headings(found)], table))
-    spread = "Mean ± sd over repeats" if len(found["arms"][0]["accuracy"]["per_repeat"]) > 1 else "One repeat"
-    yield f"{spread} (95 % interval). ≠ told apart from the first arm, ≈ not; ~ within chance."
+    yield "95 % intervals in parentheses. ≠ differs significantly from the first arm, ≈ not, ? cannot be"
+    yield "told; ~ within the noise floor."
     yield from ("", *(f"- {_text(note)}" for note in rows.footnotes(found)))
+    if paper := rows.paper_rows(found):
+        yield from (
+            "",
+            "### The paper's summary",
+            "",
+            "Mean ± sd over repeats of each repeat's own value.",
+            "",
+        )
+        yield from _table(rows.PAPER_HEADINGS, paper)
     if found["comparisons"]:
         yield from (
             "",

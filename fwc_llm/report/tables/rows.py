@@ -12,12 +12,19 @@ HEADINGS = {
     "demographic_parity_ratio": "DP ratio",
     "equalized_odds_difference": "EO gap",
 }
-COMPARISON_HEADINGS = ("Arms", "Accuracy, points", "p, verdict", "DP gap", "p, verdict", "Rows")
+COMPARISON_HEADINGS = (
+    *("Arms", "Accuracy, points", "Interval", "p (Holm)", "Significant"),
+    *("DP gap", "Interval", "p (Holm)", "Significant", "Speaks of", "Answers"),
+)
+PAPER_HEADINGS = ("Arm", "Accuracy %", "DP gap", "DP ratio", "EO gap")
 FLIP_HEADINGS = ("Arm", "Change", "Changed %", "Interval", "No → yes", "Yes → no", "Rows")
-ATTRIBUTE_HEADINGS = ("Arm", "Attribute", "DP gap", "EO gap", "Rates of yes", "Smallest group")
+ATTRIBUTE_HEADINGS = (
+    *("Arm", "Attribute", "DP gap", "Interval", "Noise floor (95 %)", "EO gap", "Interval"),
+    *("Rates of yes", "Smallest group"),
+)
 PROBABILITY_HEADINGS = (
     *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
-    *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers"),
+    *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers", "Coverage"),
 )
 _DIGITS = {"accuracy": (2, 100.0), "demographic_parity_ratio": (2, 1.0)}
 _DEFAULT = (3, 1.0)
@@ -38,7 +45,8 @@ def main_rows(found: Mapping[str, Any]) -> list[tuple[str, list[Cell]]]:
 
     More than four groups are too wide for it: `rate_rows` has them then.
 
-    Marks: `≠` told apart from the first arm, `≈` not; on the DP gap `~` when chance alone would show as much.
+    Marks: `≠` differs significantly from the first arm, `≈` not, `?` cannot be told; on the DP gap `~` when
+    it is within the noise floor.
     """
     wide = len(found["groups"]) <= _GROUPS_IN_TABLE
     return [
@@ -78,16 +86,34 @@ def _metric_cells(arm: Mapping[str, Any], found: Mapping[str, Any]) -> list[Cell
     cells = []
     for metric in HEADINGS:
         value, (digits, scale) = arm[metric], _DIGITS.get(metric, _DEFAULT)
-        mark = {True: "≠", False: "≈"}.get(test.get(metric, {}).get("distinguishable"), "")
+        mark = _mark(test.get(metric))
         chance = value.get("p_value")
         if metric == "demographic_parity_difference" and chance is not None and chance >= 0.05:
             mark += "~"
         ends = interval((value["low"], value["high"]), digits if scale == 1 else 1, scale)
-        cells.append(
-            Cell(mean_and_sd(value["value"], value["sd"], scale, digits), "" if ends == DASH else ends, mark)
-        )
+        cells.append(Cell(number(value["value"], digits, scale), "" if ends == DASH else ends, mark))
     cells.append(Cell(percent(arm["coverage"])))
     return cells
+
+
+def _mark(test: Mapping[str, Any] | None) -> str:
+    if test is None or test["difference"] is None:
+        return ""
+    return {True: "≠", False: "≈"}.get(test["distinguishable"], "?")
+
+
+def paper_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return the paper's summary: per arm the mean ± standard deviation of each repeat's own metrics."""
+    if len(found["arms"][0]["accuracy"]["per_repeat"]) < 2:
+        return []
+    rows = []
+    for arm in found["arms"]:
+        cells = [arm["arm"]]
+        for metric in HEADINGS:
+            summary, (digits, scale) = arm[metric]["paper_summary"], _DIGITS.get(metric, _DEFAULT)
+            cells.append(mean_and_sd(summary["mean"], summary["sd"], scale, digits))
+        rows.append(cells)
+    return rows
 
 
 def _group_cells(arm: Mapping[str, Any]) -> list[Cell]:
@@ -100,25 +126,34 @@ def _group_cells(arm: Mapping[str, Any]) -> list[Cell]:
 
 
 def comparison_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Return every pair of arms: accuracy and DP differences, adjusted p-values, verdicts."""
+    """Return every pair of arms: differences, intervals, p-values, verdicts, and what they speak of."""
     rows = []
     for test in found["comparisons"]:
         accuracy, gap = test["accuracy"], test["demographic_parity_difference"]
         rows.append(
             [
                 f"{test['second']} vs {test['first']}",
-                signed(accuracy["difference"], 1, 100),
-                f"{p_value(accuracy['p_adjusted'])} · {verdict(accuracy)}",
-                signed(gap["difference"], 3),
-                f"{p_value(gap['p_adjusted'])} · {verdict(gap)}",
+                *_difference(accuracy, test, 1, 100),
+                *_difference(gap, test, 3, 1),
+                test["of"],
                 f"{test['n']}",
             ]
         )
     return rows
 
 
+def _difference(one: Mapping[str, Any], test: Mapping[str, Any], digits: int, scale: float) -> list[str]:
+    known = one["difference"] is not None and test["reason"]
+    return [
+        signed(one["difference"], digits, scale),
+        interval((one["low"], one["high"]), digits, scale),
+        p_value(one["p_adjusted"]),
+        "cannot be told" if known else verdict(one),
+    ]
+
+
 def chance_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Return per arm the signed gap of two groups (Newcombe's interval) and what chance alone would show."""
+    """Return per arm the signed gap of two groups, the DP gap, and what chance alone would show."""
     rows = []
     for arm in found["arms"]:
         gap, signed_gap = arm["demographic_parity_difference"], arm["signed_gap"]
@@ -132,7 +167,7 @@ def chance_headings(found: Mapping[str, Any]) -> list[str]:
     """Return the headings of `chance_rows`."""
     signed_gap = found["arms"][0]["signed_gap"]
     of = [] if signed_gap is None else [signed_gap["of"], "Interval"]
-    return ["Arm", *of, "DP gap", "By chance, mean", "By chance, 95 of 100 below", "p"]
+    return ["Arm", *of, "DP gap", "Mean by noise", "Noise floor (95 %)", "p"]
 
 
 def _signed_cells(gap: Mapping[str, Any]) -> list[str]:
@@ -140,8 +175,8 @@ def _signed_cells(gap: Mapping[str, Any]) -> list[str]:
 
 
 def verdict(test: Mapping[str, Any]) -> str:
-    """Return a test's verdict in words."""
-    return {True: "told apart", False: "not told apart"}.get(test["distinguishable"], "undefined")
+    """Return whether a test is significant, in a word."""
+    return {True: "yes", False: "no"}.get(test["distinguishable"], "undefined")
 
 
 def context_rows(found: Mapping[str, Any]) -> list[list[str]]:
@@ -222,13 +257,23 @@ def attribute_rows(found: Mapping[str, Any]) -> list[list[str]]:
         [
             arm["arm"],
             one["attribute"],
-            number(one["demographic_parity_difference"], 3),
-            number(one["equalized_odds_difference"], 3),
+            *_attribute_cells(one),
             ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
             f"{min(one['sizes'].values())}",
         ]
         for arm in found["arms"]
         for one in arm["by_attribute"]
+    ]
+
+
+def _attribute_cells(one: Mapping[str, Any]) -> list[str]:
+    parity, odds = "demographic_parity_difference", "equalized_odds_difference"
+    return [
+        number(one[parity], 3),
+        interval(one["intervals"][parity], 3),
+        number(one["noise_95"], 3),
+        number(one[odds], 3),
+        interval(one["intervals"][odds], 3),
     ]
 
 
@@ -248,6 +293,7 @@ def probability_rows(found: Mapping[str, Any]) -> list[list[str]]:
                     number(equal["accuracy"], 2, 100),
                     number(equal["demographic_parity_difference"], 3),
                     str(p["n"]),
+                    percent(p["coverage"]),
                 ]
             )
     return rows

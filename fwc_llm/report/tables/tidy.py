@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fwc_llm.report.statistics import METRICS
+from fwc_llm.metrics.cells import METRICS
 
 COLUMNS = (
     "run",

@@ -1,1 +1,1 @@
-"""One file a strategy, found by its name in `fwc_llm.shots.registry`."""
+"""One file per strategy; `fwc_llm.shots.registry` finds it by name."""

@@ -23,13 +23,14 @@ def _per_row(options: Mapping[str, Any]) -> bool:
 def balanced(request: Request, redraw: str) -> Shots:
     """Equal numbers per cell, drawn uniformly without replacement, labels alternating no, yes, …, unweighted.
 
-    The demographically balanced few-shot examples of DecodingTrust and of the paper (protocol.md). When m is
-    no multiple of the number of cells, the numbers differ by one, dealt so that the labels stay balanced.
+    The demographically balanced few-shot examples of DecodingTrust and of the paper
+    (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells, the numbers differ
+    by one, and the labels stay balanced.
 
     Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as DecodingTrust does; the
     draw then depends on the seed and on the row's values.
 
-    Errors: `FwcError` when m is below the number of cells, and for a cell that is too small, named.
+    Errors: `FwcError` when m is below the number of cells; for a cell that is too small, with its name.
     """
     if redraw not in REDRAW:
         raise FwcError(f"redraw is {redraw!r}: choose 'once' or 'per-row'")

@@ -1,32 +1,21 @@
-"""`fairlets`: centres of small groups in which both protected levels meet."""
+"""`fairlets`: centres of small groups that contain both protected levels."""
 
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import make_weighted, rival_coreset
 from fwc_llm.shots.registry import strategy
 
 
 @strategy(balance=None)
 def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots:
-    """m medoids of the centres of fairlets, weighted by the rows that they carry; for two protected levels.
+    """m medoids of the fairlets' centres, weighted by the rows they represent; for two protected levels.
 
-    Backurs et al., *Scalable Fair Clustering* (ICML 2019): rows are grouped along a quadtree into fairlets,
-    in which the rarer level is at least p/q times as frequent as the other; the fairlets' centres (members
-    with the least summed distance) are clustered by k-medoids, here without a matrix of distances.
+    Backurs et al., *Scalable Fair Clustering* (ICML 2019). A quadtree groups the rows into fairlets. In each,
+    the rarer level is at least p/q times as frequent as the other. k-medoids clusters the fairlets' centres
+    (members with the least summed distance), here without a distance matrix.
 
     Option: `balance`, (p, q) or "p/q"; by default the largest with q ≤ 5 that the table allows.
 
     Errors: `FwcError` unless there are two levels, and for a balance that the table does not have.
     """
-    from fwc_llm.coreset.rivals import fairlets as coreset
-
-    task, pool = request.task, request.pool
-    found = coreset(
-        features_frame(task, pool),
-        task.labels(pool),
-        task.sensitive(pool),
-        request.m,
-        request.seed,
-        balance=balance,
-        candidates=request.candidates,
-    )
+    found = rival_coreset(request, "fairlets", balance=balance)
     return make_weighted(request, "fairlets", found.rows, found.weights, found.note, balance=balance)

@@ -14,15 +14,15 @@ from fwc_llm.shots.registry import strategy
 def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shots:
     """The m real rows and weights whose distribution is closest to the table's, within the parity limit ε.
 
-    Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; method.md) with representatives among
-    the candidate rows, in order of weight, highest first. Distances are over the features, z-scored, 1 for
-    a categorical mismatch, 1 each for another protected level and another outcome.
+    Fair Wasserstein Coresets (Xiong, Dalmasso et al., NeurIPS 2024; docs/method.md) with representatives
+    among the candidate rows, in order of weight, highest first. Distances are over the features, z-scored,
+    1 for a categorical mismatch, 1 each for another protected level and another outcome.
 
-    Options: `slots` (how many examples each cell gets; method.md, section 4), `n_init` restarts and
+    Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"), `n_init` restarts and
     `max_iter` iterations of the solver (its defaults unless given).
 
-    The certificate (method.md, section 6) holds objective, lower bound, violation, slots per cell, row ids,
-    weights, iterations, restarts, seed and the table's fingerprint.
+    The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
+    violation, slots per cell, row ids, weights, iterations, restarts, seed and the table's fingerprint.
 
     Errors: `FwcError` when m is below the number of cells or a cell has no candidate.
     """

@@ -10,7 +10,7 @@ from fwc_llm.shots.registry import strategy
 
 @strategy(rows=())
 def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
-    """The rows with these ids, in this order, unweighted; m is not looked at.
+    """The rows with these ids, in this order, unweighted; m is ignored.
 
     Option: `rows`, ids such as "adult.data:17" (file and line), a sequence or comma-separated.
 

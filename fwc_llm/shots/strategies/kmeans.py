@@ -1,27 +1,25 @@
-"""`kmeans`: real rows next to the centres of k-means."""
+"""`kmeans`: real rows nearest to the centres of k-means."""
 
 import numpy as np
 
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import labelled_pool, make_weighted
 from fwc_llm.shots.registry import strategy
 
 
 @strategy(max_iter=300)
 def kmeans(request: Request, max_iter: int) -> Shots:
-    """For each of m k-means centres the nearest row of its cell, weighted by the cluster's size.
+    """The nearest row to each of m k-means centres within its cell, weighted by the cluster's size.
 
-    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start; protected level
-    and outcome of a centre are rounded to the most frequent ones of its cluster. The centres choose in order
-    of weight, no row twice; where the centre's cell has no row left, the nearest row of any cell.
+    Lloyd (1982) on the points (features, protected level, outcome), from a k-means++ start. A centre has the
+    most frequent protected level and outcome of its cluster. Rows are assigned in order of the centres'
+    weight, none twice. If a centre's cell has no row left, it gets the nearest row of any cell.
 
     Option: `max_iter` iterations at most.
     """
-    from fwc_llm.coreset.rivals.base import as_rows
     from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
 
-    task, pool = request.task, request.pool
-    rows = as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+    rows = labelled_pool(request.task, request.pool)
     points = rows.dense(np.sqrt(0.5))
     clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter)
     weights = np.bincount(clusters.labels, minlength=request.m)

@@ -1,7 +1,7 @@
 """`kmedoids`: the rows with the least summed distance to all rows."""
 
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import make_weighted, rival_coreset
 from fwc_llm.shots.registry import strategy
 
 
@@ -14,17 +14,5 @@ def kmedoids(request: Request, metric: str, max_passes: int) -> Shots:
 
     Options: `metric`, "l1" or "l2"; `max_passes` rounds over all candidates at most.
     """
-    from fwc_llm.coreset.rivals import kmedoids as coreset
-
-    task, pool = request.task, request.pool
-    found = coreset(
-        features_frame(task, pool),
-        task.labels(pool),
-        task.sensitive(pool),
-        request.m,
-        request.seed,
-        metric=metric,
-        max_passes=max_passes,
-        candidates=request.candidates,
-    )
+    found = rival_coreset(request, "kmedoids", metric=metric, max_passes=max_passes)
     return make_weighted(request, "kmedoids", found.rows, found.weights, found.note, metric=metric)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.problem.encoding import Encoder
 
 
+_DIGITS = 9  # digits of a distance that count, so that rounding breaks no tie
+
+
 @strategy(per_row=True, within="all")
 def nearest(request: Request, within: str) -> Shots:
     """The m candidates nearest to the queried row, nearest first, unweighted.
@@ -34,14 +37,14 @@ def nearest(request: Request, within: str) -> Shots:
         raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
     if within not in {"all", "cell"}:
         raise FwcError(f"within is {within!r}: choose 'all' or 'cell'")
-    table = _Table.of(request)
-    distance = table.distances(request.query)
+    pool = _Pool.of(request)
+    distance = pool.distances(request.query)
     distance[~request.candidates] = np.inf
     if within == "all":
         chosen = _smallest(distance, request.m)
     else:
         chosen = np.concatenate(
-            [rows[_smallest(distance[rows], wanted)] for rows, wanted in _shares(table, request)]
+            [rows[_smallest(distance[rows], wanted)] for rows, wanted in _shares(pool, request)]
         )
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
     return make_shots(request, "nearest", chosen, within=within)
@@ -56,15 +59,15 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
-def _shares(table: "_Table", request: Request) -> list[tuple[np.ndarray, int]]:
+def _shares(pool: "_Pool", request: Request) -> list[tuple[np.ndarray, int]]:
     """Each cell's candidates and how many of them are wanted."""
     shares = []
-    for number, (name, rows) in enumerate(table.cells.items()):
-        wanted = request.m // len(table.cells) + (number < request.m % len(table.cells))
+    for number, (name, rows) in enumerate(pool.cells.items()):
+        wanted = request.m // len(pool.cells) + (number < request.m % len(pool.cells))
         rows = rows[request.candidates[rows]]
         if wanted > len(rows):
             raise FwcError(
-                f"the cell {name} is too small: {wanted} examples are to come from it, and "
+                f"the cell {name} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m"
             )
         shares.append((rows, wanted))
@@ -72,17 +75,16 @@ def _shares(table: "_Table", request: Request) -> list[tuple[np.ndarray, int]]:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """A pool encoded once for all queries: `numbers` (k, n) and `codes` (c, n), column by column."""
+class _Pool:
+    """A pool encoded once for all queries: `columns` are its table's numbers (k, n) and codes (c, n)."""
 
     encoder: "Encoder"
-    numbers: np.ndarray
-    codes: np.ndarray
+    columns: tuple[np.ndarray, np.ndarray]
     cells: Mapping[str, np.ndarray]
 
     @classmethod
-    def of(cls, request: Request) -> "_Table":
-        """The encoded pool; the last one is kept, for as long as the pool itself lives."""
+    def of(cls, request: Request) -> "_Pool":
+        """The encoded pool; the last one is cached until its pool is deleted."""
         key = (id(request.pool), request.task.name, request.task.fingerprint)
         if key not in _kept:
             _kept.clear()
@@ -91,52 +93,44 @@ class _Table:
         return _kept[key]
 
     @classmethod
-    def _encode(cls, request: Request) -> "_Table":
+    def _encode(cls, request: Request) -> "_Pool":
         from fwc_llm.coreset.problem.encoding import Encoder
         from fwc_llm.shots.examples import LABELS
 
         task, pool = request.task, request.pool
         encoder, table = Encoder.fit(features_frame(task, pool, protected=True))
-        columns = table.values.T
         sensitive, labels = task.sensitive(pool), task.labels(pool)
         cells = {
             f"'{level}', {LABELS[label]!r}": np.flatnonzero((sensitive == level) & (labels == label))
             for level in np.unique(sensitive)
             for label in (0, 1)
         }
-        return cls(
-            encoder,
-            np.ascontiguousarray(columns[: table.n_numeric], np.float64),
-            np.ascontiguousarray(columns[table.n_numeric :], np.int32),
-            cells,
-        )
+        columns = np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
+        return cls(encoder, columns, cells)
 
     def distances(self, query: Mapping[str, Any]) -> np.ndarray:
         """(n,) distance of every row to the query; an unseen category differs from all."""
-        total = np.zeros(self.numbers.shape[1])
-        for column, values in zip(self.encoder.columns, (*self.numbers, *self.codes), strict=True):
+        from fwc_llm.coreset.problem.ground_cost import column_costs
+
+        numbers: list[float] = []
+        codes: list[int] = []
+        for column in self.encoder.columns:
             if column.name not in query:
                 raise FwcError(f"the queried row has no value for {str(column.name)!r}")
             value = query[column.name]
             if column.kind == "categorical":
-                total += values != _place(column.values, str(value))
+                codes.append(column.place(str(value)))
                 continue
             if column.kind == "ordinal":
-                value = _place(column.values, value)
+                value = column.place(value)
             try:
-                scaled = (float(value) - column.mean) / column.scale
+                numbers.append((float(value) - column.mean) / column.scale)
             except (TypeError, ValueError):
                 raise FwcError(
                     f"the queried row has {value!r} for {str(column.name)!r}, which is no number"
                 ) from None
-            total += np.abs(values - scaled)
-        return total
+        costs = column_costs(*self.columns, np.array(numbers), np.array(codes), "l1")
+        return costs.round(_DIGITS)
 
 
-_kept: dict[tuple[int, str, str], _Table] = {}
-
-
-def _place(values: "np.ndarray | None", value: Any) -> int:
-    """Where `value` stands among a column's values, -1 if nowhere."""
-    found = np.flatnonzero(np.asarray(values, dtype=object) == value)
-    return int(found[0]) if len(found) else -1
+_kept: dict[tuple[int, str, str], _Pool] = {}

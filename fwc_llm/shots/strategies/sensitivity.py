@@ -4,20 +4,18 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_weighted
+from fwc_llm.shots.examples import labelled_pool, make_weighted
 
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
 def draw(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
     """m different candidates by sensitivity sampling, weights proportional to count / probability."""
-    from fwc_llm.coreset.rivals.base import as_rows
     from fwc_llm.coreset.rivals.sensitivity import sampling_probability
 
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
-    task, pool = request.task, request.pool
-    rows = as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+    rows = labelled_pool(request.task, request.pool)
     rng = np.random.default_rng(request.seed)
     probability = sampling_probability(rows, rng, k, individually_fair, np.flatnonzero(request.candidates))
     cumulative = np.cumsum(probability)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import alternate, cell_positions, make_shots
@@ -10,7 +11,7 @@ from fwc_llm.shots.registry import strategy
 
 @strategy(group=None, group_share=1.0, positive_share=0.5)
 def strata(request: Request, group: str | None, group_share: float, positive_share: float) -> Shots:
-    """One group and one label preferred by given shares; uniform within a stratum, labels alternating.
+    """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
     2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
@@ -18,10 +19,9 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
 
     Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
-    yes. Shares that do not come out whole are rounded so that the sums over
-    groups and over labels are right to the nearest.
+    yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
 
-    Errors: `FwcError` for shares outside [0, 1], an unknown group, and a stratum that is too small, named.
+    Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
@@ -34,7 +34,8 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
     cells = cell_positions(request)
     others = [str(level) for level in levels if level != preferred]
-    sizes_wanted = _split(request.m, [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)])
+    shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
+    sizes_wanted = largest_remainder(np.array(shares) * request.m, request.m).tolist()
     yes_wanted = _running(sizes_wanted, positive_share)
     wanted_of = {}
     for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
@@ -45,7 +46,7 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         wanted = wanted_of[level, label]
         if wanted > len(rows):
             raise FwcError(
-                f"the stratum '{level}', {label!r} is too small: {wanted} examples are to come from it, and "
+                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m or its share"
             )
         drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
@@ -60,16 +61,7 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     )
 
 
-def _split(m: int, shares: list[float]) -> list[int]:
-    """Shares of m as whole numbers that sum to m: largest remainder, ties to the earlier share."""
-    exact = np.array(shares) * m
-    counts = np.floor(exact + 1e-9).astype(int)
-    order = np.argsort(-(exact - counts), kind="stable")
-    counts[order[: m - counts.sum()]] += 1
-    return [int(count) for count in counts]
-
-
 def _running(sizes: list[int], share: float) -> list[int]:
-    """`share` of every size as whole numbers whose running sums are right to the nearest."""
+    """`share` of every size as whole numbers whose running sums are rounded to the nearest."""
     sums = np.floor(np.cumsum(sizes) * share + 0.5 + 1e-9).astype(int)
     return [int(count) for count in np.diff(sums, prepend=0)]

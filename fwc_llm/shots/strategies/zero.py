@@ -7,5 +7,5 @@ from fwc_llm.shots.registry import strategy
 
 @strategy()
 def zero(request: Request) -> Shots:
-    """Zero-shot: the question alone; m is not looked at."""
+    """Zero-shot: the question alone; m is ignored."""
     return make_shots(request, "zero", [])

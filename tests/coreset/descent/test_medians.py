@@ -8,6 +8,10 @@ from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.threads import Threads
 
 
+def numbers(x: np.ndarray) -> Table:
+    return Table(x, np.empty((len(x), 0), np.int32))
+
+
 def sorted_medians(x: np.ndarray, label: np.ndarray, points: np.ndarray) -> np.ndarray:
     moved = points.copy()
     for j in range(len(points)):
@@ -17,6 +21,7 @@ def sorted_medians(x: np.ndarray, label: np.ndarray, points: np.ndarray) -> np.n
     return moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @pytest.mark.parametrize("decimals", [0, 1, 9])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (40, 12), (5000, 3), (20_000, 8), (3000, 300)])
@@ -24,7 +29,7 @@ def test_medians_stay_exact_while_labels_change(kind: type, decimals: int, n: in
     rng = np.random.default_rng(n + decimals)
     x = rng.normal(size=(n, 3)).round(decimals).astype(kind)
     x[:, 2] = np.where(rng.random(n) < 0.7, 0, x[:, 2])  # most values are one
-    medians = Medians(Table(x, 3), m, Threads(2))
+    medians = Medians(numbers(x), m, Threads(2))
     points = rng.normal(size=(m, 3))
     label = rng.integers(0, m + 1, n)  # m: a row that counts for none
     for share in (0.0, 0.001, 0.1, 0.9, 0.02):
@@ -35,19 +40,33 @@ def test_medians_stay_exact_while_labels_change(kind: type, decimals: int, n: in
         np.testing.assert_array_equal(points, expected)
 
 
+@pytest.mark.slow
 def test_a_representative_without_rows_stays_and_one_with_all_gets_the_median():
     x = np.arange(101, dtype=np.float32)[:, None]
-    moved = Medians(Table(x, 1), 2, Threads(1)).move(np.ones(101, np.uint8), np.array([[7.5], [3.0]]))
+    moved = Medians(numbers(x), 2, Threads(1)).move(np.ones(101, np.uint8), np.array([[7.5], [3.0]]))
     assert moved.tolist() == [[7.5], [50.0]]
 
 
 def test_categorical_columns_are_left_alone():
-    x = np.array([[1.0, 0], [2.0, 1], [9.0, 1]])
-    moved = Medians(Table(x, 1), 1, Threads(1)).move(np.zeros(3, np.uint8), np.array([[0.0, 5.0]]))
+    table = Table(np.array([[1.0], [2.0], [9.0]]), np.array([[0], [1], [1]]))
+    moved = Medians(table, 1, Threads(1)).move(np.zeros(3, np.uint8), np.array([[0.0, 5.0]]))
     assert moved.tolist() == [[2.0, 5.0]]
 
 
 def test_a_table_without_numbers_has_nothing_to_move():
-    x = np.array([[0.0], [1.0], [1.0]])
-    moved = Medians(Table(x, 0), 1, Threads(1)).move(np.zeros(3, np.uint8), np.array([[5.0]]))
+    table = Table(np.empty((3, 0)), np.array([[0], [1], [1]]))
+    moved = Medians(table, 1, Threads(1)).move(np.zeros(3, np.uint8), np.array([[5.0]]))
     assert moved.tolist() == [[5.0]]
+
+
+def test_many_equal_values_in_one_bin_take_no_longer():
+    # Bins are cut by every third row; all the others hold two values, in between two of those.
+    n = 400_000
+    x = np.linspace(0, 1, n)
+    x[np.arange(n) % 3 > 0] = 0.5 + 1e-9
+    x[np.arange(n) % 3 > 1] = 0.5 + 2e-9
+    own = x[::6]
+    label = np.where(np.arange(n) % 6 == 0, 0, 1).astype(label_type(2))
+    moved = Medians(Table(x[:, None], 1), 2, Threads(1)).move(label, np.array([[-1.0], [-1.0]]))
+    assert moved[0, 0] == np.sort(own)[(len(own) - 1) // 2]
+    assert moved[1, 0] == np.sort(x[label == 1])[((label == 1).sum() - 1) // 2]

@@ -9,11 +9,12 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.distance.shortest_paths import _grown, balance
-from fwc_llm.coreset.distance.wasserstein import _capacities, wasserstein
+from fwc_llm.coreset.distance.shortest_paths import balance, grown_pieces
+from fwc_llm.coreset.distance.wasserstein import capacities, wasserstein
 from fwc_llm.errors import FwcError
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.integers(1, 50), st.integers(1, 10), st.integers(0, 3), st.integers(0, 10_000))
 def test_it_is_the_distance_of_pot_also_under_ties(n: int, m: int, decimals: int, seed: int) -> None:
@@ -38,6 +39,7 @@ def test_many_rows_and_uneven_weights() -> None:
     assert found.value == pytest.approx(found.lower_bound, rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decimals", [0, 1, 8])
 def test_many_points_of_equal_weight_and_many_equal_rows(decimals: int) -> None:
     """No point gets a whole number of rows, so that long paths pass small parts of tied rows on."""
@@ -82,7 +84,7 @@ def test_the_capacities_are_the_shares_in_whole_units() -> None:
     for n in (1, 7, 20_000):
         for weights in (np.ones(13), rng.random(40) ** 10, np.array([1, 5e-17, 4e-17])):
             share = weights / weights.sum()
-            capacity, unit = _capacities(share, n)
+            capacity, unit = capacities(share, n)
             assert capacity.sum() == n * unit
             assert (capacity >= 0).all()
             assert np.abs(capacity / unit - share * n).max() < 1e-9
@@ -91,18 +93,18 @@ def test_the_capacities_are_the_shares_in_whole_units() -> None:
 def test_any_prices_may_be_the_start() -> None:
     rng = np.random.default_rng(0)
     cost = np.round(rng.random((300, 12)), 1)
-    capacity, unit = _capacities(np.full(12, 1 / 12), 300)
+    capacity, unit = capacities(np.full(12, 1 / 12), 300)
     values = []
-    for price in (np.zeros(12), 10 * rng.normal(size=12), np.arange(12.0)):
-        values.append(balance(cost, capacity, unit, price))
-        bound = (cost - price).min(axis=1).sum() + capacity @ price / unit
+    for prices in (np.zeros(12), 10 * rng.normal(size=12), np.arange(12.0)):
+        values.append(balance(cost, capacity, unit, prices))
+        bound = (cost - prices).min(axis=1).sum() + capacity @ prices / unit
         assert values[-1] == pytest.approx(bound, abs=1e-9)
     assert values == pytest.approx([values[0]] * 3, abs=1e-9)
 
 
 def test_growing_keeps_the_pieces_and_adds_free_ones() -> None:
     pieces, unused = np.arange(18).reshape(3, 6), np.array([2, 99, 99])
-    grown, free, count = _grown(pieces, unused, 1)
+    grown, free, count = grown_pieces(pieces, unused, 1)
     assert np.array_equal(grown[:3], pieces)
     assert sorted(free[:count]) == [2, 3, 4, 5]
 

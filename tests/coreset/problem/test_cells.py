@@ -1,4 +1,4 @@
-"""Cells, slots and targets (method.md, section 4), and the one line that bad input gets."""
+"""Cells, slots and targets (docs/method.md, "Slots"), and the one line that bad input gets."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
-from fwc_llm.coreset.problem.slots import count_slots, largest_remainder
+from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.errors import FwcError
 
 
@@ -65,12 +65,6 @@ def test_balanced_positive_is_refused_where_the_cells_cannot_hold_m():
     cells, room = cells_with(dict(zip(ADULT, [1, 1, 1, 50], strict=True)))
     with pytest.raises(FwcError, match="more than the cells can hold"):
         count_slots("balanced-positive", 8, cells, room, constrained=True)
-
-
-def test_largest_remainder_prefers_the_earlier_cell_on_a_tie():
-    plenty = np.full(3, 99)
-    assert largest_remainder(np.array([1, 1, 1]), 4, plenty).tolist() == [2, 1, 1]
-    assert largest_remainder(np.array([98, 1, 1]), 4, plenty).tolist() == [2, 1, 1]
 
 
 def test_several_attributes_are_crossed():

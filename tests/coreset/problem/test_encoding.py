@@ -1,4 +1,4 @@
-"""A mixed table as numbers: scaling, kinds of columns, and equality by value (method.md, section 1)."""
+"""A mixed table as numbers: scaling, kinds of columns, and equality by value (docs/method.md)."""
 
 import numpy as np
 import pandas as pd
@@ -35,6 +35,8 @@ def test_numbers_and_ranks_are_z_scored_and_the_rest_are_codes(frame):
     np.testing.assert_allclose(table.values[:, 0], (ages - 35) / ages.std())
     np.testing.assert_allclose(table.values[:, 1], (ranks - ranks.mean()) / ranks.std())
     assert (table.values[:, 2] == 0).all()
+    assert table.codes[:, 0].tolist() == [0, 1, 0, 2]
+    assert table.codes.dtype == np.int32
     assert table.values[:, 3].tolist() == [0, 1, 0, 2]
     assert table.n_numeric == 3
 
@@ -47,14 +49,14 @@ def test_decoding_gives_the_rows_back(frame):
         np.testing.assert_allclose(back[name], frame[name])
     for name in ("colour", "school", "member"):
         assert back[name].tolist() == frame[name].tolist()
-    np.testing.assert_allclose(encoder.encode(frame), table.values)
+    np.testing.assert_allclose(encoder.encode(frame).values, table.values)
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e300])
 def test_tiny_and_huge_columns_scale(scale):
     _, table = Encoder.fit(pd.DataFrame({"x": np.array([1.0, 2.0, 4.0]) * scale}))
     x = np.array([1.0, 2.0, 4.0])
-    np.testing.assert_allclose(table.values[:, 0], (x - x.mean()) / x.std())
+    np.testing.assert_allclose(table.numbers[:, 0], (x - x.mean()) / x.std())
 
 
 def test_bad_values_name_row_and_column(frame):

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import rivals
-from fwc_llm.coreset.rivals.base import Rows, as_rows
+from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
 from fwc_llm.coreset.rivals.fairlet_clustering import decompose
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
 from fwc_llm.coreset.rivals.lloyd import lloyd
@@ -36,11 +36,12 @@ def mixed(n: int = 200) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return frame, np.where(y == 1, "yes", "no"), np.where(d == 1, "f", "m")
 
 
-def joint(rows: Rows) -> np.ndarray:
+def joint(rows: LabelledTable) -> np.ndarray:
     """The points with one-hot columns in which a mismatch costs 1 in L1."""
     return rows.dense(0.5).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", rivals.RIVALS)
 @pytest.mark.parametrize("make", [table, mixed])
 def test_every_rival_has_one_signature_and_obeys_its_seed(name: str, make: Any) -> None:
@@ -92,7 +93,7 @@ def test_wrong_shapes_are_refused() -> None:
             rivals.uniform(*changed, 5)
     with pytest.raises(FwcError, match="m is 0"):
         rivals.uniform(X, y, d, 0)
-    with pytest.raises(FwcError, match="candidates has the shape"):
+    with pytest.raises(FwcError, match="candidates must be a boolean mask"):
         rivals.uniform(X, y, d, 5, candidates=np.ones(3, bool))
     with pytest.raises(FwcError, match="metric is 'cosine'"):
         rivals.kmedoids(X, y, d, 5, metric="cosine")

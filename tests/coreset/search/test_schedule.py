@@ -1,4 +1,4 @@
-"""How a start is carried to its end: by size, with swaps or without, growing or not; threads change nothing."""
+"""Schedules: by size of the table, with and without swaps, growing or not; threads change nothing."""
 
 import numpy as np
 import pytest

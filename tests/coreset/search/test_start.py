@@ -8,7 +8,7 @@ from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 
 def table(values: np.ndarray) -> tuple[Table, np.ndarray]:
-    return Table(values, values.shape[1]), value_ids(values)
+    return Table(values, np.empty((len(values), 0), np.int32)), value_ids(values)
 
 
 @pytest.mark.parametrize("name", ["random", "spread"])

@@ -139,6 +139,7 @@ def test_rows_may_be_barred_from_cells() -> None:
 values = st.one_of(st.integers(0, 3).map(float), st.floats(0, 1), st.sampled_from([0.0, 1e-9, 1e6]))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
@@ -154,6 +155,7 @@ def test_certificate_and_optimum_on_any_data(data: st.DataObject) -> None:
         assert result.objective == pytest.approx(full, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("levels", "outcomes", "n"), [(32, 2, 1500), (8, 8, 800), (2, 32, 400), (1, 64, 300), (64, 1, 500)]
 )
@@ -167,6 +169,7 @@ def test_sixty_four_cells(levels: int, outcomes: int, n: int) -> None:
     assert result.objective == pytest.approx(full_program(few, np.arange(64), levels, target, 0.02), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_whole_numbers_in_sixty_four_cells_do_not_cycle() -> None:
     rng = np.random.default_rng(0)
     cost = np.abs(rng.integers(0, 5, 700)[:, None] - rng.integers(0, 5, 64)).astype(float)
@@ -199,18 +202,17 @@ def realistic(n: int, cells: int, seed: int, dtype: type = np.float64) -> np.nda
     return np.asarray(1 + rng.random((n, cells)) + (own[:, None] != np.arange(cells)), dtype=dtype)
 
 
-@pytest.mark.parametrize("prices", ["own", "wrong", "far"])
-def test_a_warm_start_changes_the_time_only(prices: str) -> None:
+@pytest.mark.parametrize("start", ["own", "wrong", "far"])
+def test_a_warm_start_changes_the_time_only(start: str) -> None:
     cost, target = realistic(30_000, 6, 4), [0.2, 0.3, 0.5]
     cold = certified(fair_transport(cost, 2, 3, target, 0.01), cost, target, 0.01)
     rng = np.random.default_rng(0)
-    warm = {"own": cold.dual, "wrong": cold.dual + rng.normal(0, 0.3, 6), "far": rng.normal(0, 1e4, 6)}[
-        prices
-    ]
-    again = certified(fair_transport(cost, 2, 3, target, 0.01, warm=warm), cost, target, 0.01)
+    starts = {"own": cold.prices, "wrong": cold.prices + rng.normal(0, 0.3, 6), "far": rng.normal(0, 1e4, 6)}
+    again = certified(fair_transport(cost, 2, 3, target, 0.01, prices=starts[start]), cost, target, 0.01)
     assert again.objective == pytest.approx(cold.objective, rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("order", ["C", "F"])
@@ -232,6 +234,7 @@ def test_numpy_and_compiled_scans_agree(kind: str, dtype: type, order: Any) -> N
     assert scans[0].kept_cost == pytest.approx(scans[1].kept_cost, rel=1e-13)
 
 
+@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_threads() -> None:
     script = (
         "import os, sys, zlib, numpy as np\n"
@@ -240,7 +243,7 @@ def test_the_result_does_not_depend_on_the_threads() -> None:
         "from fwc_llm.coreset.transport.fair import fair_transport\n"
         "cost = np.random.default_rng(0).random((600_000, 4)).astype(np.float32)\n"
         "r = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)\n"
-        "print(r.objective.hex(), r.lower_bound.hex(), r.dual.tobytes().hex(), zlib.crc32(r.cell))\n"
+        "print(r.objective.hex(), r.lower_bound.hex(), r.prices.tobytes().hex(), zlib.crc32(r.cell))\n"
     )
     one, two = (
         subprocess.run(
@@ -260,6 +263,7 @@ def test_large_table_with_a_rare_level_and_ties() -> None:
     certified(fair_transport(cost, 3, 2, target, 0.01), cost.astype(float), target, 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [1, 2, 5])
 def test_many_equal_rows_are_solved_as_few(values: int) -> None:
     rng = np.random.default_rng(values)
@@ -269,9 +273,9 @@ def test_many_equal_rows_are_solved_as_few(values: int) -> None:
     result = certified(fair_transport(cost, 2, 3, target, 0.0), cost, target, 0.0)
     different, count = np.unique(cost, axis=0, return_counts=True)
     # The same table written with a row for each kind: prices of one are prices of the other.
-    lower = (different - result.dual).min(axis=1) @ count / 30_000
+    lower = (different - result.prices).min(axis=1) @ count / 30_000
     fair = ParitySet(np.array(target), 0.0, 2)
-    assert lower + fair.best(result.dual)[0] == pytest.approx(result.objective, abs=1e-9)
+    assert lower + fair.best(result.prices)[0] == pytest.approx(result.objective, abs=1e-9)
     assert len(result.split_row) < 6
 
 
@@ -334,10 +338,10 @@ def test_bad_rows_of_a_large_table_are_named(compiled: bool) -> None:
             CostTable(cost, compiled).nearest()
 
 
-@pytest.mark.parametrize("warm", [[0.0], [0.0, np.nan, 0.0, 0.0], [[0.0] * 4]])
-def test_bad_prices_are_named(warm: Any) -> None:
-    with pytest.raises(FwcError, match="warm"):
-        fair_transport(good, 2, 2, [0.5, 0.5], 0.1, warm=warm)
+@pytest.mark.parametrize("prices", [[0.0], [0.0, np.nan, 0.0, 0.0], [[0.0] * 4]])
+def test_bad_prices_are_named(prices: Any) -> None:
+    with pytest.raises(FwcError, match="prices"):
+        fair_transport(good, 2, 2, [0.5, 0.5], 0.1, prices=prices)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -77,3 +77,16 @@ def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyP
     with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"
+
+
+def test_azure_learns_of_no_organisation_at_openai(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
+    seen: list[HttpRequest] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request)
+        return HttpReply(completion("Yes"))
+
+    ask(handler, monkeypatch)
+    assert "secret" not in str(seen[0].headers)

@@ -130,14 +130,13 @@ def test_headers_pace_once_little_is_left() -> None:
 
 def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile() -> None:
     time = Time()
-    one = pacer(time, rpm=60.0)
 
     async def sleep(duration: float) -> None:
         if time.now == 1000.0:
             one.refused(sent_at=time.now, retry_after=30.0)
         time.now += duration
 
-    one._sleep = sleep
+    one = Pacer(rpm=60.0, rng=random.Random(0), clock=time, sleep=sleep)
     assert asyncio.run(turns(one, time, 2))[1] >= 30.0
 
 
@@ -155,3 +154,48 @@ def test_a_waiting_request_sits_out_a_pause_that_begins_meanwhile() -> None:
 )
 def test_durations_of_rate_limit_headers(text: str | None, value: float | None) -> None:
     assert seconds(text) == (None if value is None else pytest.approx(value))
+
+
+@pytest.mark.parametrize("reset", ["1763750000", "9" * 30 + "s", "1e300", "200h"])
+def test_headers_ask_for_no_more_patience_than_a_deadline(reset: str) -> None:
+    time, said = Time(), list[str]()
+    one = Pacer(clock=time, sleep=time.sleep, notice=said.append)
+    one.learn(
+        {"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0",
+         "x-ratelimit-reset-requests": reset}
+    )  # fmt: skip
+    began = time.now
+    for count in range(1, 20):
+        asyncio.run(one.turn(patience=30.0))
+        assert time.now - began <= 20.0 * count, "never slower than three a minute"
+    assert len(said) == 1
+    assert "one request in 20 s" in said[0]
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf", "1e400", "9" * 400, "many", ""])
+@pytest.mark.parametrize("name", ["limit", "remaining", "reset"])
+def test_nonsense_in_headers_changes_nothing(name: str, value: str) -> None:
+    time = Time()
+    one = pacer(time)
+    head = {"limit": "60", "remaining": "50", "reset": "1s"} | {name: value}
+    one.learn({f"x-ratelimit-{part}-requests": text for part, text in head.items()})
+    assert asyncio.run(turns(one, time, 3))[-1] <= 40.0
+
+
+def test_a_pause_that_the_service_asks_for_ends_with_the_patience_but_a_pace_of_ones_own_holds() -> None:
+    time = Time()
+    one = pacer(time, rpm=60.0)
+    one.refused(time.now, 100.0)
+    began = time.now
+    asyncio.run(one.turn(patience=5.0))
+    assert time.now - began == pytest.approx(5.0)
+    asyncio.run(one.turn(patience=0.0))
+    assert time.now - began == pytest.approx(6.0)
+
+
+def test_a_count_without_end_holds_nobody_up_for_long() -> None:
+    time = Time()
+    one = pacer(time, tpm=1000.0)
+    one.settle(0, 10**15)
+    asyncio.run(one.turn(1))
+    assert time.now <= 1000.0 + 61.0

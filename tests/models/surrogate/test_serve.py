@@ -314,6 +314,7 @@ def test_the_servers_own_temperature_holds_where_a_request_names_none() -> None:
     assert seeds == {"yes", "no"}
 
 
+@pytest.mark.slow
 def test_the_command_serves_says_where_and_stops_on_control_c() -> None:
     command = [sys.executable, "-m", "fwc_llm", "serve-surrogate", "--port", "0", "--require-key", "MY_KEY"]
     process = subprocess.Popen(

@@ -53,6 +53,7 @@ def user(text: str) -> list[Message]:
 # --- reading
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
     shots = examples(census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None)
@@ -181,6 +182,7 @@ def test_it_knows_what_makes_a_high_income_likely() -> None:
         assert Surrogate().p_yes(user(worse)) < base
 
 
+@pytest.mark.slow
 def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
     prompt = Prompt(census)
     conversations = [prompt.build(row) for row in rows_of(census, 400)]

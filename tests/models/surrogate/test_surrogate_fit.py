@@ -54,6 +54,7 @@ def test_it_gives_the_recorded_answers(
     assert np.mean(same) >= overall(report)[m]  # fitted to them: better than on rows held out
 
 
+@pytest.mark.slow
 def test_the_held_out_figures_can_be_reproduced(recorded: Recorded, report: dict[str, Any]) -> None:
     X = design(recorded, Coefficients.fitted())
     held_out = cross_validate(X, recorded, repeats=1, strengths=(report["ridge"],))

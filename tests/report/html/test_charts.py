@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.html.charts import axis, group_rates, projection, shape_path, thresholds_chart, tradeoff
 from fwc_llm.report.read import read_run
-from fwc_llm.report.statistics import statistics
 
 MakeRun = Callable[..., Path]
 
@@ -46,7 +46,7 @@ def boxes(chart: dict[str, Any]) -> list[tuple[float, float, float, float]]:
 def test_labels_of_near_arms_do_not_cover_each_other(make_run: MakeRun) -> None:
     one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
     rates = dict.fromkeys(("zero", "balanced", "fwc", "fwc@random"), one)
-    chart = tradeoff(statistics(read_run(make_run(rates=rates))))
+    chart = tradeoff(statistics(read_run(make_run(rates=rates)).answered))
     assert chart is not None
     for a, b in combinations(boxes(chart), 2):
         assert min(a[2], b[2]) <= max(a[0], b[0]) or min(a[3], b[3]) <= max(a[1], b[1])
@@ -54,7 +54,7 @@ def test_labels_of_near_arms_do_not_cover_each_other(make_run: MakeRun) -> None:
 
 
 def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
-    found = statistics(read_run(make_run()))
+    found = statistics(read_run(make_run()).answered)
     chart = tradeoff(found)
     assert chart is not None
     for mark, arm in zip(chart["marks"], found["arms"], strict=True):
@@ -70,7 +70,7 @@ def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
 
 
 def test_the_frontier_of_thresholds_only_rises(make_run: MakeRun) -> None:
-    chart = thresholds_chart(statistics(read_run(make_run(probabilities=True))))
+    chart = thresholds_chart(statistics(read_run(make_run(probabilities=True)).answered))
     assert chart is not None
     for line in chart["lines"]:
         x, y = zip(*line["points"], strict=True)

@@ -1,0 +1,109 @@
+"""The audit of a sample: through the public door, and the same numbers from arrays, fast enough to repeat.
+
+The public door reads a table, checks it and says much more than intervals and tests. The fast way calls what
+is beneath it, `estimate` and `compare_estimates`; `tally.measure` holds one against the other.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from evals.coverage.worlds import ARMS, Sample
+from fwc_llm.metrics.comparisons import compare_estimates
+from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.sample import Sample as Arrays
+from fwc_llm.metrics.statistics import plain
+
+_METRICS = (
+    "accuracy",
+    "demographic_parity_difference",
+    "demographic_parity_ratio",
+    "equalized_odds_difference",
+)
+
+
+def public_audit(sample: Sample) -> dict[str, Any]:
+    """The audit as any caller has it."""
+    from fwc_llm import audit
+
+    design = "group" if isinstance(sample.world.rows, int) else "group and label"
+    document: dict[str, Any] = audit(sample.frame(), design=design).to_dict()
+    return document
+
+
+def array_audit(sample: Sample) -> dict[str, Any]:
+    """The same document as far as intervals and tests go."""
+    levels = list(sample.world.groups)
+    found = [estimate(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
+    test = compare_estimates(found[0], found[1]) | {"first": ARMS[0], "second": ARMS[1]}
+    arms = [
+        _arm(name, one, levels) | {"by_attribute": _attributes(sample, arm)}
+        for arm, (name, one) in enumerate(zip(ARMS, found, strict=True))
+    ]
+    document: dict[str, Any] = plain({"arms": arms, "comparisons": [test]})
+    return document
+
+
+def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
+    """One arm's answers; groups of one name among `levels` are one."""
+    repeats, n = sample.ids.shape
+    names = list(dict.fromkeys(levels))
+    group, label = np.divmod(sample.cell.ravel(), 2)
+    return Arrays(
+        answer=sample.answers[arm].ravel(),
+        label=label,
+        group=np.array([names.index(level) for level in levels])[group],
+        repeat=np.repeat(np.arange(repeats), n),
+        row=sample.rows,
+        groups=len(names),
+        labels_fixed=not isinstance(sample.world.rows, int),
+        examples=sample.sets(arm),
+    )
+
+
+def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
+    kinds = {
+        "rate": found.rates,
+        "true_positive_rate": found.true_positive_rates,
+        "false_positive_rate": found.false_positive_rates,
+        "coverage": found.coverage_by_group,
+    }
+    groups: dict[str, dict[str, float]] = {level: {} for level in levels}
+    for kind, rates in kinds.items():
+        prefix = "" if kind == "rate" else f"{kind}_"
+        for place, level in enumerate(levels):
+            one = rates.at(place)
+            groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
+    described = {metric: _ends(getattr(found, metric)) for metric in _METRICS}
+    described["demographic_parity_difference"] |= {
+        "noise_95": found.noise.percentile_95,
+        "p_value": found.noise.p_value,
+    }
+    signed = found.signed_gap
+    return {
+        "arm": name,
+        "of": found.of,
+        **described,
+        "signed_gap": None if signed is None else _ends(signed) | {"of": f"{levels[1]} − {levels[0]}"},
+        "coverage": found.coverage.value,
+        "coverage_low": found.coverage.low,
+        "coverage_high": found.coverage.high,
+        "groups": groups,
+    }
+
+
+def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
+    parts = [group.split(" & ") for group in sample.world.groups]
+    if len(parts[0]) < 2:
+        return []
+    found = []
+    for place in range(len(parts[0])):
+        one = estimate(_arrays(sample, arm, [part[place] for part in parts]))
+        values = {metric: getattr(one, metric).value for metric in _METRICS}
+        ends = {metric: [getattr(one, metric).low, getattr(one, metric).high] for metric in _METRICS}
+        found.append({"attribute": f"attribute {place + 1}", **values, "intervals": ends})
+    return found
+
+
+def _ends(one: Estimate) -> dict[str, Any]:
+    return {"value": one.value, "low": one.low, "high": one.high}

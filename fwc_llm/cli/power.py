@@ -1,0 +1,185 @@
+"""`fwc-llm power`: the smallest differences that a design detects, or the design for a given difference."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from fwc_llm.metrics.planning import Assumptions
+    from fwc_llm.runs.budget import Forecast
+    from fwc_llm.runs.needed import Needed
+    from fwc_llm.runs.plan import Plan
+
+_QUESTIONS = {
+    "gap": "DP gap of two arms",
+    "accuracy": "accuracy of two arms",
+    "gap_of_one": "DP gap of one arm",
+}
+
+
+def power(
+    task: Annotated[
+        str, typer.Option(help="A built-in task (`fwc-llm tasks`) or a task file (.toml).")
+    ] = "adult",
+    n_test: Annotated[int, typer.Option(help="Test rows per repeat.")] = 200,
+    repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
+    base_parity: Annotated[float, typer.Option(help="Gap of the groups' base rates in the test rows.")] = 0.5,
+    shots: Annotated[
+        str, typer.Option(help="The arms, comma-separated: each asks about every row.")
+    ] = "zero,balanced,fwc",
+    m: Annotated[int, typer.Option("--m", help="Examples per prompt.")] = 16,
+    detect: Annotated[
+        float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="The model whose prices give the cost.")] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Prices of the provider's Batch API.")] = False,
+    prices: Annotated[Path | None, typer.Option(help="A price file of your own (TOML).")] = None,
+    discordant: Annotated[
+        float | None, typer.Option(help="Share of rows that two arms answer differently. [default: 0.25]")
+    ] = None,
+    correlation: Annotated[
+        float, typer.Option(help="Correlation of an arm's answers to one row in two repeats.")
+    ] = 1.0,
+    examples_sd: Annotated[
+        float, typer.Option(help="Standard deviation of a difference over sets of examples.")
+    ] = 0.05,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="A finished run that gives the share of rows answered differently."),
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """Print the differences that a design detects 4 times in 5, before it costs anything.
+
+    With --detect 0.1: the rows and repeats that detect this difference, and their cost.
+    """
+    import json
+
+    from fwc_llm.cli import console
+    from fwc_llm.metrics.planning import limit_of, smallest
+    from fwc_llm.metrics.statistics import plain
+    from fwc_llm.models import open_model
+    from fwc_llm.models.openai.prices import price_of
+    from fwc_llm.report.design import power_lines
+    from fwc_llm.runs.needed import needed, sample_cost
+    from fwc_llm.runs.splits import design_of
+    from fwc_llm.tasks import load_task
+
+    if detect is not None and not 0.0 < detect < 1.0:
+        raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
+    assumptions = _assumptions(discordant, correlation, examples_sd, run)
+    arms = _arms(shots)
+    with console.working("reading the table") as step:
+        table = load_task(task, data_dir)
+        design = design_of(table, n_test, base_parity, repeats)
+        cost = None
+        if detect is not None and model is not None:
+            step("counting tokens")
+            opened = open_model(model)
+            cost = sample_cost(table, arms, m, base_parity, opened, price_of(opened.name, prices), batch)
+    found = (
+        []
+        if detect is None
+        else list(needed(table, detect, base_parity, repeats, len(arms), assumptions, cost))
+    )
+    if as_json:
+        document = {
+            "format": "fwc-llm-power/1",
+            "task": table.name,
+            "n_test": n_test,
+            "repeats": repeats,
+            "base_parity": base_parity,
+            "arms": arms,
+            "requests": design.requests * len(arms),
+            "assumptions": asdict(assumptions),
+            "smallest": [asdict(one) for one in smallest(design, assumptions)],
+            "limit": {name: limit_of(name, design, assumptions) for name in _QUESTIONS},
+            "detect": detect,
+            "needed": [asdict(one) for one in found],
+        }
+        console.out.print_json(json.dumps(plain(document), ensure_ascii=False))
+        return
+    console.out.print(
+        f"{table.name}: {n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, arms {', '.join(arms)}: "
+        f"{design.requests * len(arms):,} requests",
+        soft_wrap=True,
+    )
+    for line in power_lines(design, assumptions):
+        console.out.print(line, soft_wrap=True, highlight=False)
+    if detect is not None:
+        _print_needed(detect, found, cost)
+
+
+def plan_lines(plan: "Plan") -> list[str]:
+    """Sentences on the differences that a planned run detects."""
+    from fwc_llm.report.design import power_lines
+    from fwc_llm.runs.splits import design_of
+
+    settings = plan.settings
+    return power_lines(design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats))
+
+
+def _arms(shots: str) -> list[str]:
+    from fwc_llm.shots import is_per_row
+
+    arms = [word.strip() for word in shots.split(",") if word.strip()]
+    if not arms:
+        raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
+    for arm in arms:
+        if not arm.endswith(".json"):
+            is_per_row(arm, {})  # refuses an unknown strategy
+    return arms
+
+
+def _assumptions(
+    discordant: float | None, correlation: float, examples_sd: float, run: Path | None
+) -> "Assumptions":
+    from fwc_llm.metrics.planning import Assumptions, observed
+    from fwc_llm.report.read import read_run
+
+    given: dict[str, Any] = {"correlation": correlation, "examples_sd": examples_sd}
+    if run is not None:
+        if discordant is not None:
+            raise FwcError("give --discordant or --run, not both: the run determines it")
+        seen = observed(read_run(run).answers)
+        given |= {"discordant": seen.discordant, "variance": seen.variance, "source": f"as in {run}"}
+    elif discordant is not None:
+        given |= {"discordant": discordant, "source": "as given"}
+    return Assumptions(**given)
+
+
+def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | None") -> None:
+    """Print a table of the designs that detect the difference."""
+    from rich import box
+    from rich.table import Table
+
+    from fwc_llm.cli.console import out
+    from fwc_llm.report.numbers import DASH
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = [f"to find {detect:g} in the", "of", "repeats", "rows", "requests"]
+    if cost is not None and cost.dollars is not None:
+        headings.append("cost")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
+    for one in found:
+        cells = [_QUESTIONS[one.question], one.of, f"{one.repeats}"]
+        cells += [DASH if number is None else f"{number:,}" for number in (one.n_test, one.requests)]
+        if one.dollars is not None and one.dollars_most is not None:
+            least, most = f"{one.dollars:,.2f}", f"{one.dollars_most:,.2f}"
+            cells.append(f"${most}" if least == most else f"${least} to {most}")
+        table.add_row(*cells)
+    out.print(table)
+    if any(one.n_test is None for one in found):
+        out.print(f"{DASH} the table has too few rows for any such design")
+    if cost is not None and cost.price is not None:
+        price = cost.price
+        out.print(f"cost with and without the provider's cache, by prices of {price.date} ({price.source})")
+    elif cost is not None:
+        out.print("cost unknown: no price of this model is known; give a price file with --prices")

@@ -1,0 +1,35 @@
+"""`fwc-llm warm-up` compiles the solver ahead of its first use."""
+
+HELP = (
+    "Compile the solver now, so that no later run waits for it: for images and CI.\n\n"
+    "A solver compiles when it is first used, which takes seconds. This compiles all there is to compile, "
+    "in about half a minute, and says where it keeps the code: beside the package, or in the user's cache "
+    "folder where that cannot be written, or where the variable NUMBA_CACHE_DIR says. What is there already "
+    "is not compiled again.\n\n"
+    "In an image, add `RUN fwc-llm warm-up` after the installation, as the user that will run it. In CI, "
+    "keep the environment after it. The code is for one kind of processor: another one compiles it again, "
+    "unless NUMBA_CPU_NAME=generic is set for both. A new installation starts anew."
+)
+
+
+def warm_up() -> None:
+    """Compile what is not compiled yet, with a line for each kind of problem."""
+    from fwc_llm.cli.console import out, working
+    from fwc_llm.coreset.warm_up import cache_folder, problems
+
+    total, compiled = 0.0, 0
+    with working("compiling") as say:
+        for name, ready in problems():
+            say(f"compiling: {name}")
+            found = ready()
+            what = (
+                f"compiled in {found.seconds:.1f} s" if found.compiled else f"ready ({found.seconds:.1f} s)"
+            )
+            out.print(f"{name}: {what}")
+            total, compiled = total + found.seconds, compiled + found.compiled
+    folder = cache_folder()
+    if folder is None:
+        out.print("Nothing could be kept, as no folder can be written: set NUMBA_CACHE_DIR to one that can.")
+    else:
+        done = f"Compiled {compiled} functions" if compiled else "Everything was compiled already"
+        out.print(f"{done}; {total:.1f} s in all. The code is in {folder}", soft_wrap=True)

@@ -1,0 +1,37 @@
+"""What a fitted coreset shows in a notebook: the certificate, the cells, the course of the objective."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fwc_llm.notebook import bar, figure, note, sparkline, table
+
+if TYPE_CHECKING:
+    from fwc_llm.coreset.estimator import FairCoreset
+
+
+def draw_coreset(fitted: "FairCoreset") -> str:
+    """Return the picture of a fitted estimator: its cells with their share of the weight, and its history."""
+    facts = [
+        f"objective {fitted.objective_:.6g}",
+        f"lower bound {fitted.lower_bound_:.6g}",
+        f"violation {fitted.violation_:.4g}",
+        f"{fitted.n_iter_} iterations",
+    ]
+    levels = np.asarray(fitted.sensitive_)
+    names = [" & ".join(map(str, np.atleast_1d(level))) for level in levels.tolist()]
+    cells: dict[tuple[str, str], list[float]] = {}
+    for name, outcome, weight in zip(names, fitted.y_, fitted.weights_.tolist(), strict=True):
+        cells.setdefault((name, str(outcome)), []).append(weight)
+    rows = []
+    for (name, outcome), weights in sorted(cells.items()):
+        share = sum(weights) / fitted.m
+        rows.append([name, outcome, f"{len(weights):,}", bar(share, f"{share:.1%}")])
+    history = np.asarray(fitted.history_).tolist()
+    return figure(
+        repr(fitted),
+        note(" · ".join(facts)),
+        table(("level", "outcome", "representatives", "share of the weight"), rows),
+        sparkline(history, "objective before each move and after the last"),
+        note(f"objective from {history[0]:.6g} to {history[-1]:.6g}") if len(history) > 1 else note(""),
+    )

@@ -1,0 +1,62 @@
+"""The ground cost: what it costs to move a row to a point (docs/method.md, "Ground cost and scaling").
+
+    c((x, d, y), (x', d', y')) = Σ_numeric |x_k − x'_k| (or squared) + Σ_categorical [x_k ≠ x'_k]
+                                 + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
+
+All code that needs this cost takes it from here. Compiled loops take the terms of a column from
+`compiled_cost`. The tiles of `fwc_llm.coreset.compiling` and the kernels of `fwc_llm.coreset.search` repeat
+them, for speed. All agree (tests/coreset/problem/test_ground_cost.py).
+"""
+
+import numpy as np
+
+from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.coreset.problem.encoding import Table
+
+COSTS = ("l1", "sqeuclidean")
+BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
+
+
+def column_costs(
+    numbers: np.ndarray, codes: np.ndarray, point: np.ndarray, kinds: np.ndarray, cost: str
+) -> np.ndarray:
+    """(n,) feature cost of rows, columns first, to one point, or of each row to its own point.
+
+    The rows are `numbers` (k, n) and `codes` (c, n), of any type. One point is `point` (k,) and `kinds` (c,);
+    n points, one per row, are (k, n) and (c, n).
+    """
+    if point.ndim == 1:
+        point, kinds = point[:, None], kinds[:, None]
+    difference = numbers - point
+    if cost == "l1":
+        np.abs(difference, out=difference)
+    else:
+        np.multiply(difference, difference, out=difference)
+    total = difference.sum(0, dtype=np.float64)
+    if len(codes):
+        total += (codes != kinds).sum(0)
+    return np.asarray(total)
+
+
+def feature_costs(values: np.ndarray, n_numeric: int, point: np.ndarray, cost: str) -> np.ndarray:
+    """`column_costs` for rows and points as one matrix of numbers and codes: (p, n), (p,) or (p, n)."""
+    return column_costs(values[:n_numeric], values[n_numeric:], point[:n_numeric], point[n_numeric:], cost)
+
+
+def cost_matrix(rows: Table, points: Table, cost: str) -> np.ndarray:
+    """(n, m) feature costs of every row to every point; `points` are encoded as the rows are."""
+    matrix = np.empty((rows.n, points.n))
+    for start in range(0, rows.n, BLOCK):
+        block = slice(start, start + BLOCK)
+        numbers, codes = (np.ascontiguousarray(part[block].T) for part in (rows.numbers, rows.codes))
+        for j in range(points.n):
+            matrix[block, j] = column_costs(numbers, codes, points.numbers[j], points.codes[j], cost)
+    return matrix
+
+
+def between_cells(cells: Cells, cost_sensitive: float, cost_outcome: float) -> np.ndarray:
+    """(G, G) cost of moving a row from one cell to another, without the features."""
+    level, outcome = np.divmod(np.arange(cells.n_cells), cells.n_outcomes)
+    return np.asarray(
+        cost_sensitive * (level[:, None] != level) + cost_outcome * (outcome[:, None] != outcome), dtype=float
+    )

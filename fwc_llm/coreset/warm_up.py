@@ -1,0 +1,103 @@
+"""Compiles all there is to compile: small problems of every kind, each large enough for compiled code."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fwc_llm.coreset.estimator import FairCoreset
+
+
+@dataclass(frozen=True)
+class Ready:
+    """How long a kind of problem took to get ready, and how many functions were compiled for it."""
+
+    seconds: float
+    compiled: int
+
+
+def problems() -> Iterator[tuple[str, Callable[[], Ready]]]:
+    """Every kind of problem, and what compiles as much of it as is not in the cache yet."""
+    for name, run in _PROBLEMS.items():
+        yield name, partial(_get_ready, run)
+
+
+def cache_folder() -> Path | None:
+    """Where the compiled code lies; None where no folder can be written."""
+    from fwc_llm.coreset.descent import assignment_kernels
+    from fwc_llm.coreset.transport import scan_kernels
+
+    paths = [kernel.stats.cache_path for kernel in (assignment_kernels.assign_rows, scan_kernels.scan)]
+    return None if None in paths else Path(os.path.commonpath(paths))
+
+
+def _get_ready(run: Callable[[], None]) -> Ready:
+    from fwc_llm.coreset.compiling.kernel import compiled, quietly
+
+    start, before = time.perf_counter(), len(compiled)
+    with quietly():
+        run()
+    return Ready(time.perf_counter() - start, len(compiled) - before)
+
+
+def _table(n: int, p: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of tenths, so that some are equally far from two representatives; outcome and protected level."""
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, p)).round(1), rng.integers(0, 2, n), rng.integers(0, 2, n)
+
+
+def _free() -> None:
+    table = _table(50_000, 20)
+    for cost in ("l1", "sqeuclidean"):
+        FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(*table)
+
+
+def _rows() -> None:
+    FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(5_000, 50))
+
+
+def _swaps() -> None:
+    for cost in ("l1", "sqeuclidean"):
+        FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(*_table(1_000, 3))
+
+
+def _transport() -> None:
+    from fwc_llm.coreset.transport.fair import fair_transport
+
+    cost = np.random.default_rng(0).random((600_000, 4))
+    for kind in (np.float32, np.float64):
+        fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
+
+
+def _fairwasp() -> None:
+    from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+
+    FairWASP().fit(*_table(4_000, 8))
+
+
+def _distance() -> None:
+    from fwc_llm.coreset.distance.wasserstein import wasserstein
+
+    rng = np.random.default_rng(0)
+    wasserstein(rng.random((200, 5)), rng.random(5))
+
+
+def _medoids() -> None:
+    from fwc_llm.coreset.rivals.faster_pam import kmedoids
+
+    kmedoids(*_table(500, 3), 5)
+
+
+_PROBLEMS: dict[str, Callable[[], None]] = {
+    "free representatives": _free,
+    "real rows": _rows,
+    "swaps of free representatives": _swaps,
+    "transport of large tables": _transport,
+    "FairWASP": _fairwasp,
+    "Wasserstein distance": _distance,
+    "k-medoids": _medoids,
+}

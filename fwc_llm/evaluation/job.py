@@ -1,0 +1,249 @@
+"""From what a caller wants to a scored run: `prepare` plans it, `Job` counts, asks and scores it."""
+
+import asyncio
+import contextvars
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.evaluation.result import Result
+from fwc_llm.models import Client, Model, open_model, traits
+from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.results import score, write_questions
+from fwc_llm.shots.base import Shots
+
+if TYPE_CHECKING:
+    from fwc_llm.models.openai.prices import Price
+    from fwc_llm.runs.budget import Forecast
+    from fwc_llm.runs.execute import Outcome, Progress
+    from fwc_llm.tasks import Task
+
+
+def prepare(
+    task: "str | Path | Task",
+    model: str | Model,
+    arms: Sequence[str | Shots],
+    settings: Settings,
+    client: Client,
+    data_dir: str | Path | None = None,
+    allow_changed_data: bool = False,
+    max_prompt_tokens: int | None = None,
+    on_step: Callable[[str], None] | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> "Job":
+    """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
+
+    See `evaluate` for the arguments. `notice` receives the notes of the model's client.
+    """
+    from fwc_llm.tasks import Task, load_task
+
+    if not isinstance(model, str | Model):
+        raise FwcError(
+            f"the model is {type(model).__name__}: give a name, or an object with name, parameters, ask and "
+            "aclose (fwc_llm.Model)"
+        )
+    answerer = _open(model, client, notice) if isinstance(model, str) else model
+    table = task if isinstance(task, Task) else load_task(task, data_dir)
+    if max_prompt_tokens is not None:
+        from fwc_llm.runs.token_limit import fit_prompts
+
+        settings = fit_prompts(
+            table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
+        )
+    return Job(make_plan(table, arms, settings, allow_changed_data, on_step), answerer, client)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A planned run: its questions, its model and its client options."""
+
+    plan: Plan
+    model: Model
+    client: Client
+
+    @cached_property
+    def price(self) -> "Price | None":
+        """The model's price, or None if it is not known."""
+        from fwc_llm.models.openai.prices import price_of
+
+        return price_of(self.model.name, self.client.prices)
+
+    def forecast(self) -> "Forecast":
+        """Count what the run would use, without asking anything."""
+        from fwc_llm.runs.budget import forecast
+
+        return forecast(self.model, self.plan.calls(), self.price, self.client.batch)
+
+    def run(
+        self,
+        out: str | Path | None = None,
+        on_progress: "Callable[[Progress], None] | None" = None,
+        cancel_batch: bool = False,
+    ) -> Result:
+        """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
+
+        Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
+        for. `cancel_batch` asks the service to stop them.
+        """
+        from fwc_llm.runs.budget import Budget
+
+        most = self.client.max_cost
+        budget = Budget(self.model, self.price, most) if most is not None else None
+
+        async def ask() -> "Outcome":
+            from fwc_llm.runs.batch import batches_under_way, run_batch
+            from fwc_llm.runs.execute import execute
+
+            model, plan, batch = self.model, self.plan, self.client.batch
+            if batch or cancel_batch or batches_under_way(folder.path):  # the rest is asked live
+                await run_batch(
+                    model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget,
+                    begin=batch and not cancel_batch, cancel=cancel_batch,
+                )  # fmt: skip
+            return await execute(
+                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget
+            )
+
+        folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
+        begun = folder.begun
+        if not begun:
+            self._refuse_early()
+        folder.create()
+        with Journal(folder.path) as journal:
+            with _before_any_request():
+                if begun:
+                    folder.begin(describe(self.plan, self.model))
+                else:
+                    _write_examples(folder, self.plan)
+                write_questions(folder, self.plan)
+                folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
+            try:
+                outcome = _run(ask())
+            except FwcError as error:
+                with suppress(FwcError):  # if the disk is full, the first error says so
+                    error.result = Result(folder.path, score(folder, journal))
+                raise
+            except (KeyboardInterrupt, asyncio.CancelledError):
+                interrupted = InterruptedRunError(
+                    f"interrupted; what was answered is in {folder.path}, "
+                    f"and the same command with --out {folder.path} continues"
+                )
+                interrupted.result = Result(folder.path, score(folder, journal))
+                raise interrupted from None
+            return Result(folder.path, score(folder, journal, outcome.stopped))
+
+    def _refuse_early(self) -> None:
+        """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
+
+        A run that has begun is not checked again: existing replies need neither key nor prompt.
+        """
+        from fwc_llm.runs.budget import check_context
+
+        if self.client.concurrency < 1:
+            raise FwcError(
+                f"concurrency is {self.client.concurrency}: at least one request must be under way at once"
+            )
+        said = traits(self.model)
+        said.require_key()
+        for call in self.plan.first_calls:
+            said.check(call.messages)
+        check_context(self.model, self.plan.first_calls, self.price)
+
+
+@contextmanager
+def _before_any_request() -> Iterator[None]:
+    """Before the first request, a failure to write counts as bad input (exit code 2)."""
+    try:
+        yield
+    except StorageError as error:
+        raise FwcError(str(error)) from None
+
+
+def describe(plan: Plan, model: Model) -> dict[str, Any]:
+    """The content of run.json: everything that determines the run, and the versions used."""
+    simulated = traits(model).simulated
+    return {
+        "format": FORMAT,
+        "task": plan.task.name,
+        "title": plan.task.title,
+        "protected": list(plan.task.protected),
+        "model": model.name,
+        "parameters": dict(model.parameters),
+        "simulated": simulated or plan.task.simulated,
+        "simulated_answers": simulated,
+        "arms": [arm.name for arm in plan.arms],
+        "sources": {arm.name: arm.source for arm in plan.arms},
+        "settings": plan.settings.as_json(),
+        "fingerprint": plan.task.fingerprint,
+        "calls": plan.n_calls,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": versions(),
+        "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+    }
+
+
+def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
+    return open_model(
+        name,
+        base_url=client.base_url,
+        api_key_env=client.api_key_env,
+        params=client.params,
+        max_tokens=client.max_tokens,
+        logprobs=client.logprobs,
+        rpm=client.rpm,
+        tpm=client.tpm,
+        deadline=client.deadline,
+        concurrency=client.concurrency,
+        notice=notice,
+    )
+
+
+def _write_examples(folder: RunFolder, plan: Plan) -> None:
+    """Write the shots of every arm and repeat, and one full prompt per arm."""
+    from fwc_llm.shots import save_shots
+
+    for repeat in plan.repeats:
+        for arm in plan.arms:
+            if arm.name in repeat.shots:
+                path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                save_shots(repeat.shots[arm.name], path)
+    for call in plan.first_calls:
+        folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
+
+
+def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
+    """Run a coroutine to its end, in a second thread if this one already runs an event loop.
+
+    An interruption of this thread cancels the work in the second one.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Outcome]]] = Future()
+
+    async def cancellable() -> "Outcome":
+        asking = asyncio.create_task(work)
+        started.set_result((asyncio.get_running_loop(), asking))
+        return await asking
+
+    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
+    with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
+        outcome = thread.submit(context.run, asyncio.run, cancellable())
+        try:
+            return outcome.result()
+        except KeyboardInterrupt:
+            loop, asking = started.result()
+            with suppress(RuntimeError):  # it has just ended by itself
+                loop.call_soon_threadsafe(asking.cancel)
+            raise

@@ -1,0 +1,93 @@
+"""Safe reading and writing: type and size are checked before reading; a write is complete or not made."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from fwc_llm.errors import FwcError
+
+LARGEST_FILE = 1 << 28  # bytes of what is read as a whole
+
+
+def read_text(path: Path, most: int = LARGEST_FILE) -> str:
+    """The UTF-8 text of a file. `OSError` for a pipe or a device, which might never end, and for a huge file.
+
+    `UnicodeDecodeError`, a `ValueError`, for bytes that are no UTF-8.
+    """
+    with open_binary(path) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content.decode("utf-8-sig")
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """The file, open to be read. `OSError` for a pipe or a device, at once: a pipe would be waited for."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        check_regular(handle, path)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def check_regular(handle: int, path: Path) -> None:
+    """`OSError` for an open handle of a pipe or a device."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def reason(error: Exception) -> str:
+    """What went wrong with a file, in a few words."""
+    return str(getattr(error, "strerror", None) or error)
+
+
+def is_file(path: Path) -> bool:
+    """Whether `path` is a file; False for a name that the system refuses."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def home_expanded(name: str) -> Path:
+    """The path with ~ replaced by the home folder, where there is one of that name."""
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that replaces `path` when the block ends without error; `OSError` if it cannot.
+
+    It is always a new file: links are not followed. Characters that UTF-8 cannot hold are escaped.
+    """
+    partial = path.with_name(path.name + ".partial")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial.unlink(missing_ok=True)
+    try:
+        with partial.open("x", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            yield file
+        os.replace(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(text: str, path: Path, what: str = "") -> None:
+    """Write `text` to `path`, replacing what is there; if that fails, `FwcError` with `what` in its text."""
+    try:
+        if not path.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
+        with whole_file(path) as file:
+            file.write(text)
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None

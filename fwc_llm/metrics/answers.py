@@ -1,0 +1,113 @@
+"""The answers that every statistic starts from: one arm's, and those of all arms to the same questions."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells
+from fwc_llm.metrics.sample import Codes, Sample
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
+
+    `examples` names the set of examples under which each answer was given.
+    """
+
+    repeat: npt.NDArray[np.int64]
+    row: Strings
+    variant: Strings
+    group: Strings
+    label: Labels
+    answer: Floats
+    reason: Strings
+    p_yes: Floats
+    examples: Strings
+
+    def __len__(self) -> int:
+        return len(self.answer)
+
+    def where(self, chosen: npt.NDArray[Any]) -> "Answers":
+        """Return the answers at a mask (n,) or at positions."""
+        return Answers(**{name: values[chosen] for name, values in vars(self).items()})
+
+    @property
+    def key(self) -> Strings:
+        """What tells two questions of an arm apart: repeat and row."""
+        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), self.row)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What statistics are about: every arm's answers to the same questions.
+
+    `groups` are in the order in which they are shown. `labels_fixed` says that the design fixed how many
+    rows of each group have the label yes. `counterfactuals` holds answers to rows told with another
+    protected attribute, `attributes` the names of the attributes that " & " joins to a group, and `sources`
+    the strategy behind each arm (arms of one strategy differ in the order of their examples).
+    """
+
+    answers: Mapping[str, Answers]
+    groups: tuple[str, ...]
+    labels_fixed: bool = False
+    counterfactuals: Mapping[str, Answers] = field(default_factory=dict)
+    attributes: tuple[str, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms' names."""
+        return tuple(self.answers)
+
+    def cells(self, arm: str) -> Cells:
+        """Return the arm's answers as counts, over the groups in their order."""
+        a = self.answers[arm]
+        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat)
+
+    @cached_property
+    def samples(self) -> dict[str, Sample]:
+        """Each arm as numbers, all in the same order of questions."""
+        return samples_of(self.answers, self.groups, self.labels_fixed)
+
+
+def samples_of(
+    answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool
+) -> dict[str, Sample]:
+    """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
+    rows: dict[str, int] = {}
+    repeats = {
+        name: place for place, name in enumerate(sorted({r for a in answers.values() for r in a.repeat}))
+    }
+    member = {name: place for place, name in enumerate(groups)}
+    found = {}
+    for arm, a in answers.items():
+        row, repeat = _numbers(a.row.tolist(), rows), _numbers(a.repeat.tolist(), repeats)
+        order = np.lexsort((row, repeat))
+        found[arm] = Sample(
+            answer=a.answer[order],
+            label=a.label[order].astype(np.int64),
+            group=_numbers(a.group.tolist(), member)[order],
+            repeat=repeat[order],
+            row=row[order],
+            groups=len(groups),
+            labels_fixed=labels_fixed,
+            examples=_numbers(a.examples.tolist(), {})[order],
+        )
+    return found
+
+
+def _numbers(names: Iterable[Any], known: dict[Any, int]) -> Codes:
+    """Numbers for names, counted on where `known` ends."""
+    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+
+
+def pairs(items: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Every two items, in order."""
+    for place, first in enumerate(items):
+        for second in items[place + 1 :]:
+            yield first, second

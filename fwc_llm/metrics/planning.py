@@ -1,0 +1,237 @@
+"""How small a difference can a design find? Asked before a run is paid for, and said again in its report.
+
+A test at 5 % finds a difference of variance V four times in five when it is (z.975 + z.8) √V = 2.8 √V. Two
+arms that answer a share π_d of the rows differently have
+
+    V = Σ_c a_c² π_d / n_c
+
+over cells c (group × label), with n_c effective rows and the coefficients a_c of what is asked: the accuracy,
+or the gap of two groups. Where all cells are drawn alike V is π_d / n and π_d (1/n_A + 1/n_B). For one arm's
+gap the variance of its answers within a cell stands in the place of π_d. The gap of G groups is the largest
+of their differences: z.975 becomes the 95 % quantile of the range of G normal deviates over √2.
+
+R repeats draw from a table with N_c rows in the cell, so a row comes back. If its answers correlate by ρ, the
+M_c questions of R repeats count as
+
+    n_c = M_c / (1 + ρ (R − 1) M_c / (R N_c)),    never more than N_c / ρ.
+
+Of a strategy, whose examples are drawn anew, the variance is V + τ² / R, with t quantiles of R − 1 degrees of
+freedom in the place of z; τ is the standard deviation that sets of examples give to the difference.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.limits import pairs_reach
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
+
+if TYPE_CHECKING:
+    from fwc_llm.metrics.answers import Answers
+
+Floats = npt.NDArray[np.float64]
+POWER = 0.8  # and tests at 5 %, as in `limits`
+_ENDLESS = 10**9  # repeats
+FEW = 10  # rows of a group in one repeat, below which its rate says little
+QUESTIONS = ("gap", "accuracy", "gap_of_one")
+_LIMITS = {"discordant": 1.0, "variance": 0.25, "correlation": 1.0, "examples_sd": 1.0}
+
+
+@dataclass(frozen=True)
+class Design:
+    """Rows per cell of one repeat, rows per cell of the table they are drawn from, and the repeats.
+
+    Both are (G, 2), groups by label, or (G, 1) where labels come at random.
+    """
+
+    groups: tuple[str, ...]
+    rows: Floats
+    table: Floats
+    repeats: int
+
+    @property
+    def requests(self) -> int:
+        """Questions put to one arm."""
+        return round(float(self.rows.sum())) * self.repeats
+
+
+@dataclass(frozen=True)
+class Assumptions:
+    """What the power rests on.
+
+    `discordant` is the share of rows that two arms answer differently, `variance` that of one arm's answers
+    within a cell, `correlation` that of an arm's answers to one row in two repeats, `examples_sd` the
+    standard deviation of the difference over sets of examples. `source` says where the first is from.
+    """
+
+    # gpt-4-0314 on Adult answers 14 of 56 rows otherwise with examples than without them; the variance of its
+    # answers within group and label is 0.16 to 0.19; asked again without examples it changes 2 of 116
+    # answers, so that asking about a row twice tells next to nothing new.
+    discordant: float = 0.25
+    variance: float = 0.17
+    correlation: float = 1.0
+    examples_sd: float = 0.05
+    source: str = "as GPT-4 did on Adult, with examples against without: 14 of 56 rows"
+
+    def __post_init__(self) -> None:
+        for name, most in _LIMITS.items():
+            value = getattr(self, name)
+            if not 0.0 <= value <= most:  # NaN fails too
+                words = name.replace("_", " ")
+                raise FwcError(f"{words} is {value:g}: it must lie between 0 and {most:g}")
+        if self.discordant == 0.0:
+            raise FwcError("discordant is 0: arms that answer every row alike have no difference to find")
+
+
+def observed(answers: "Mapping[str, Answers]") -> Assumptions:
+    """Return what arms that were asked the same questions show, the two that differ most.
+
+    Questions that both arms of a pair answered count. Raises `FwcError` for fewer than two arms, and for arms
+    that answer everything alike.
+    """
+    cells = [(2 * np.unique(a.group, return_inverse=True)[1] + a.label) for a in answers.values()]
+    spread = [_variance_within(a.answer, cell) for a, cell in zip(answers.values(), cells, strict=True)]
+    shares = [
+        float(np.mean(unlike)) for unlike in map(_unlike, combinations(answers.values(), 2)) if len(unlike)
+    ]
+    if not shares:
+        raise FwcError(
+            "the run has no two arms that answered the same rows: give the share with --discordant"
+        )
+    return Assumptions(discordant=max(shares), variance=min(0.25, max(spread)), source="as observed")
+
+
+def _unlike(pair: "tuple[Answers, Answers]") -> npt.NDArray[np.bool_]:
+    """Whether the answers to each question differ, where both arms have one."""
+    first, second = pair
+    _, place, other = np.intersect1d(first.key, second.key, assume_unique=True, return_indices=True)
+    one, two = first.answer[place], second.answer[other]
+    both = ~np.isnan(one) & ~np.isnan(two)
+    return np.asarray(one[both] != two[both])
+
+
+def _variance_within(answer: Floats, cell: npt.NDArray[np.int64]) -> float:
+    """The variance of the answers around their cell's mean."""
+    known = ~np.isnan(answer)
+    n = np.asarray(np.bincount(cell[known]), np.float64)
+    share = np.bincount(cell[known], answer[known]) / np.maximum(n, 1)
+    return float((n * share * (1 - share)).sum()) / max(float(n.sum()), 1.0)
+
+
+@dataclass(frozen=True)
+class Smallest:
+    """Smallest differences found four times in five: two arms' accuracy and gap, one arm's gap against 0.
+
+    `of` says what they speak of. A gap is NaN where there is none (one group).
+    """
+
+    of: str
+    gap: float
+    accuracy: float
+    gap_of_one: float
+
+
+def smallest(design: Design, assumptions: Assumptions | None = None) -> list[Smallest]:
+    """Return what the design finds: of these examples and, with repeats enough, of the strategy."""
+    given = assumptions or Assumptions()
+    kinds: dict[str, bool] = {THESE_EXAMPLES: False}
+    if design.repeats >= LEAST_SETS:
+        kinds[THIS_STRATEGY] = True
+    return [
+        Smallest(of, *(smallest_of(question, design, given, strategy) for question in QUESTIONS))
+        for of, strategy in kinds.items()
+    ]
+
+
+def smallest_of(question: str, design: Design, assumptions: Assumptions, strategy: bool) -> float:
+    """Return the smallest difference found four times in five for one of `QUESTIONS`."""
+    spread = assumptions.variance if question == "gap_of_one" else assumptions.discordant
+    if question == "accuracy":
+        variance, groups = accuracy_variance(design, spread, assumptions.correlation), 2
+    else:
+        variance, groups = gap_variance(design, spread, assumptions.correlation), len(design.groups)
+    if strategy:
+        sets = assumptions.examples_sd**2 / design.repeats
+        return smallest_difference(variance + sets, groups, design.repeats - 1)
+    return smallest_difference(variance, groups)
+
+
+def smallest_difference(variance: float, groups: int = 2, freedom: float = math.inf) -> float:
+    """Return the difference found four times in five; `freedom` is that of a strategy's t test."""
+    hoped = float(ndtri(POWER) if freedom == math.inf else stdtrit(freedom, POWER))
+    return (pairs_reach(groups, 1, freedom) + hoped) * math.sqrt(variance)
+
+
+def power(difference: float, variance: float, freedom: float = math.inf) -> float:
+    """Return the probability that a test of such variance finds the difference, on its right side."""
+    if variance <= 0.0:
+        return float(difference != 0.0)
+    beyond = abs(difference) / math.sqrt(variance) - pairs_reach(2, 1, freedom)
+    return float(ndtr(beyond) if freedom == math.inf else stdtr(freedom, beyond))
+
+
+def limit_of(question: str, design: Design, assumptions: Assumptions) -> float:
+    """Return what no number of repeats can get below, of these examples: every row of the table is asked."""
+    return smallest_of(question, replace(design, repeats=_ENDLESS), assumptions, strategy=False)
+
+
+def steps_needed(
+    difference: float, question: str, step: Design, assumptions: Assumptions, strategy: bool
+) -> int | None:
+    """Return by how much `step`, the smallest design, must be multiplied to find `difference`.
+
+    No group gets fewer than `FEW` rows a repeat. None where the table has too few rows for it, however many
+    are asked about.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        most = math.floor(float(np.nanmin(np.where(step.rows > 0, step.table / step.rows, np.nan))) + 1e-9)
+
+    def finds(steps: int) -> bool:
+        design = replace(step, rows=step.rows * steps)
+        return smallest_of(question, design, assumptions, strategy) <= difference
+
+    least = max(1, math.ceil(FEW / float(step.rows.sum(1).min())))
+    if most < least or not finds(most):
+        return None
+    return max(least, first_that(finds, most))
+
+
+def first_that(holds: Callable[[int], bool], last: int) -> int:
+    """Return the first of 1, 2, …, `last` that `holds`, which does not cease to; `last` must."""
+    low, high = 1, last
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def accuracy_variance(design: Design, discordant: float, correlation: float = 1.0) -> float:
+    """Return V of the difference of two arms' accuracy."""
+    return float(_weighted(design, design.rows / design.rows.sum(), discordant, correlation).sum())
+
+
+def gap_variance(design: Design, spread: float, correlation: float = 1.0) -> float:
+    """Return V of the gap of the two groups that tell least; `spread` is π_d, or one arm's variance."""
+    with np.errstate(invalid="ignore"):
+        shares = design.rows / design.rows.sum(1, keepdims=True)
+    of_groups = _weighted(design, shares, spread, correlation).sum(1)
+    return max((float(a + b) for a, b in combinations(of_groups, 2)), default=math.nan)
+
+
+def effective_rows(design: Design, correlation: float) -> Floats:
+    """Return the rows that the questions of each cell count as."""
+    share = np.divide(design.rows, design.table, out=np.zeros_like(design.rows), where=design.rows > 0)
+    return np.asarray(design.rows * design.repeats / (1 + correlation * (design.repeats - 1) * share))
+
+
+def _weighted(design: Design, shares: Floats, spread: float, correlation: float) -> Floats:
+    """a² · spread / n per cell; a cell that no question asks about adds nothing."""
+    rows = effective_rows(design, correlation)
+    return np.divide(shares**2 * spread, rows, out=np.zeros_like(rows), where=rows > 0)

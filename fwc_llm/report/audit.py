@@ -1,0 +1,73 @@
+"""The one door to the statistics: answers in, `Audit` out, whoever gave the answers."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.statistics import statistics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Audit:
+    """What answers say about accuracy and fairness: values, intervals, tests, and what they speak of.
+
+    Prints as a table, shows itself in a notebook, and `to_dict()` is the same as `fwc-llm report --format
+    json` has as a run's "statistics".
+    """
+
+    def __init__(self, answered: Answered) -> None:
+        self._answered = answered
+
+    @cached_property
+    def _found(self) -> dict[str, Any]:
+        return statistics(self._answered)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms' names."""
+        return self._answered.arms
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON; what is undefined is None."""
+        from copy import deepcopy
+
+        return deepcopy(self._found)
+
+    def __str__(self) -> str:
+        from fwc_llm.report.terminal import as_text, statistics_table
+
+        return as_text(statistics_table(self._found, rates=True))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from fwc_llm.notebook import figure, note, table
+        from fwc_llm.report.terminal import TITLE, audit_columns, audit_notes
+
+        columns = audit_columns(self._found, rates=True)
+        headings = ["arm", *(heading for heading, _ in columns)]
+        rows = [[arm, *(cells[place] for _, cells in columns)] for place, arm in enumerate(self.arms)]
+        return figure(TITLE, table(headings, rows), *map(note, audit_notes(self._found)))
+
+
+def audit(answers: "pd.DataFrame", *, design: str = "group", attributes: Sequence[str] = ()) -> Audit:
+    """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
+
+    `answers` has a line an answer with the columns `group`, `label` ("yes" or "no") and `answer` ("yes",
+    "no", or missing where it could not be parsed); optionally `arm` (who answered; default: one), `repeat`,
+    `row` (what was asked about; default: every line a row of its own), `p_yes`, `reason` (why an answer is
+    missing) and `examples`, a name of the set of examples under which the row was asked.
+
+    `design` says what was fixed when the rows were drawn: "group and label" where the number of rows of each
+    group and label was chosen, as `fwc-llm eval` does with a base parity; "group" where labels are as they
+    came. `attributes` names the protected attributes that " & " joins to a group ("Male & White").
+
+    Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
+    others, and answers that are neither yes nor no.
+    """
+    return Audit(from_frame(answers, design, attributes))

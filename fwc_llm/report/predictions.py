@@ -1,0 +1,98 @@
+"""Predictions that came from elsewhere: a CSV file's columns as the table that `audit` takes."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WORDS = {"yes": "yes", "1": "yes", "true": "yes", "no": "no", "0": "no", "false": "no"}
+
+
+def read_predictions(
+    path: str | Path,
+    answer: str,
+    label: str,
+    protected: Sequence[str],
+    positive: str | None = None,
+    others: Mapping[str, str] | None = None,
+) -> "pd.DataFrame":
+    """Return a CSV file as answers: `group`, `label`, `answer`, each protected column, and what `others`
+    names.
+
+    Labels and answers are yes and no, 1 and 0, true and false, or any two values of which `positive` is
+    yes. An empty answer is one that could not be parsed. `group` crosses the protected columns ("Male &
+    White"). `others` maps columns of `audit` (arm, repeat, row, p_yes, examples) to columns of the file.
+
+    Raises `FwcError` for a file that cannot be read, a column that is not there, and values that are neither
+    yes nor no.
+    """
+    import pandas as pd
+
+    frame = _read(path)
+    wanted = {"answer": answer, "label": label, **(others or {})}
+    for name in (*wanted.values(), *protected):
+        if name not in frame.columns:
+            raise FwcError(f"{path} has no column {name!r}; it has {', '.join(map(str, frame.columns))}")
+    if not protected:
+        raise FwcError("name at least one protected column")
+    columns: dict[str, Sequence[str | None]] = {
+        "answer": _answers(frame[answer], answer, positive, set(frame[label])),
+        "label": _answers(frame[label], label, positive, set(frame[label])),
+    }
+    for name in protected:
+        if (empty := frame[name].str.strip() == "").any():
+            raise FwcError(f"line {int(empty.to_numpy().argmax()) + 2} of {path} has no {name}")
+        columns[name] = frame[name].str.strip().str.replace(" & ", " and ").tolist()
+    crossed = zip(*(columns[name] for name in protected), strict=True)
+    columns["group"] = [" & ".join(map(str, levels)) for levels in crossed]
+    for name, column in (others or {}).items():
+        values = frame[column].str.strip()
+        columns[name] = values.where(values != "").tolist()
+    return pd.DataFrame(columns)
+
+
+def _read(path: str | Path) -> "pd.DataFrame":
+    import pandas as pd
+
+    try:
+        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    except OSError as error:
+        raise FwcError(f"cannot read {path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise FwcError(f"{path} is no CSV file: {error}") from None
+
+
+def _answers(values: "pd.Series[str]", name: str, positive: str | None, labels: set[str]) -> list[str | None]:
+    """The column as yes, no and (where it is empty) None."""
+    if positive is None:
+        known = {value: _WORDS.get(_plain(value).lower()) for value in set(values)}
+        hint = "name the value that means yes with --positive"
+    else:
+        negative = {_plain(value) for value in labels} - {_plain(positive), ""}
+        if _plain(positive) not in {_plain(value) for value in labels}:
+            raise FwcError(f"no label has the positive value {positive!r}")
+        if len(negative) > 1:
+            raise FwcError(
+                f"the labels have more than two values: {positive!r} and {', '.join(sorted(negative)[:5])}"
+            )
+        known = {value: "no" for value in set(values) if _plain(value) in negative}
+        known |= {value: "yes" for value in set(values) if _plain(value) == _plain(positive)}
+        hint = f"the labels are {positive!r} and {', '.join(map(repr, negative)) or 'nothing else'}"
+    for line, value in enumerate(values, start=2):
+        if value.strip() and known.get(value) is None:
+            raise FwcError(f"line {line} has the {name} {value!r}, which is neither yes nor no: {hint}")
+    return [known.get(value) for value in values]
+
+
+def _plain(value: str) -> str:
+    """A value without spaces around it; a number as it is, however it is written (1.0 is 1)."""
+    text = value.strip()
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return f"{number:.12g}"

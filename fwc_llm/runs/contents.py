@@ -1,0 +1,154 @@
+"""What the files of a run's folder must hold for everything that reads them: someone may have edited them."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from fwc_llm.answers import Reason
+from fwc_llm.errors import FwcError
+from fwc_llm.untrusted import finite, whole
+
+_Check = Callable[[Any], bool]
+_MOST_REPEATS = 1_000_000
+_REASONS = frozenset(get_args(Reason))
+
+
+def check_described(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse a run.json that lacks what describes a run; further keys are nobody's concern."""
+    _check(content, _DESCRIBED, path, "restore it, or begin a new run")
+
+
+def check_results(content: Mapping[str, Any], path: Path, remedy: str) -> None:
+    """Refuse a results.json that lacks what a report reads; `remedy` is the command that writes it again."""
+    _check(content, _RESULTS, path, f"`{remedy}` writes it again")
+
+
+def is_question(row: Mapping[str, Any]) -> bool:
+    """Whether this is a question of a run."""
+    return (
+        all(isinstance(row[name], str) for name in ("arm", "row", "variant", "group"))
+        and whole(row["repeat"], _MOST_REPEATS) is not None
+        and row["label"] in {"yes", "no"}
+    )
+
+
+def is_answer(row: Mapping[Any, Any]) -> bool:
+    """Whether this is a row of answers.csv."""
+    if not all(isinstance(name, str) and isinstance(cell, str) for name, cell in row.items()):
+        return False  # more or fewer cells than columns
+    repeat, p_yes = row["repeat"], row["p_yes"]
+    return (
+        repeat.isascii()
+        and repeat.isdigit()
+        and len(repeat) < 8
+        and row["label"] in {"yes", "no"}
+        and row["answer"] in {"yes", "no", ""}
+        and row["reason"] in _REASONS
+        and (not p_yes or _is_probability(p_yes))
+    )
+
+
+def _is_probability(text: str) -> bool:
+    try:
+        return 0.0 <= float(text) <= 1.0
+    except ValueError:
+        return False
+
+
+def _check(content: Mapping[str, Any], rules: Mapping[str, tuple[bool, _Check]], path: Path, do: str) -> None:
+    for name, (required, good) in rules.items():
+        value = content.get(name)
+        if value is None and not required:
+            continue
+        if not good(value):
+            what = f"{name!r} is missing" if name not in content else f"{name!r} is {str(value)[:60]!r}"
+            raise FwcError(f"{path} is damaged: {what}; {do}")
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return whole(value) is not None
+
+
+def _number(value: Any) -> bool:
+    return value is None or finite(value) is not None
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value)) and len(set(value)) == len(value)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_text, value.values()))
+
+
+def _each(good: _Check) -> _Check:
+    return lambda value: isinstance(value, dict) and all(map(good, value.values()))
+
+
+def _settings(value: Any) -> bool:
+    if not isinstance(value, dict) or not all(
+        _count(value.get(name)) for name in ("n_test", "repeats", "seed")
+    ):
+        return False
+    return all(good(value[name]) for name, good in _SETTINGS.items() if name in value)
+
+
+def _usage(value: Any) -> bool:
+    known = {"prompt_tokens", "completion_tokens", "cached_tokens"}
+    return _each(lambda n: isinstance(n, int) and n >= 0)(value) and set(value) <= known
+
+
+def _arm(value: Any) -> bool:
+    return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
+
+
+_SETTINGS: Mapping[str, _Check] = {
+    "m": _count,
+    "epsilon": _number,
+    "base_parity": _number,
+    "template": _text,
+    "weights": _text,
+    "redraw": _text,
+    "counterfactual": _flag,
+    "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
+    "strategy_options": _object,
+}
+_DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
+    **dict.fromkeys(("task", "model"), (True, _text)),
+    "simulated": (True, _flag),
+    "arms": (True, lambda value: _names(value) and bool(value)),
+    "settings": (True, _settings),
+    **dict.fromkeys(("title", "fingerprint", "created", "command"), (False, _text)),
+    "simulated_answers": (False, _flag),
+    "protected": (False, _names),
+    "parameters": (False, _object),
+    **dict.fromkeys(("sources", "versions"), (False, _texts)),
+    "calls": (False, _count),
+}
+_ARM: Mapping[str, _Check] = {
+    "arm": _text,
+    "accuracy": _number,
+    "coverage": _number,
+}
+_RESULTS: Mapping[str, tuple[bool, _Check]] = {
+    **dict.fromkeys(("task", "model"), (True, _text)),
+    "simulated": (True, _flag),
+    "simulated_answers": (False, _flag),
+    **dict.fromkeys(("requests", "unanswered"), (False, _count)),
+    **dict.fromkeys(("usage", "batch_usage"), (False, _usage)),
+    "stopped": (False, _text),
+    "returned_models": (False, _names),
+    "arms": (True, lambda value: isinstance(value, list) and all(map(_arm, value))),
+}

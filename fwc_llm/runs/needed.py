@@ -1,0 +1,95 @@
+"""What it takes to find a given difference: rows, repeats, requests and dollars."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.runs.splits import design_of, whole_step
+
+if TYPE_CHECKING:
+    from fwc_llm.models.base import Model
+    from fwc_llm.models.openai.prices import Price
+    from fwc_llm.runs.budget import Forecast
+    from fwc_llm.tasks import Task
+
+REPEATS = (1, 5, 10, 20, 50)
+
+
+@dataclass(frozen=True)
+class Needed:
+    """The least rows that find a difference with so many repeats; None where the table has too few.
+
+    `question` is one of `metrics.planning.QUESTIONS`, `of` what an answer to it speaks of. `requests` are
+    those of all arms. Dollars are None without a known price: `dollars` with the provider's cache,
+    `dollars_most` without.
+    """
+
+    question: str
+    of: str
+    repeats: int
+    n_test: int | None
+    requests: int | None
+    dollars: float | None
+    dollars_most: float | None
+
+
+def needed(
+    task: "Task",
+    difference: float,
+    base_parity: float,
+    repeats: int,
+    arms: int,
+    assumptions: Assumptions,
+    cost: "Forecast | None" = None,
+) -> Iterator[Needed]:
+    """Yield what finds `difference` four times in five, by question, for 1 to 50 repeats and `repeats`.
+
+    A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
+    be made; every request costs its share.
+    """
+    step = whole_step(task.groups, base_parity)
+    for question in QUESTIONS if arms > 1 else ("gap_of_one",):
+        for count in sorted({*REPEATS, repeats}):
+            strategy = count >= LEAST_SETS
+            design = design_of(task, step, base_parity, count)
+            steps = steps_needed(difference, question, design, assumptions, strategy)
+            requests = (
+                None if steps is None else steps * step * count * (1 if question == "gap_of_one" else arms)
+            )
+            yield Needed(
+                question=question,
+                of=THIS_STRATEGY if strategy else THESE_EXAMPLES,
+                repeats=count,
+                n_test=None if steps is None else steps * step,
+                requests=requests,
+                dollars=_share(cost.dollars if cost else None, requests, cost),
+                dollars_most=_share(cost.dollars_most if cost else None, requests, cost),
+            )
+
+
+def _share(dollars: float | None, requests: int | None, cost: "Forecast | None") -> float | None:
+    return None if dollars is None or requests is None or cost is None else dollars * requests / cost.calls
+
+
+def sample_cost(
+    task: "Task",
+    arms: Sequence[str],
+    m: int,
+    base_parity: float,
+    model: "Model",
+    price: "Price | None",
+    batch: bool,
+) -> "Forecast":
+    """Forecast a few requests of every arm, enough to know what one costs. Nothing is asked."""
+    from fwc_llm.runs.budget import forecast
+    from fwc_llm.runs.plan import Settings, make_plan
+
+    rows = whole_step(task.groups, base_parity)
+    rows *= -(-_ROWS // rows)
+    plan = make_plan(task, arms, Settings(m=m, n_test=rows, base_parity=base_parity))
+    return forecast(model, plan.calls(), price, batch)
+
+
+_ROWS = 20  # prompts counted per arm, at least

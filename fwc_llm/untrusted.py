@@ -1,0 +1,173 @@
+"""What others wrote, made harmless in one place: JSON, numbers and texts from services, files and cells.
+
+Whoever reads such a thing takes it through here, so that nothing further in has to expect a number without
+end, nesting without end, half a character or a command to the terminal.
+"""
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from itertools import accumulate
+from typing import Any
+
+DEEPEST = 100  # levels of nesting that JSON may have
+LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
+LARGEST_VALUE = 1_000_000  # characters of all texts of one value
+_LARGEST_WHOLE = 2**53  # beyond it floats, JavaScript and spreadsheets round
+_MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
+_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # or to the end: linear
+_NO_BRACKET = re.compile(r"[^\[\]{}]+")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
+
+
+def parse_json(text: str | bytes, strict: bool = False) -> Any:
+    """The value that `text` writes. `ValueError` for all that is no JSON, and for what is nested too deep.
+
+    NaN, infinities and numbers too large for a float become None; `strict` refuses them.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
+    text = text.removeprefix("\ufeff")
+    _check_depth(text)
+    constant, number = (_refuse_constant, _refuse_overflow) if strict else (lambda name: None, _float)
+    try:
+        return json.loads(text, parse_constant=constant, parse_float=number, parse_int=_int)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def whole(value: Any, most: int = _LARGEST_WHOLE) -> int | None:
+    """`value` as a whole number from 0 to below `most`, or None if it is none."""
+    number = finite(value)
+    if number is None or not 0 <= number < most or number != int(number):
+        return None
+    return int(value)
+
+
+def finite(value: Any) -> float | None:
+    """`value` as a finite number, or None if it is none; true and false are no numbers."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def header_number(headers: Mapping[str, str], name: str, most: float) -> float | None:
+    """The number in a header, taken into 0 to `most`; None where it is missing or no finite number."""
+    try:
+        number = float(headers.get(name) or "")
+    except ValueError:
+        return None
+    return min(max(number, 0.0), most) if math.isfinite(number) else None
+
+
+def storable(text: str) -> str:
+    """`text` as UTF-8 can hold it: half of a surrogate pair becomes its escape."""
+    if text.isascii():
+        return text
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """`text`, cut and marked as cut where it is longer than `most`."""
+    if len(text) <= most:
+        return text
+    mark = f"… [cut: it had {len(text):,} characters]"
+    return text[: max(most - len(mark), 0)] + mark
+
+
+def as_cell(text: str) -> str:
+    """`text` as a cell of a CSV file: what a spreadsheet would take for a formula gets an apostrophe."""
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def from_cell(cell: str) -> str:
+    """The text that `as_cell` wrote."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell, 1) else cell
+
+
+def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:
+    """Parsed JSON whose every text is clean, and cut where one is too long or all together are too large."""
+    return _Tamer(clean).value(value)
+
+
+def visible(text: str) -> str:
+    """`text` for a terminal: what would steer it, turn text around or hide becomes U+FFFD.
+
+    Line ends and tabs stay. All that a terminal is shown goes through here.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_visible, text))
+
+
+def visible_json(text: str) -> str:
+    """JSON for a terminal: what `visible` would replace becomes JSON's escape, so that it still parses."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character if _visible(character) == character else json.dumps(character)[1:-1] for character in text
+    )
+
+
+def _visible(character: str) -> str:
+    if character.isprintable() or character in "\n\t" or character in _JOINERS:
+        return character
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return "\N{REPLACEMENT CHARACTER}"
+    return character
+
+
+class _Tamer:
+    """Walks one value with what is left of the characters that it may have."""
+
+    def __init__(self, clean: Callable[[str], str]) -> None:
+        self.clean, self.left = clean, LARGEST_VALUE
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        self.left -= 1
+        if isinstance(value, list):
+            return [self.value(item) for item in value] if self.left > 0 else []
+        if isinstance(value, dict):
+            return {self.text(name): self.value(item) for name, item in value.items() if self.left > 0}
+        return value
+
+    def text(self, text: str) -> str:
+        cleaned = shortened(storable(self.clean(text)), min(LONGEST_TEXT, max(self.left, 0)))
+        self.left -= len(cleaned)
+        return cleaned
+
+
+def _check_depth(text: str) -> None:
+    """Refuse nesting before the parser meets it: how deep that one can go differs between versions."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return
+    brackets = _NO_BRACKET.sub("", _QUOTED.sub("", text))
+    if max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0) > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _refuse_overflow(text: str) -> float:
+    if (number := _float(text)) is None:
+        raise ValueError(f"{text[:20]} is too large")
+    return number
+
+
+def _float(text: str) -> float | None:
+    return finite(float(text))
+
+
+def _int(text: str) -> int | None:
+    return int(text) if len(text) <= _MOST_DIGITS else None

@@ -1,0 +1,159 @@
+"""`fwc-llm power`: what a design finds, what finding a difference takes, and every refusal in one line."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.report.conftest import write_run
+
+Run = Callable[..., Outcome]
+
+
+@pytest.mark.slow
+def test_it_says_what_the_design_finds(fwc: Run) -> None:
+    outcome = fwc("power", "--task", "census", "--repeats", 1)
+    assert outcome.code == 0, outcome.err
+    assert "census: 200 test rows, 1 repeat, arms zero, balanced, fwc: 600 requests" in outcome.out
+    assert "0.198 of DP gap and 9.9 points of accuracy between two arms" in outcome.out
+    assert "cannot be told with fewer than 5 repeats" in outcome.out
+    assert "two arms answer 25% of the rows differently (as GPT-4 did on Adult" in outcome.out
+    assert "to find" not in outcome.out
+
+
+@pytest.mark.slow
+def test_with_repeats_it_speaks_of_the_strategy_and_of_the_tables_limit(fwc: Run) -> None:
+    outcome = fwc("power", "--task", "census", "--repeats", 10)
+    assert "this strategy, with examples drawn anew: 0.0" in outcome.out
+    assert "repeats draw from one table, whose smallest cell (Female, yes) has" in outcome.out
+
+
+@pytest.mark.slow
+def test_as_json(fwc: Run) -> None:
+    outcome = fwc(
+        "power", "--task", "census", "--repeats", 5, "--detect", "0.1", "--shots", "zero,fwc", "--json"
+    )
+    found = json.loads(outcome.out)
+    assert found["format"] == "fwc-llm-power/1"
+    assert (found["n_test"], found["repeats"], found["requests"]) == (200, 5, 2000)
+    prompt, strategy = found["smallest"]
+    assert (prompt["of"], strategy["of"]) == ("these examples", "this strategy")
+    assert prompt["gap"] < strategy["gap"]
+    assert found["limit"]["gap"] < prompt["gap"]
+    once = next(one for one in found["needed"] if (one["question"], one["repeats"]) == ("gap", 1))
+    assert (once["n_test"], once["requests"], once["dollars"]) == (792, 1584, None)
+    assert found["assumptions"]["discordant"] == 0.25
+
+
+@pytest.mark.slow
+def test_what_it_costs_to_find_a_difference(fwc: Run) -> None:
+    arguments = ("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json")
+    (cheap, dear) = (
+        json.loads(fwc(*arguments, "--model", model).out)["needed"] for model in ("gpt-4o-mini", "gpt-4")
+    )
+    for one, other in zip(cheap, dear, strict=True):
+        assert one["n_test"] == other["n_test"]
+        assert 0 < one["dollars"] <= one["dollars_most"] < other["dollars_most"]
+    by_rows = sorted(dear, key=lambda one: one["requests"])
+    assert by_rows[-1]["dollars_most"] / by_rows[-1]["requests"] == pytest.approx(
+        by_rows[0]["dollars_most"] / by_rows[0]["requests"]
+    )
+    table = fwc(*arguments[:-1], "--model", "gpt-4").out
+    assert f"${dear[0]['dollars']:,.2f}" in table
+    batch = json.loads(fwc(*arguments, "--model", "gpt-4o-mini", "--batch").out)["needed"]
+    assert batch[0]["dollars"] == pytest.approx(cheap[0]["dollars"] / 2)
+
+
+@pytest.mark.slow
+def test_a_single_arm_is_compared_with_nothing(fwc: Run) -> None:
+    found = json.loads(fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.1", "--json").out)
+    assert {one["question"] for one in found["needed"]} == {"gap_of_one"}
+
+
+def test_a_cell_that_is_not_asked_about_limits_nothing(fwc: Run) -> None:
+    outcome = fwc("power", "--task", "census", "--base-parity", 1, "--repeats", 5)
+    assert "whose smallest cell (Male, yes) has" in outcome.out
+
+
+@pytest.mark.slow
+def test_a_model_without_a_price(fwc: Run) -> None:
+    outcome = fwc("power", "--task", "census", "--shots", "zero", "--detect", "0.2", "--model", "surrogate")
+    assert outcome.code == 0, outcome.err
+    assert "cost unknown" in outcome.out
+
+
+def test_a_small_table_cannot_find_everything(fwc: Run, data_dir: Path) -> None:
+    outcome = fwc(
+        "power",
+        "--task",
+        "german",
+        "--n-test",
+        80,
+        "--repeats",
+        20,
+        "--detect",
+        "0.1",
+        "--data-dir",
+        data_dir,
+    )
+    assert "smallest cell (female, no) has 109 rows" in outcome.out
+    assert "never find a difference in DP gap below 0.117" in outcome.out
+    assert "– the table has too few rows for any such design" in outcome.out
+
+
+@pytest.mark.slow
+def test_a_finished_run_says_how_many_rows_differ(fwc: Run, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", unparsed=0.0)
+    outcome = fwc("power", "--task", "census", "--run", folder, "--json")
+    assert outcome.code == 0, outcome.err
+    shown = json.loads(outcome.out)["assumptions"]
+    assert shown["source"] == f"as in {folder}"
+    assert 0.3 < shown["discordant"] < 0.5  # zero against fwc, drawn independently
+    assert 0.1 < shown["variance"] < 0.25
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--n-test", 201), "do not come out whole; the nearest number that works is 200 or 208"),
+        (("--n-test", 0), "do not come out whole"),
+        (("--n-test", 800_000), "rows to draw from, but 300,000 are needed for 800000 test rows"),
+        (("--repeats", 0), "repeats is 0: a run needs at least 1"),
+        (("--base-parity", 2), "base parity 2.0 is outside [0, 1]"),
+        (("--detect", 0), "--detect is 0: a difference lies between 0 and 1"),
+        (("--detect", "nan"), "--detect is nan"),
+        (("--discordant", 1.5), "discordant is 1.5: it must lie between 0 and 1"),
+        (("--discordant", 0), "discordant is 0"),
+        (("--correlation", -1), "correlation is -1: it must lie between 0 and 1"),
+        (("--shots", ","), "no arm is named"),
+        (("--detect", 0.1, "--model", "gpt-4", "--shots", "zeroo"), "zeroo"),
+        (("--detect", 0.1, "--shots", "zeroo"), "zeroo"),
+        (("--run", "nowhere"), "nowhere"),
+    ],
+)
+def test_refusals_are_one_line(fwc: Run, arguments: tuple[object, ...], said: str) -> None:
+    outcome = fwc("power", "--task", "census", *arguments)
+    assert outcome.code == 2
+    assert said in outcome.line
+    assert outcome.out == ""
+
+
+def test_a_share_and_a_run_are_one_too_many(fwc: Run, tmp_path: Path) -> None:
+    outcome = fwc("power", "--task", "census", "--run", write_run(tmp_path / "run"), "--discordant", 0.2)
+    assert outcome.code == 2
+    assert "not both" in outcome.line
+
+
+@pytest.mark.slow
+def test_eval_says_it_before_anything_is_paid(fwc: Run) -> None:
+    outcome = fwc(
+        "eval", "--task", "census", "--model", "gpt-4o-mini", "--shots", "zero", "--n-test", 80, "--dry-run"
+    )
+    assert outcome.code == 0, outcome.err
+    alone = fwc("power", "--task", "census", "--n-test", 80).out
+    lines = alone.splitlines()[1:]
+    assert lines
+    assert outcome.out.splitlines()[-len(lines) :] == lines

@@ -1,0 +1,254 @@
+"""The simulation harness: its worlds are what they say, it sees what is wrong, and the audit passes it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evals.coverage.__main__ import main, run
+from evals.coverage.populations import (
+    ADULT_200,
+    GERMAN_100,
+    RANDOM_100,
+    TWO,
+    known_limits,
+    populations,
+    quick_populations,
+)
+from evals.coverage.power import POWER_WORLDS, discordant, measure_power, permutation_p, predicted
+from evals.coverage.readings import Reading, Verdict, read
+from evals.coverage.report import as_json, as_markdown
+from evals.coverage.tally import Interval, Tally, Verdicts, measure
+from evals.coverage.verdicts import faults
+from evals.coverage.worlds import EXAMPLES, STRATEGY, World, truth
+
+EQUAL = TWO["equal arms"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", quick_populations(), ids=lambda world: world.name)
+def test_the_short_version_is_accepted(world: World) -> None:
+    """Statistics that count a row anew in every repeat fail on most of these populations."""
+    tally = measure(world, runs=80)
+    assert not faults(tally)
+    assert min(one.given for one in tally.intervals.values()) > 0
+
+
+@pytest.mark.slow
+def test_every_population_can_be_drawn_and_has_a_name_of_its_own() -> None:
+    worlds = list(populations())
+    assert len({world.name for world in worlds}) == len(worlds)
+    for world in worlds:
+        sample = world.draw(np.random.default_rng(0))
+        assert sample.answers.shape == (2, *sample.ids.shape)
+        assert all(len(set(rows)) == len(rows) for rows in sample.ids.tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "world",
+    [
+        ADULT_200.world("equal arms", EQUAL, 5, correlation=0.5),
+        GERMAN_100.world("equal arms", EQUAL, 20, correlation=1.0, parsed=((0.5, 0.9), (0.95, 0.7))),
+        RANDOM_100.world("equal arms", EQUAL, 5, correlation=0.5, shift=0.05),
+    ],
+)
+def test_the_mean_of_many_draws_is_the_truth(world: World) -> None:
+    rng = np.random.default_rng(0)
+    seen, said, right = (np.zeros(4) for _ in range(3))
+    for _ in range(300):
+        sample = world.draw(rng)
+        answers, cell = sample.answers[0].ravel(), sample.cell.ravel()
+        known = ~np.isnan(answers)
+        seen += np.bincount(cell[known], minlength=4)
+        said += np.bincount(cell[known], answers[known], 4)
+        right += np.bincount(cell[known], answers[known] == cell[known] % 2, 4)
+    expected = world.of_strategies[0]
+    assert right.sum() / seen.sum() == pytest.approx(expected["accuracy"], abs=0.01)
+    rates = said.reshape(2, 2).sum(1) / seen.reshape(2, 2).sum(1)
+    assert rates == pytest.approx([expected["rate of A"], expected["rate of B"]], abs=0.012)
+    assert said[3] / seen[3] == pytest.approx(expected["true_positive_rate of B"], abs=0.012)
+
+
+def test_two_answers_to_one_row_correlate_as_they_should() -> None:
+    table = ((20, 20), (20, 20))
+    world = replace(
+        ADULT_200.world("half", (((0.5, 0.5), (0.5, 0.5)),) * 2, 2, correlation=0.5), table=table, rows=table
+    )
+    rng, pairs = np.random.default_rng(0), []
+    for _ in range(400):
+        sample = world.draw(rng)
+        pairs.append(np.take_along_axis(sample.answers[0], np.argsort(sample.ids, 1), 1))
+    assert np.corrcoef(np.concatenate(pairs, 1))[0, 1] == pytest.approx(0.5, abs=0.02)
+
+
+def test_sets_of_examples_move_the_truth_of_these_examples_alone() -> None:
+    world = ADULT_200.world("equal arms", EQUAL, 5, group_shift=0.1)
+    gaps = [
+        [sample.truths[of][0]["rate of B"] - sample.truths[of][0]["rate of A"] for of in (EXAMPLES, STRATEGY)]
+        for sample in map(world.draw, np.random.default_rng(0).spawn(400))
+    ]
+    assert np.std([one for one, _ in gaps]) == pytest.approx(0.1 * np.sqrt(2 / 5), rel=0.1)
+    assert np.ptp([of_all for _, of_all in gaps]) < 1e-12
+    assert np.mean([one - of_all for one, of_all in gaps]) == pytest.approx(0, abs=0.01)
+
+
+def test_the_truth_of_a_population_by_hand() -> None:
+    yes, weights = np.array([[0.2, 0.6], [0.1, 0.9]]), np.array([[0.3, 0.1], [0.2, 0.4]])
+    found = truth(yes, weights, np.array([[1.0, 0.5], [1.0, 1.0]]), ["a", "b"])
+    assert found["accuracy"] == pytest.approx((0.3 * 0.8 + 0.05 * 0.6 + 0.2 * 0.9 + 0.4 * 0.9) / 0.95)
+    assert found["rate of a"] == pytest.approx((0.3 * 0.2 + 0.05 * 0.6) / 0.35)
+    assert found["rate of b"] == pytest.approx((0.02 + 0.36) / 0.6)
+    assert found["demographic_parity_difference"] == pytest.approx(found["rate of b"] - found["rate of a"])
+    assert found["demographic_parity_ratio"] == pytest.approx(found["rate of a"] / found["rate of b"])
+    assert found["equalized_odds_difference"] == pytest.approx(0.3)
+    assert found["coverage of a"] == pytest.approx(0.35 / 0.4)
+
+
+def document(low: float, high: float, p: float, difference: float) -> dict[str, object]:
+    """A document of one comparison; the arms' values are the truth of `no gap`."""
+    arm = {
+        name: {"value": value, "low": value - 0.1, "high": value + 0.1}
+        for name, value in (
+            ("accuracy", 0.5),
+            ("demographic_parity_difference", 0.0),
+            ("demographic_parity_ratio", 1.0),
+            ("equalized_odds_difference", 0.0),
+        )
+    }
+    arm["demographic_parity_difference"] |= {"noise_95": 0.1, "p_value": 1.0}
+    arms = [{"arm": name, "signed_gap": None, "groups": {}, **arm} for name in ("first", "second")]
+    gap = {"difference": 0.0, "low": -0.1, "high": 0.1, "p_value": 1.0}
+    test = {"difference": difference, "low": low, "high": high, "p_value": p}
+    return {
+        "arms": arms,
+        "comparisons": [
+            {"first": "first", "second": "second", "accuracy": test, "demographic_parity_difference": gap}
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "difference", "wrong"),
+    [
+        (-0.1, 0.1, 0.5, 0.0, False),
+        (-0.1, 0.1, 0.01, 0.0, True),  # rejects without a difference
+        (0.01, 0.1, 0.01, 0.0, True),  # another difference than the arms show
+        (-0.1, 0.1, 0.04, 0.0, True),
+        (0.01, 0.1, 0.2, 0.0, True),  # the interval says otherwise than the test
+    ],
+)
+def test_contradictions_are_seen(low: float, high: float, p: float, difference: float, wrong: bool) -> None:
+    sample = ADULT_200.world("no gap", TWO["no gap"], 1).draw(np.random.default_rng(0))
+    tests = [one for one in read(document(low, high, p, difference), sample) if isinstance(one, Verdict)]
+    (accuracy,) = (one for one in tests if one.quantity == "accuracy, two arms")
+    assert accuracy.contradicts == wrong
+
+
+def test_misses_of_every_kind_are_faults() -> None:
+    interval, test = Interval(), Verdicts()
+    for place in range(400):
+        value = 0.5 if place else 0.9
+        interval.add(Reading("accuracy", "first", EXAMPLES, value, 0.4, 0.6, 0.5 if place % 10 else 0.3))
+        test.add(
+            Verdict("gap", "", EXAMPLES, 0.01 if place % 10 == 0 else 0.5, 0.1, 0.0, contradicts=place == 7)
+        )
+    test.add(Verdict("gap", "", EXAMPLES, None, 0.1, 0.0, contradicts=False))
+    interval.add(Reading("accuracy", "first", EXAMPLES, None, None, None, 0.5))
+    key = ("it", "here", EXAMPLES)
+    found = faults(Tally(400, {key: interval}, {key: test}))
+    assert found == [
+        "it, here, these examples: covers 0.900 of 400",
+        "it, here, these examples: 1 of 400 values lie outside their own interval",
+        "it, here, these examples: rejects 0.100 of 400 true nulls",
+        "it, here, these examples: 1 tests contradict what is printed beside them",
+    ]
+    assert (interval.absent, test.absent) == (1, 1)
+
+
+@pytest.mark.slow
+def test_known_limits_are_shown_and_not_counted() -> None:
+    world, *_ = known_limits()
+    interval = Interval(given=100, covered=50)
+    tally = Tally(100, {("rate", "first", STRATEGY): interval}, {})
+    about = {"command": "", "machine": "", "seed": 0, "runs": 100}
+    result = as_json(
+        about,
+        [world, replace(world, name="counted", limit="")],
+        dict.fromkeys([world.name, "counted"], tally),
+        [],
+    )
+    assert not result["accepted"]
+    assert list(result["faults"]) == ["counted"]
+    page = as_markdown(result)
+    assert (
+        f"* {world.name} (100 runs): {world.limit}. rate, first, this strategy: covers 0.500 of 100" in page
+    )
+    assert as_json(about, [world], {world.name: tally}, [])["accepted"]
+
+
+def test_the_same_seed_gives_the_same_counts_whatever_the_processes() -> None:
+    worlds = [quick_populations()[-1]]
+    first, second = (run(worlds, runs=60, seed=3, processes=number) for number in (1, 2))
+    assert first[worlds[0].name].as_json() == second[worlds[0].name].as_json()
+
+
+@pytest.mark.slow
+def test_predicted_power_is_near_the_simulated() -> None:
+    world = next(one for one in POWER_WORLDS if ", gap 0.1 against 0.3, R = 1, agreement 0.5" in one.name)
+    found = measure_power(world, 200)
+    assert found.difference == pytest.approx(0.2)
+    assert found.simulated == pytest.approx(found.predicted, abs=0.15)
+    assert found.permutation is not None
+    assert found.simulated >= found.permutation - 0.07
+
+
+@pytest.mark.slow
+def test_opposite_gaps_of_one_size_are_no_difference() -> None:
+    """Permuting rows takes two arms that agree on most rows, with gaps 0.1 and -0.1, for different."""
+    world = next(one for one in POWER_WORLDS if ", gap 0.1 the other way, R = 1, agreement 0.95" in one.name)
+    found = measure_power(world, 200)
+    assert found.difference == pytest.approx(0, abs=1e-12)
+    assert found.simulated <= 0.1
+    assert found.permutation is not None
+    assert found.permutation > 0.3
+
+
+def test_discordant_rows_are_those_on_which_the_arms_differ() -> None:
+    world = ADULT_200.world("opposite gaps", TWO["opposite gaps"], 20, agreement=0.3, correlation=0.5)
+    rng = np.random.default_rng(0)
+    apart = np.mean([(sample.answers[0] != sample.answers[1]).mean() for sample in _draws(world, rng, 50)])
+    assert apart == pytest.approx((world.weights * discordant(world)).sum(), abs=0.01)
+    assert predicted(world, "accuracy", EXAMPLES) > 0.9
+
+
+def _draws(world: World, rng: np.random.Generator, number: int) -> Iterator:  # type: ignore[type-arg]
+    return (world.draw(rng) for _ in range(number))
+
+
+def test_permuting_rows_keeps_its_level() -> None:
+    world = ADULT_200.world("equal arms", EQUAL, 1)
+    rng = np.random.default_rng(0)
+    rejected = np.mean([permutation_p(sample, rng) < 0.05 for sample in _draws(world, rng, 200)])
+    assert rejected < 0.09
+
+
+def test_the_command_records_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--quick", "--runs", "10", "--only", "groups of 10", "--out", str(tmp_path), "--processes", "1"])
+    record = json.loads((tmp_path / "coverage.json").read_text())
+    assert record["command"].startswith("python -m evals.coverage --quick --runs 10")
+    assert [one["name"] for one in record["populations"]] == ["groups of 10, rates near 0, R = 1"]
+    page = (tmp_path / "coverage.md").read_text()
+    assert page == capsys.readouterr().out[:-1]
+    assert "nan" not in page
+
+
+@pytest.mark.parametrize("arguments", [["--only", "nowhere"], ["--runs", "0"], ["--processes", "0"]])
+def test_bad_options_are_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(arguments)
+    assert refused.value.code == 2
+    assert "error: " in capsys.readouterr().err

@@ -1,0 +1,359 @@
+"""The whole line, from a table to numbers on disk, against a real HTTP service on loopback."""
+
+import asyncio
+import inspect
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fwc_llm import Client, FwcError, ProviderError, Result, Settings, Task, evaluate, load_task, select_shots
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.runs.splits import draw_split
+from fwc_llm.shots import save_shots
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+from tests.models.four_members import FourMembers
+
+
+class MarriedMeansYes:
+    """A service that answers yes exactly for the married, so every number can be worked out beforehand."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[dict[str, str]]] = []
+        self.broken_after = 10**9
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        messages = request.json()["messages"]
+        self.asked.append(messages)
+        if len(self.asked) > self.broken_after:
+            return refusal(404, "The model does not exist", "model_not_found")
+        married = "Married-civ-spouse" in messages[-1]["content"]
+        return HttpReply(completion("Yes." if married else "no"))
+
+
+@pytest.fixture(scope="module")
+def adult(data_dir: Path) -> Task:
+    task = load_task("adult", data_dir)
+    task.pool()
+    return task
+
+
+@pytest.fixture
+def service() -> Iterator[tuple[MarriedMeansYes, str]]:
+    handler = MarriedMeansYes()
+    with serve_in_thread(handler) as url:
+        yield handler, f"{url}/v1"
+
+
+def run(task: Task, url: str, out: Path, **options: object) -> Result:
+    settings = {"arms": ("zero", "balanced"), "n_test": 16, "m": 4, **options}
+    return evaluate(task, "my-model", base_url=url, out=out, **settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+def test_the_numbers_are_those_of_the_answers(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", repeats=2, seed=5)
+    for arm in result.arms:
+        for repeat, measured in enumerate(arm["per_repeat"]):
+            rows = draw_split(adult, 16, 0.5, 5 + repeat).test
+            yes = (rows["marital-status"] == "Married-civ-spouse").to_numpy()
+            male = adult.sensitive(rows) == "Male"
+            assert measured["accuracy"] == pytest.approx(np.mean(yes == adult.labels(rows)))
+            gap = abs(yes[male].mean() - yes[~male].mean())
+            assert measured["demographic_parity_difference"] == pytest.approx(gap)
+        both = [measured["accuracy"] for measured in arm["per_repeat"]]
+        assert arm["accuracy"] == pytest.approx(np.mean(both))
+        assert arm["accuracy_sd"] == pytest.approx(np.std(both, ddof=1))
+        assert arm["coverage"] == 1.0
+
+
+@pytest.mark.slow
+def test_all_arms_of_a_repeat_see_the_same_rows_and_no_outcome(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run")
+    answers = result.answers()
+    zero, balanced = (answers[answers["arm"] == arm]["row"].tolist() for arm in ("zero", "balanced"))
+    assert zero == balanced
+    assert len(zero) == 16
+    for messages in service[0].asked:
+        assert "income" not in messages[-1]["content"].split("Record:")[-1].lower()
+
+
+def test_the_folder_holds_the_whole_run(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run(adult, service[1], out)
+    described = json.loads((out / "run.json").read_text())
+    assert described["fingerprint"] == adult.fingerprint
+    assert described["settings"]["m"] == 4
+    assert described["simulated"] is False
+    assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
+    prompt = json.loads((out / "prompts" / "balanced.json").read_text())
+    assert prompt in service[0].asked
+    results = json.loads((out / "results.json").read_text())
+    assert results["usage"]["prompt_tokens"] == 32 * 100
+
+
+def test_a_finished_run_asks_nothing_again(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    first = run(adult, service[1], tmp_path / "run")
+    asked = len(service[0].asked)
+    assert run(adult, service[1], tmp_path / "run").data == first.data
+    assert len(service[0].asked) == asked == 32
+
+
+@pytest.mark.slow
+def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    handler, url = service
+    handler.broken_after = 20
+    with pytest.raises(ProviderError, match="my-model") as caught:
+        run(adult, url, tmp_path / "run", concurrency=1)
+    partial = caught.value.result
+    assert partial is not None
+    assert partial.unanswered == 12
+    assert [arm["coverage"] for arm in partial.arms] == [1.0, 0.25]
+    handler.broken_after = 10**9
+    whole = run(adult, url, tmp_path / "run")
+    assert whole.unanswered == 0
+    assert len(handler.asked) == 21 + 12
+
+
+@pytest.mark.slow
+def test_a_run_that_stops_before_its_last_repeat_is_scored(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    handler, url = service
+    handler.broken_after = 20
+    with pytest.raises(ProviderError) as caught:
+        run(adult, url, tmp_path / "run", arms=("zero",), repeats=3, concurrency=1)
+    assert caught.value.result is not None
+    (arm,) = caught.value.result.arms
+    assert [each["coverage"] for each in arm["per_repeat"]] == [1.0, 0.25, 0.0]
+    assert arm["per_repeat"][0]["accuracy"] is not None
+    assert arm["accuracy"] is arm["accuracy_sd"] is None  # a repeat without answers has none
+    assert arm["coverage_sd"] > 0
+
+
+def test_arms_that_are_one_text_are_refused(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="give a list"):
+        evaluate(adult, "surrogate", "zero", out=tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_a_folder_of_another_run_is_refused(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    run(adult, service[1], tmp_path / "run")
+    with pytest.raises(FwcError, match=r"holds another run.*seed = 0.*seed = 1"):
+        run(adult, service[1], tmp_path / "run", seed=1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(FwcError, match="holds no run"):
+        run(adult, service[1], tmp_path / "other")
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
+
+
+def test_without_a_key_nothing_is_written(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="OPENAI_API_KEY"):
+        evaluate(adult, "gpt-4", ("zero",), n_test=8, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_prompts_longer_than_the_context_are_refused_first(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    with pytest.raises(FwcError, match=r"arm 'random'.*tokens.*gpt-4\b.*--max-prompt-tokens"):
+        evaluate(adult, "gpt-4", ("zero", "random"), 16, base_url=service[1], out=tmp_path / "run", m=100)
+    assert not (tmp_path / "run").exists()
+    assert not service[0].asked
+
+
+def test_saved_shots_leave_equal_test_rows_out_for_every_arm(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    rows = draw_split(adult, 16, 0.5, 0).test
+    twin = rows.iloc[[0]].copy()
+    pool = adult.pool()
+    shots = select_shots(adult, "ids", m=1, pool=twin, rows=[str(twin.index[0])])
+    save_shots(shots, tmp_path / "chosen.json")
+    assert str(twin.index[0]) not in pool.index
+    result = run(adult, service[1], tmp_path / "run", arms=("zero", str(tmp_path / "chosen.json")))
+    answers = result.answers()
+    assert set(answers["arm"]) == {"zero", "chosen"}
+    assert str(twin.index[0]) not in set(answers["row"])
+
+
+def test_several_orders_make_an_arm_each(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", arms=("balanced",), orders=("alternate", "random"))
+    assert [arm["arm"] for arm in result.arms] == ["balanced@alternate", "balanced@random"]
+    chosen = [
+        {example["row"] for example in json.loads(path.read_text())["examples"]}
+        for path in sorted((tmp_path / "run" / "shots").iterdir())
+    ]
+    assert chosen[0] == chosen[1]
+
+
+def test_balanced_examples_are_redrawn_per_row(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    run(adult, service[1], tmp_path / "run", arms=("balanced",), redraw="per-row")
+    prefixes = {json.dumps(messages[:-1]) for messages in service[0].asked}
+    assert len(prefixes) == 16
+
+
+def test_the_counterfactual_probe_changes_only_the_protected_level(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    result = run(adult, service[1], tmp_path / "run", arms=("zero",), counterfactual=True)
+    answers = result.answers()
+    assert sorted(answers["variant"].unique()) == ["", "counterfactual:Female", "counterfactual:Male"]
+    assert len(service[0].asked) == 32
+    assert result.arms[0]["n"] == 16
+    texts = [messages[-1]["content"] for messages in service[0].asked]
+    swapped = {text.replace("sex: Male", "sex: X").replace("sex: Female", "sex: X") for text in texts}
+    assert len(swapped) <= 16
+    assert len(set(texts)) == 2 * len(swapped)
+
+
+def test_evaluate_works_inside_a_running_event_loop(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    async def notebook() -> Result:
+        return run(adult, service[1], tmp_path / "run", arms=("zero",))
+
+    assert asyncio.run(notebook()).unanswered == 0
+
+
+def settings_of(out: Path) -> dict[str, object]:
+    settings: dict[str, object] = json.loads((out / "run.json").read_text())["settings"]
+    return settings
+
+
+def test_settings_and_client_are_values_and_names_come_first(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    settings = Settings(n_test=16, m=8, seed=3, template="paper", orders=("random",))
+    client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
+    arms = ("zero", "balanced")
+    evaluate(adult, "my-model", arms, out=tmp_path / "a", settings=settings, client=client)
+    assert settings_of(tmp_path / "a") == settings.as_json()
+    parameters = json.loads((tmp_path / "a" / "run.json").read_text())["parameters"]
+    assert (parameters["temperature"], parameters["max_tokens"]) == (0.5, 9)
+    # 16 is what m is by default: given by name it counts, and what is not given stays the value's.
+    evaluate(
+        adult, "my-model", arms, out=tmp_path / "b", settings=settings, client=client, m=16, max_tokens=None
+    )
+    assert settings_of(tmp_path / "b") == {**settings.as_json(), "m": 16}
+    assert json.loads((tmp_path / "b" / "run.json").read_text())["parameters"]["max_tokens"] == 20
+
+
+def test_the_signature_shows_the_defaults_of_the_values() -> None:
+    shown = inspect.signature(evaluate).parameters
+    for value in (Settings(), Client()):
+        for field in fields(value):
+            assert repr(shown[field.name].default) == repr(getattr(value, field.name))
+
+
+def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
+    result = evaluate(adult, FourMembers(), ("zero",), n_test=8, out=tmp_path / "run")
+    assert result.unanswered == 0
+    assert result.data["simulated"] is False
+    assert "SIMULATED" not in repr(result)
+    assert result.arms[0]["rates"] == {"Female": 1.0, "Male": 1.0}
+
+
+def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match=r"the model is function.*name, parameters, ask and aclose"):
+        evaluate(adult, lambda messages: "yes", ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
+def test_examples_of_a_row_are_chosen_once(
+    adult: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "counting.py").write_text(
+        "from fwc_llm.shots.registry import strategy\n"
+        "from fwc_llm.shots.strategies.uniform import uniform\n"
+        "chosen = []\n"
+        "@strategy(per_row=True)\n"
+        "def by_row(request):\n"
+        "    chosen.append(request.query)\n"
+        "    return uniform(request)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    evaluate(adult, FourMembers(), ("counting:by_row",), n_test=8, m=4, out=tmp_path / "run", repeats=2)
+    import counting  # type: ignore[import-not-found]
+
+    assert len(counting.chosen) == 2 * 8
+
+
+def test_the_callbacks_hear_of_every_step(
+    adult: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    steps: list[str] = []
+    states: list[int] = []
+    evaluate(
+        adult, Surrogate(), ("random",), n_test=8, m=4, out=tmp_path / "run",
+        on_step=steps.append, on_progress=lambda state: states.append(state.done),
+    )  # fmt: skip
+    assert steps == ["choosing examples: random, repeat 1 of 1"]
+    assert states[-1] == 8
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_prompts_are_made_to_fit(adult: Task, tmp_path: Path) -> None:
+    options = {"n_test": 8, "m": 8, "client": Client(), "max_prompt_tokens": 900, "progress": False}
+    evaluate(adult, Surrogate(), ("random",), out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    assert 0 < settings_of(tmp_path / "run")["m"] < 8  # type: ignore[operator]
+
+
+def test_a_price_file_and_a_limit_stop_a_run(
+    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(
+        'source = "here"\ndate = 2026-11-01\n[models."my-model"]\ninput = 1.0\noutput = 1.0\ncontext = 9999\n'
+    )
+    result = run(
+        adult, service[1], tmp_path / "run", arms=("zero",), max_cost=0.0011, prices=prices, concurrency=1
+    )
+    assert 0 < result.unanswered < 16
+    assert "stopped before" in result.data["stopped"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"repeats": 0}, "repeats is 0"),
+        ({"weights": "bold"}, "weights is 'bold'"),
+        ({"redraw": "daily"}, "redraw is 'daily'"),
+        ({"arms": ("zero", "zero")}, "named twice"),
+        ({"arms": ("horoscope",)}, "horoscope"),
+        ({"arms": ()}, "no arm"),
+        ({"template": "haiku"}, "haiku"),
+        ({"orders": ("sideways",)}, "sideways"),
+        ({"n_test": 10}, "n"),
+        ({"base_parity": 1.5}, "base parity"),
+        ({"speed": 9}, "speed"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(
+    adult: Task, tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(FwcError, match=message):
+        run(adult, "http://127.0.0.1:9/v1", tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()

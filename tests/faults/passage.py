@@ -1,0 +1,135 @@
+"""One fault through everything: eval, the same again, rescore, report; what came out of it, as complaints."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fwc_llm.cli.console import SafeConsole
+from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.job import Job
+from fwc_llm.evaluation.result import Result
+from fwc_llm.models import Client, Model
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.report.terminal import results_table
+from fwc_llm.report.write import FORMATS, render
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.results import score
+from fwc_llm.tasks import census_task
+from fwc_llm.untrusted import visible
+from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.faults.table import KEY, Fault
+
+N = 8
+KEY_VARIABLE = "PLANTED_KEY"
+SLOWEST = 60.0  # seconds for one fault through everything
+_STEERING = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066)]
+
+
+class Service:
+    """Answers by content; the first request (`lasting`: every one) meets the fault. Counts the answered."""
+
+    def __init__(self, fault: Fault | None, lasting: bool) -> None:
+        self.fault, self.left = fault, (10**9 if lasting else 1) if fault else 0
+        self.answered: Counter[str] = Counter()
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        content = json.dumps(request.json()["messages"]) if request.body else ""
+        if self.left > 0 and self.fault is not None:
+            self.left -= 1
+            if self.fault.kind == "harmless":
+                self.answered[content] += 1
+            return self.fault.reply
+        self.answered[content] += 1
+        return HttpReply(completion("Yes" if len(content) % 2 else "No"))
+
+
+@cache
+def plan() -> Plan:
+    """A small run: eight rows of a small census, without examples."""
+    task = replace(census_task(60, 400), name="small-census")  # a report would read the whole of its own task
+    return make_plan(task, ["zero"], Settings(n_test=N))
+
+
+def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Result:
+    """Ask what the folder does not answer, then score."""
+    return Job(plan, model, Client(concurrency=concurrency)).run(folder)
+
+
+def client(url: str, said: list[str], fault: Fault | None, lasting: bool) -> ChatModel:
+    """A client that waits no longer than it must; `said` collects its notices."""
+    stalls = fault is not None and fault.reply.delay > 0.0
+    hopeless = lasting and fault is not None and fault.kind in {"attempt", "unclear"}
+    return ChatModel(
+        "test-model", base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
+        timeout=0.5 if stalls else 60.0, deadline=3.0 if hopeless else 60.0, backoff=0.001, breaker=6,
+        notice=said.append,
+    )  # fmt: skip
+
+
+def passage(fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = FORMATS) -> list[str]:
+    """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is wrong."""
+    plan()
+    began, wrong, said = time.monotonic(), [], list[str]()
+    service = Service(fault, lasting)
+    with serve_in_thread(service) as url:
+        code = _evaluate(client(url, said, fault, lasting), folder, said)
+    if fault.kind == "harmless" and (asked := service.answered.total()) != N:
+        wrong.append(f"{N} requests were answered {asked} times")
+    if code not in fault.exit_codes(lasting):
+        wrong.append(f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}")
+    again = Service(None, False)
+    with serve_in_thread(again) as url:
+        if (code := _evaluate(client(url, said, None, False), folder, said)) != 0:
+            wrong.append(f"the second eval ended with {code}: {said[-1:]}")
+    if twice := sum((service.answered & again.answered).values()):
+        wrong.append(f"{twice} answered requests were asked again")
+    with Journal(folder) as journal:
+        records = list(journal.records())
+        result = Result(folder, score(RunFolder(folder), journal))
+    answered = Counter(record["request"] for record in records if record["text"] is not None)
+    if len(answered) != N or set(answered.values()) != {1}:
+        wrong.append(f"{len(answered)} of {N} answers are journaled, {answered.most_common(1)}")
+    shown = {name: visible(render([folder], name)) for name in formats} | {"table": _printed(result)}
+    steering = [name for name, text in shown.items() if any(map(text.count, _STEERING))]
+    wrong += [f"the {name} steers a terminal" for name in steering]
+    wrong += _leaks(folder, [*said, *shown.values()])
+    if (seconds := time.monotonic() - began) > SLOWEST:
+        wrong.append(f"it took {seconds:.1f} s")
+    return wrong
+
+
+def _evaluate(model: ChatModel, folder: Path, said: list[str]) -> int:
+    """The exit code that the command line would end with; what it would say goes into `said`."""
+    try:
+        result = run_plan(plan(), model, folder, concurrency=4)
+    except FwcError as error:
+        said.append(str(error))
+        return error.exit_code
+    said += [str(reason) for reason in result.data["no_reply"]]
+    return 4 if result.unanswered else 0
+
+
+def _printed(result: Result) -> str:
+    console: Console = SafeConsole(width=120, force_terminal=False, color_system=None)
+    with console.capture() as captured:
+        console.print(results_table(result.data))
+    return captured.get()
+
+
+def _leaks(folder: Path, said: list[str]) -> list[str]:
+    """Where the key, or a part of it that says enough, can be read."""
+    files: dict[str, Any] = {
+        str(path.relative_to(folder)): path.read_text("utf-8", "replace")
+        for path in folder.rglob("*") if path.is_file()
+    }  # fmt: skip
+    texts = {**files, **{f"said: {text[:40]!r}": text for text in said}}
+    return [f"the key is in {where}" for where, text in texts.items() if KEY[3:15].lower() in text.lower()]

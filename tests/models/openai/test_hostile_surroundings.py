@@ -1,0 +1,90 @@
+"""Addresses, proxies, certificates and redirects that lead nowhere: nothing is sent elsewhere."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models import Reply
+from fwc_llm.models.openai.chat import ChatModel
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, serve
+from tests.models.asking import MESSAGES
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1", "http://host:99999/v1", "http://host:x/v1", "http://", "http://ho st/v1", "http://h\n/v1",
+     "http://h\x1b[2J/v1", "http://\ud800/v1", "http://h:0/v1", "//host/v1"],
+)  # fmt: skip
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(FwcError, match="is not an http") as caught:
+        ChatModel("m", base_url=url)
+    assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [("ALL_PROXY", "socks5://127.0.0.1:9"), ("HTTPS_PROXY", "nonsense://x"), ("HTTP_PROXY", "http://[::1"),
+     ("SSL_CERT_FILE", "/nowhere/cert.pem"), ("ALL_PROXY", "http://h:port")],
+)  # fmt: skip
+def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, value)
+    model = ChatModel("m", base_url="https://host.example/v1")
+    with pytest.raises(FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
+        model.require_key()
+    assert caught.value.exit_code == 2
+
+
+async def ask(handler: Handler, **options: Any) -> Reply:
+    async with serve(handler) as url:
+        model = ChatModel("m", base_url=f"{url}/v1", backoff=0.001, **options)
+        await model.ask(MESSAGES)
+        reply = await model.ask(MESSAGES)
+        await model.aclose()
+        return reply
+
+
+def test_a_redirect_within_the_service_is_followed() -> None:
+    def handler(request: HttpRequest) -> HttpReply:
+        there = request.path == "/v2/chat"
+        return HttpReply(completion("Yes")) if there else HttpReply("", 307, {"location": "/v2/chat"})
+
+    assert asyncio.run(ask(handler)).text == "Yes"
+
+
+def test_a_redirect_to_another_place_is_not() -> None:
+    seen: list[str] = []
+
+    def elsewhere(request: HttpRequest) -> HttpReply:
+        seen.append(request.path)
+        return HttpReply(completion("Yes"))
+
+    async def go() -> Reply:
+        async with serve(elsewhere) as other:
+            return await ask(lambda request: HttpReply("", 307, {"location": f"{other}{request.path}"}))
+
+    reply = asyncio.run(go())
+    assert (reply.text, reply.attempts) == (None, 3)
+    assert "redirects to another place" in str(reply.error)
+    assert seen == []
+
+
+def test_cookies_are_neither_kept_nor_sent() -> None:
+    sent: list[str] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        sent.append(request.headers.get("cookie", ""))
+        return HttpReply(completion("Yes"), headers={"set-cookie": "a=b; Path=/"})
+
+    asyncio.run(ask(handler))
+    assert sent == ["", ""]
+
+
+def test_a_terminal_that_is_closed_costs_no_reply() -> None:
+    def closed(text: str) -> None:
+        raise BrokenPipeError
+
+    assert (
+        asyncio.run(ask(lambda request: HttpReply(completion("Yes", "other")), notice=closed)).text == "Yes"
+    )

@@ -1,0 +1,58 @@
+"""What a model must have, what it may have, and what a client says of both."""
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models import ChatOptions, Client, Messages, Model, Traits, open_model, traits
+from fwc_llm.models.openai.chat import ChatModel
+from tests.models.four_members import FourMembers
+
+
+class Picky(FourMembers):
+    """Says all that a model may say of itself."""
+
+    simulated = True
+    completion_limit = 7
+
+    def require_key(self) -> None:
+        raise FwcError("no key")
+
+    def check(self, messages: Messages) -> None:
+        raise FwcError(f"{len(messages)} messages are too many")
+
+
+def test_four_members_make_a_model() -> None:
+    assert isinstance(FourMembers(), Model)
+    assert traits(FourMembers()) == Traits()
+    traits(FourMembers()).require_key()
+    traits(FourMembers()).check([])
+
+
+def test_a_model_is_asked_about_itself_in_one_place() -> None:
+    said = traits(Picky())
+    assert (said.simulated, said.completion_limit) == (True, 7)
+    with pytest.raises(FwcError, match="no key"):
+        said.require_key()
+    with pytest.raises(FwcError, match="0 messages"):
+        said.check([])
+
+
+def test_the_surrogate_and_services_say_what_they_are() -> None:
+    assert traits(open_model("surrogate")).simulated
+    assert not traits(open_model("gpt-4")).simulated
+    assert traits(open_model("gpt-4", max_tokens=3)).completion_limit == 3
+    with pytest.raises(FwcError, match="OPENAI_API_KEY"):
+        traits(open_model("gpt-4")).require_key()
+
+
+def test_client_options_and_chat_model_agree() -> None:
+    taken = inspect.signature(ChatModel).parameters
+    named = {"name", "base_url", "api_key_env"}
+    assert set(ChatOptions.__annotations__) == set(taken) - named
+    for field in fields(Client):
+        if field.name in taken and field.name != "params":
+            assert field.default == taken[field.name].default
+    assert {field.name for field in fields(Client)} - set(taken) == {"batch", "max_cost", "prices"}

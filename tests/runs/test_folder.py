@@ -1,0 +1,188 @@
+"""A run's folder: what is written can be read, what was damaged is said, what is derived is made again."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.evaluation.result import Result
+from fwc_llm.models.base import Messages, Reply
+from fwc_llm.report.read import read_run
+from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
+from tests.faults.passage import N, plan, run_plan
+
+HOSTILE = (
+    "Yes \ud800", "=cmd|'/c calc'!A0", "'=1", "''+1", "-no", "@x", "\tno", "x" * 200_000,
+    'Yes",\r\n"no', "\0", "",
+)  # fmt: skip
+
+
+class Answers:
+    """A model that says `texts` in turn; `after` is called after each reply with how many there were."""
+
+    name, simulated, parameters = "made", False, {"temperature": 0}
+
+    def __init__(self, *texts: str, after: Callable[[int], None] = lambda count: None) -> None:
+        self.texts, self.after, self.asked = texts or ("Yes", "No"), after, 0
+
+    async def ask(self, messages: Messages) -> Reply:
+        self.asked += 1
+        self.after(self.asked)
+        return Reply(self.texts[self.asked % len(self.texts)])
+
+    async def aclose(self) -> None:
+        return
+
+
+def rescore(folder: Path) -> Result:
+    with Journal(folder) as journal:
+        return Result(folder, score(RunFolder.existing(folder), journal))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))
+def test_every_reader_reads_what_a_reply_holds(tmp_path: Path, text: str) -> None:
+    result = run_plan(plan(), Answers(text, "Yes"), tmp_path / "run")
+    assert result.unanswered == 0
+    assert rescore(tmp_path / "run").data == result.data
+    rows = list(RunFolder(tmp_path / "run").read_answers())
+    assert len(rows) == N
+    kept = text.replace("\ud800", "\\ud800")
+    kept = kept if len(kept) < 65_536 else max((row["reply"] for row in rows), key=len)
+    assert [row["reply"] for row in rows].count(kept) == N / 2
+    assert (
+        rows[1]["reply"].endswith("200,000 characters]") == (len(text) > 65_536) or rows[1]["reply"] == "Yes"
+    )
+    assert set(result.answers()["reply"]) == {row["reply"] for row in rows}
+    read_run(tmp_path / "run")
+
+
+def test_no_cell_is_a_formula_and_ordinary_ones_stay(tmp_path: Path) -> None:
+    run_plan(plan(), Answers("=1+1", "Yes, 'quoted' -no"), tmp_path / "run")
+    text = (tmp_path / "run" / "answers.csv").read_text()
+    assert ",'=1+1," in text
+    assert "\"Yes, 'quoted' -no\"" in text
+    assert ",=1+1" not in text
+
+
+@pytest.mark.parametrize("name", ["answers.csv", "results.json"])
+@pytest.mark.parametrize("damage", ["gone", "cut", "a row less", "foreign"])
+def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -> None:
+    whole = run_plan(plan(), Answers(), tmp_path / "run")
+    path = tmp_path / "run" / name
+    good = path.read_text()
+    if damage == "gone":
+        path.unlink()
+    else:
+        lines = good.splitlines(keepends=True)
+        path.write_text(
+            {"cut": good[:-20], "a row less": "".join(lines[:3] + lines[4:]), "foreign": "x"}[damage]
+        )
+    with pytest.raises(FwcError, match=r"rescore|is missing|damaged"):
+        read_run(tmp_path / "run")
+    assert rescore(tmp_path / "run").data == whole.data
+    assert path.read_text() == good
+    read_run(tmp_path / "run")
+
+
+def test_a_missing_question_is_not_silently_absent(tmp_path: Path) -> None:
+    run_plan(plan(), Answers(), tmp_path / "run")
+    questions = tmp_path / "run" / "questions.jsonl"
+    good = questions.read_text()
+    questions.write_text("".join(good.splitlines(keepends=True)[:-1]))
+    with pytest.raises(FwcError, match="it has 7 questions"):
+        rescore(tmp_path / "run")
+    again = Answers()
+    assert run_plan(plan(), again, tmp_path / "run").data["requests"] == N
+    assert again.asked == 0
+    assert questions.read_text() == good
+
+
+def test_a_folder_of_an_earlier_version_is_read_and_completed(tmp_path: Path) -> None:
+    run_plan(plan(), Answers(), tmp_path / "run")
+    questions = tmp_path / "run" / "questions.jsonl"
+    questions.unlink()
+    assert rescore(tmp_path / "run").data["requests"] == N
+    answers = tmp_path / "run" / "answers.csv"
+    answers.write_text("".join(answers.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(FwcError, match=f"{N - 1} of the run's {N} answers"):
+        rescore(tmp_path / "run")
+    run_plan(plan(), Answers(), tmp_path / "run")
+    assert questions.exists()
+
+
+def replaced(folder: Path) -> None:
+    folder.rename(folder.with_name("elsewhere"))
+    shutil.copytree(folder.with_name("elsewhere"), folder)
+
+
+@pytest.mark.parametrize(
+    "vanish", [shutil.rmtree, replaced, lambda folder: (folder / "journal.jsonl").unlink()],
+    ids=["deleted", "replaced", "journal deleted"],
+)  # fmt: skip
+def test_a_folder_that_vanishes_ends_the_run_at_the_next_write(
+    tmp_path: Path, vanish: Callable[[Path], Any]
+) -> None:
+    folder = tmp_path / "run"
+    model = Answers(after=lambda count: vanish(folder) if count == 3 else None)
+    with pytest.raises(StorageError, match="is gone") as caught:
+        run_plan(plan(), model, folder, concurrency=1)
+    assert caught.value.exit_code == 7
+    assert model.asked == 3
+
+
+def test_a_link_in_a_folder_from_elsewhere_is_not_written_through(tmp_path: Path) -> None:
+    run_plan(plan(), Answers(), tmp_path / "run")
+    precious = tmp_path / "precious"
+    precious.write_text("")
+    for name in ("answers.csv.partial", "results.json.partial"):
+        (tmp_path / "run" / name).symlink_to(precious)
+    rescore(tmp_path / "run")
+    (tmp_path / "run" / "journal.jsonl").unlink()
+    (tmp_path / "run" / "journal.jsonl").symlink_to(precious)
+    with pytest.raises(FwcError, match="cannot open"):
+        rescore(tmp_path / "run")
+    assert precious.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [("run.json", read_run), ("answers.csv", read_run), ("results.json", read_run), ("run.json", rescore),
+     ("journal.jsonl", rescore), ("questions.jsonl", rescore)],
+)  # fmt: skip
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
+    tmp_path: Path, name: str, read: Callable[[Path], object]
+) -> None:
+    run_plan(plan(), Answers(), tmp_path / "run")
+    (tmp_path / "run" / name).unlink()
+    os.mkfifo(tmp_path / "run" / name)
+    with pytest.raises(FwcError):
+        read(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("arms", "zero"), ("arms", [["zero"]]), ("arms", ["zero", "zero"]), ("settings", []), ("model", 7),
+     ("settings", {"n_test": "8", "repeats": 1, "seed": 0}), ("simulated", "no"), ("sources", [1]),
+     ("calls", -1)],
+)  # fmt: skip
+def test_an_edited_description_is_refused(tmp_path: Path, key: str, value: object) -> None:
+    run_plan(plan(), Answers(), tmp_path / "run")
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(FwcError, match=rf"run\.json is damaged: '{key}' is"):
+        rescore(tmp_path / "run")
+
+
+def test_long_names_fit_into_a_file_system() -> None:
+    one, other = file_name("m" * 300), file_name("m" * 301)
+    assert one != other
+    assert len(one) <= 100
+    assert len(file_name("ä" * 300).encode()) <= 100
+    assert file_name("gpt-4") == "gpt-4"

@@ -1,0 +1,222 @@
+"""The pages are true: links and citations resolve, versions agree, snippets run, drawings match imports."""
+
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.version import __version__
+from tests.test_house import KNOWN, ORDER, SOURCES, dotted, modules
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+_FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
+_LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
+_PAGE = re.compile(r"[\w./-]*\w\.md\b")
+_CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)')
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the repository, those not yet committed included."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
+    return sorted(CHECKOUT / line for line in set(listed.splitlines()) if (CHECKOUT / line).is_file())
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
+
+
+PAGES, MODULES = tracked("*.md"), tracked("fwc_llm/*.py", "evals/*.py", "tests/*.py")
+
+
+@cache
+def titles(page: Path) -> tuple[str, ...]:
+    """The headings of a page as a reader sees them."""
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return tuple(re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    found: list[str] = []
+    for title in titles(page):
+        title = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title)
+        found.append(re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-"))
+    return {f"{slug}-{found[:i].count(slug)}" if slug in found[:i] else slug for i, slug in enumerate(found)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for link in _LINK.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target, _, anchor = link["target"].partition("#")
+        if re.match(r"[a-z]+:", target):
+            continue
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), f"{name(page)} links to {link['target']}, which does not exist"
+        assert there.is_relative_to(CHECKOUT), f"{name(page)} links to {link['target']}, outside the checkout"
+        if anchor:
+            assert anchor in anchors(there), f"{name(page)} links to {link['target']}: no such section"
+
+
+def test_anchors_are_those_of_github() -> None:
+    assert {"the-papers-experiment", "n--200-is-small"} <= anchors(CHECKOUT / "docs" / "protocol.md")
+
+
+def prose(source: str) -> Iterator[str]:
+    """Docstrings and blocks of comments, each on one line."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield " ".join((ast.get_docstring(node) or "").split())
+    comments: list[str] = []
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            if token.start[0] > last + 1:
+                yield " ".join(comments)
+                comments = []
+            comments.append(token.string.lstrip("# "))
+            last = token.start[0]
+    yield " ".join(comments)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=name)
+def test_every_page_and_section_that_code_cites_exists(module: Path) -> None:
+    source = module.read_text(encoding="utf-8")
+    for text in prose(source) if ".md" in source else ():
+        for page in _PAGE.findall(text):
+            assert (CHECKOUT / page).is_file(), f"{name(module)} cites {page}: no such page"
+        for found in _CITATION.finditer(text):
+            for section in re.findall('"([^"]+)"', found["sections"]):
+                assert section in titles(CHECKOUT / found["page"]), f"{name(module)} cites {found[0]}"
+
+
+def test_citations_are_read_across_lines_and_in_comments() -> None:
+    source = (
+        '"""A\n    (docs/method.md,\n    "Slots" and "Notation")."""\nx = 1  # see docs/no.md,\n# "Nothing"\n'
+    )
+    found = [match for text in prose(source) for match in _CITATION.finditer(text)]
+    assert [(match["page"], re.findall('"([^"]+)"', match["sections"])) for match in found] == [
+        ("docs/method.md", ["Slots", "Notation"]),
+        ("docs/no.md", ["Nothing"]),
+    ]
+
+
+def test_citation_and_changelog_have_the_version() -> None:
+    citation = (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.M) == [__version__]
+    changelog = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(rf"^## \[{re.escape(__version__)}\]", changelog, re.M)
+    assert "## [Unreleased]" in changelog
+
+
+def test_the_hooks_run_what_ci_runs() -> None:
+    script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
+    hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    in_ci = re.findall(r"^\.venv/bin/(.+)$", script, re.M)
+    entries = re.findall(r"^ +entry: (.+)$", hooks, re.M)
+    assert [entry.removesuffix(' -m "not slow"') for entry in entries] == in_ci
+    page = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert all(f"`{entry}`" in page for entry in entries)
+
+
+def drawn(section: str) -> dict[str, set[str]]:
+    """The arrows of the first drawing under a heading of docs/architecture.md."""
+    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    block = _FENCE.search(page, page.index(f"\n## {section}\n"))
+    assert block is not None
+    arrows = (line.partition("──▶") for line in block["body"].splitlines())
+    return {room.strip(): {known.strip() for known in rooms.split(",")} for room, _, rooms in arrows}
+
+
+def imports(prefix: str, left_out: set[str]) -> dict[str, set[str]]:
+    """Which parts of the package `prefix` import which others."""
+    found: dict[str, set[str]] = {}
+    depth = prefix.count(".") + 1
+    for path in SOURCES:
+        here = dotted(path)
+        if not here.startswith(f"{prefix}.") or here.endswith("__main__"):
+            continue
+        part = here.split(".")[depth]
+        others = {
+            known.split(".")[depth] for known in modules(path) & KNOWN if known.startswith(f"{prefix}.")
+        }
+        found.setdefault(part, set()).update(others - {part} - left_out)
+    return {part: others for part, others in found.items() if others}
+
+
+@pytest.mark.parametrize(
+    ("section", "prefix", "left_out"),
+    [
+        ("The import graph", "fwc_llm", {"errors"}),
+        ("The import graph of the solver", "fwc_llm.coreset", set()),
+    ],
+)
+def test_the_drawn_imports_are_the_real_ones(section: str, prefix: str, left_out: set[str]) -> None:
+    assert drawn(section) == imports(prefix, left_out)
+
+
+def test_the_architecture_names_every_room_and_no_file_that_is_gone() -> None:
+    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert ", ".join(ORDER) in page
+    present, _, rest = page.partition("## Before the move")
+    present += rest[rest.index("## The layout of each room") :]
+    for folder in {path.parent for path in SOURCES} - {CHECKOUT / "fwc_llm"}:
+        assert f"{folder.name}/" in present, f"docs/architecture.md does not name {name(folder)}"
+    files = {path.name for path in tracked("*.py")} | {"utils.py"}
+    assert set(re.findall(r"\w+\.py\b", present)) <= files
+
+
+# Runs a list of steps in one process, so that packages are imported once.
+_RUNNER = """
+import json, runpy, sys
+for kind, text in json.load(sys.stdin):
+    print(text, file=sys.stderr)
+    if kind == "python":
+        exec(compile(text, "<snippet>", "exec"), {"__name__": "__main__"})
+        continue
+    module, *sys.argv[1:] = text.split()
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+
+
+@pytest.mark.slow
+def test_the_snippets_of_contributing_run_in_order(tmp_path: Path) -> None:
+    """Blocks that name a file are written; other Python and the lines of console blocks are run."""
+    steps: list[tuple[str, str]] = []
+    for block in _FENCE.finditer((CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+        kind, body = block["kind"], block["body"]
+        if file := re.match(r"(?:# |\{# )file: (\S+)", body):
+            path = tmp_path / file[1]
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        elif kind == "python":
+            steps.append((kind, body))
+        elif kind == "console":
+            lines = body.splitlines()
+            assert all(line.startswith("$ python -m ") for line in lines), f"cannot be tried: {body}"
+            steps += [(kind, line.removeprefix("$ python -m ")) for line in lines]
+    done = subprocess.run(
+        [sys.executable, "-c", _RUNNER],
+        input=json.dumps(steps),
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(steps) >= 8
+    assert (tmp_path / "short-wording" / "results.json").is_file()

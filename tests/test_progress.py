@@ -1,0 +1,62 @@
+"""Progress on a terminal and nowhere; tests/test_in_a_notebook.py has the notebook."""
+
+import io
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console
+
+from fwc_llm import load_task, select_shots
+from fwc_llm.progress import Silent, Terminal, choose
+
+
+@dataclass
+class State:
+    done: int = 3
+    errors: int = 1
+    skipped: int = 6
+    rate: float = 2.0
+
+
+def terminal() -> tuple[io.StringIO, Terminal]:
+    file = io.StringIO()
+    return file, Terminal(Console(file=file, force_terminal=True, width=100, color_system=None))
+
+
+@pytest.mark.slow
+def test_a_file_or_pipe_shows_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert isinstance(choose(), Silent)
+    assert isinstance(choose(False), Silent)
+    assert isinstance(choose(True), Terminal)
+    shown = choose()
+    with shown.working("working") as step, shown.asking(10) as state:
+        step("more")
+        state(State())
+        shown.say("a line")
+    select_shots(load_task("census"), "random", m=2)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.slow
+def test_what_was_asked_for_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    select_shots(load_task("census"), "random", m=2, progress=True)
+    choose(True).say("[/b] is no markup")
+    found = capsys.readouterr()
+    assert found.out == ""
+    assert "[/b] is no markup" in found.err
+
+
+def test_a_terminal_shows_words_then_a_bar() -> None:
+    file, shown = terminal()
+    with shown.working("reading [the table]") as step:
+        step("choosing [examples]")
+    assert "choosing [examples]" in file.getvalue()
+    with shown.asking(20) as state:
+        state(State())
+    assert "10/20" in file.getvalue()  # what was answered before counts
+    assert "1 without reply" in file.getvalue()
+
+
+def test_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    assert isinstance(choose(), Silent)
