@@ -1,184 +1,226 @@
-"""The kernels of swaps: the best swap for each of some candidates, and the two nearest points of rows.
+"""The compiled kernels of swaps: the best swap for each candidate, and the two nearest points of rows.
 
-The cost of a row at a point of cell g is a metric F between them less the price of g. F is L1 or L2 over the
-numbers, where a mismatch of two codes costs `unit` and the way between the cells what `between` says; or it
-is L2 and the cost its square less the price. (k-medoids has one cell, no way and no price.)
-
-A *table* is (numbers (k, n + m) float32, codes (c, n + m) of a small integer type, between (G, n + m)): by
-columns, so that the inner loops run along rows, first the n rows and behind them the m points. `between` is
-what every cell is apart from the cells of these. The kernels are serial; `best_exchanges` lets go of the GIL,
-for plain threads to share a batch. (numba's own threads wait by spinning, which on a busy machine costs more
-than the work.)
+Costs come from the tiles of `fwc_llm.coreset.descent.tile`: of 64 rows to 4 points at once. The kernels are
+serial and let go of Python's lock, so that plain threads share a batch. (numba's own threads wait by
+spinning, which on a busy machine costs more than the work.)
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel, part
-from fwc_llm.coreset.exchange.space import L1, L2, ROOM, SQUARED, Columns
+from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_tile, sqeuclidean_tile
+from fwc_llm.coreset.exchange.space import Nearest, Space
 
-_LANES = np.uint64(ROOM)  # loops of a constant length have no rest that is no vector
-_BLOCK = 2048  # rows whose costs are computed together, and stay in the cache
-_AT_ONCE = 16_384  # rows whose costs to a new point are computed together
-_GAP = 64  # rows that are compared for nothing sooner than left out
+_CHUNK = 32  # rows of one point that are summed up together: half a block
+_IN_BLOCK = ROWS // _CHUNK
 _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
-@kernel
-def _metric(table, unit, kind, start, stop, values, kinds, point, cell, mismatches, out):  # type: ignore[no-untyped-def]
-    """out[i - start] = F, or F² if `kind` is SQUARED, between columns i and column `point` of others.
+@dataclass(frozen=True)
+class Sorted:
+    """All rows in chunks of 32 that have one nearest point, those of a point by falling reach.
 
-    The point is `values` (k, ·) and `kinds` (c, ·) there, and stands for `cell`. `mismatches` is room.
+    A candidate further from the point than the `reach` (C,) of a chunk matters to no row of the chunk. `slot`
+    (C,) is the chunk's point. Chunks are filled up with rows that no candidate can come closer to: their costs
+    at the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
+    rows' values, and `apart` (G, n') is what every cell is from theirs. `removal` (m,): see `Nearest`.
     """
-    numbers, codes, between = table
-    # Unsigned: numba then need not ask whether an index counts from the end, and the loops become vectors.
-    blocks = range(np.uint64(0), np.uint64(stop - start), _LANES)
-    start = np.uint64(start)
-    for b in blocks:
-        for i in range(_LANES):
-            mismatches[b + i] = 0
-    for c in range(codes.shape[0]):
-        code = kinds[c, point]
-        for b in blocks:
-            for i in range(_LANES):
-                mismatches[b + i] += codes[c, start + b + i] != code
-    for b in blocks:
-        for i in range(_LANES):
-            out[b + i] = unit * np.float32(mismatches[b + i]) + between[cell, start + b + i]
-    for k in range(numbers.shape[0]):
-        value = values[k, point]
-        if kind == L1:
-            for b in blocks:
-                for i in range(_LANES):
-                    out[b + i] += abs(numbers[k, start + b + i] - value)
-        else:
-            for b in blocks:
-                for i in range(_LANES):
-                    out[b + i] += (numbers[k, start + b + i] - value) * (numbers[k, start + b + i] - value)
-    if kind == L2:
-        for b in blocks:
-            for i in range(_LANES):
-                out[b + i] = np.sqrt(out[b + i])
+
+    blocks: np.ndarray
+    apart: np.ndarray
+    d_first: np.ndarray
+    d_second: np.ndarray
+    slot: np.ndarray
+    reach: np.ndarray
+    removal: np.ndarray
 
 
-@part(fastmath={"reassoc", "nsz"})
-def _gains(out, first, price, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows, d = out − price.
+def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
+    """The rows, whose values are `columns` (p, n), sorted; `reach` (n,): beyond it a candidate cannot matter."""
+    n = len(reach)
+    order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
+    count = np.bincount(nearest.first, minlength=m)
+    chunks = -(-count // _CHUNK)
+    slot = np.repeat(np.arange(m), chunks)
+    slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
+    place = np.full(len(slot) * _CHUNK, n)  # n: a row that fills up
+    before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
+    place[np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)] = order
+    full = place < n
+    rows = np.where(full, place, 0)
+    values = np.take(columns, rows, axis=1).reshape(len(columns), -1, ROWS)
+    far = np.float32(-np.inf)
+    return Sorted(
+        blocks=np.ascontiguousarray(values.transpose(1, 0, 2)),
+        apart=np.take(space.move, space.cell[rows], axis=1),
+        d_first=np.where(full, nearest.d_first[rows], far),
+        d_second=np.where(full, nearest.d_second[rows], far),
+        slot=slot,
+        reach=np.where(full, reach[rows], far)[::_CHUNK],
+        removal=nearest.removal(m),
+    )
 
-    `out` starts at row `first`.
+
+def best_exchanges(
+    rows: Sorted,
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
+    cell_of: np.ndarray,
+    candidates: np.ndarray,
+    cells: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """For every candidate the point to exchange for it, and the change of the loss: (q,) each (FastPAM1).
+
+    `points` (m, p) stand for the cells `cell_of` (m,), `candidates` (q, p) are to stand for `cells` (q,). A
+    row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Four candidates share a tile:
+    what matters to none of them is left out, so that candidates that lie together should stand together.
     """
-    added, gain = 0.0, 0.0
-    start, within, size = np.uint64(start), np.uint64(start - first), np.uint64(max(stop - start, 0))
-    for i in range(size):
-        d, nearest = out[within + i] - price, d_nearest[start + i]
-        closer = np.float64(d) - np.float64(nearest)
-        added += closer if closer < 0.0 else 0.0
-        change = np.float64(d if d > nearest else nearest) - np.float64(d_second[start + i])
-        gain += change if change < 0.0 else 0.0
-    return added, gain
-
-
-@part
-def _reached(start, end, reach, limit):  # type: ignore[no-untyped-def]
-    """The end of those rows from start whose reach, falling, is above the limit."""
-    while start < end:
-        middle = (start + end) // 2
-        if reach[middle] > limit:
-            start = middle + 1
-        else:
-            end = middle
-    return start
-
-
-@kernel
-def best_exchanges(  # type: ignore[no-untyped-def]
-    table, unit, kind, price, cell_of, rows, starts, values, kinds, candidates, cells
-):
-    """For every candidate the point to exchange for it, and the change of the loss: (batch,) each (FastPAM1).
-
-    The rows of `table` are sorted by nearest point, those of s from starts[s] to starts[s + 1], and within by
-    `reach`, how far a candidate may be from the point and still matter to them, farthest first. As
-    F ≥ F(candidate, point) − F(row, point), those that reach less far than F(candidate, point) do not.
-    `rows` is (reach, costs to the nearest and the second point), (3, n). `candidates` are columns of
-    `values` (k, ·) and `kinds` (c, ·), to stand for `cells`. A row whose point goes costs min(d, d₂) instead
-    of d₁, any other min(d, d₁).
-    """
-    reach, d_nearest, d_second = rows[0], rows[1], rows[2]
-    m, n = len(cell_of), len(reach)
-    room = max(_BLOCK, m) + ROOM
-    out, mismatches = np.empty(room, np.float32), np.empty(room, table[1].dtype)
-    end, near = np.empty(m, np.int64), np.empty(m, np.int64)
-    removal, gain = np.zeros(m), np.empty(m)
-    for slot in range(m):
-        for i in range(starts[slot], starts[slot + 1]):
-            removal[slot] += np.float64(d_second[i]) - np.float64(d_nearest[i])
-    slots, changes = np.zeros(len(cells), np.int64), np.zeros(len(cells))
-    for b in range(len(cells)):
-        cell = cells[b]
-        _metric(table, unit, kind, n, n + m, values, kinds, candidates[b], cell, mismatches, out)
-        count = 0
-        for slot in range(m):
-            away = np.sqrt(out[slot]) if kind == SQUARED else out[slot]
-            end[slot] = _reached(starts[slot], starts[slot + 1], reach, away * _SLACK)
-            gain[slot] = removal[slot]
-            if end[slot] > starts[slot]:
-                near[count] = slot
-                count += 1
-        added = 0.0
-        at, start = 0, 0
-        while at < count:
-            start = max(start, starts[near[at]])
-            # Rows of points that follow without much of a gap are compared at once.
-            last = at
-            while (
-                last + 1 < count
-                and starts[near[last + 1]] - end[near[last]] < _GAP
-                and starts[near[last + 1]] - start < _BLOCK
-            ):
-                last += 1
-            stop = min(end[near[last]], start + _BLOCK)
-            _metric(table, unit, kind, start, stop, values, kinds, candidates[b], cell, mismatches, out)
-            for q in range(at, last + 1):
-                slot = near[q]
-                low, high = max(start, starts[slot]), min(stop, end[slot])
-                closer, change = _gains(out, start, price[cell], d_nearest, d_second, low, high)
-                added += closer
-                gain[slot] += change
-            at = last if stop < end[near[last]] else last + 1
-            start = stop
-        best, least = 0, np.inf
-        for slot in range(m):
-            if cell_of[slot] == cell and gain[slot] < least:
-                best, least = slot, gain[slot]
-        slots[b], changes[b] = best, least + added
+    slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
+    room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, len(points)), np.float32)
+    _best_exchanges(
+        *(rows.blocks, rows.apart, rows.d_first, rows.d_second, rows.slot, rows.reach, rows.removal),
+        *(_in_groups(points, ROWS), cell_of, _in_groups(candidates, WIDTH), cells),
+        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(*room, np.empty((WIDTH, len(points))), slots, changes),
+    )
     return slots, changes
 
 
-@kernel
-def two_nearest(table, unit, kind, price, cell, cell_of, rows, nearest, second, d_nearest, d_second):  # type: ignore[no-untyped-def]
-    """Writes the places of the two nearest points of `rows`, and their costs there, to (n,) arrays.
+def two_nearest(
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
+    cell_of: np.ndarray,
+    rows: np.ndarray,
+    found: Nearest,
+) -> None:
+    """Writes which two points are nearest to the `rows`, and what the rows cost there."""
+    _two_nearest(
+        *(space.values, space.cell, rows, _in_groups(points, WIDTH), cell_of),
+        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(np.empty((space.values.shape[1], ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)),
+        *(found.first, found.second, found.d_first, found.d_second),
+    )
 
-    `cell` (n,) is that of each row, `cell_of` (m,) of each point. A single point has no second: −1 and inf.
+
+def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
+    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
+    count = -(-len(values) // size)
+    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
+    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
+
+
+@part(fastmath={"reassoc", "nsz"})
+def _gains(tile, w, d_first, d_second, first, low, size):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows; tile[w] starts at row `first`.
+
+    The numbers are unsigned, so that numba does not ask whether an index counts from the end; and the inner
+    loop has no rest. Both make it vectors.
     """
-    n, m = len(cell), len(cell_of)
-    room = m + ROOM
-    costs, mismatches = np.empty(room, np.float32), np.empty(room, table[1].dtype)
-    for i in rows:
-        _metric(table, unit, kind, n, n + m, table[0], table[1], i, cell[i], mismatches, costs)
-        nearest[i], second[i] = -1, -1
-        d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
-        for slot in range(m):
-            d = costs[slot] - price[cell_of[slot]]
-            if d < d_nearest[i]:
-                second[i], d_second[i] = nearest[i], d_nearest[i]
-                nearest[i], d_nearest[i] = slot, d
-            elif d < d_second[i]:
-                second[i], d_second[i] = slot, d
+    none = np.float32(0)
+    added, gain = none, none
+    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
+        for lane in range(np.uint64(_CHUNK)):
+            i = low + start + lane
+            d, nearest = tile[w, i], d_first[first + i]
+            closer = d - nearest
+            added += closer if closer < none else none
+            change = (d if d > nearest else nearest) - d_second[first + i]
+            gain += change if change < none else none
+    return np.float64(added), np.float64(gain)
 
 
-def costs_to(table: Columns, unit: np.float32, kind: int, n: int, point: int, cell: int) -> np.ndarray:
-    """(n,): F, or F², between the rows and column `point` of their own table."""
-    costs, mismatches = np.empty(n + ROOM, np.float32), np.empty(_AT_ONCE + ROOM, table[1].dtype)
-    for start in range(0, n, _AT_ONCE):
-        stop = min(n, start + _AT_ONCE)
-        _metric(table, unit, kind, start, stop, table[0], table[1], point, cell, mismatches, costs[start:])
-    return costs[:n]
+@kernel
+def _best_exchanges(  # type: ignore[no-untyped-def]
+    blocks, apart, d_first, d_second, slot, reach, removal, point_blocks, cell_of, tiles, cells,
+    n_numeric, l1, l2, move, prices, tile, limit, gain, slots, changes,
+):  # fmt: skip
+    """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
+    m = len(cell_of)
+    for t in range(len(tiles)):
+        width = min(WIDTH, len(cells) - t * WIDTH)
+        for b in range(len(point_blocks)):
+            if l1:
+                l1_tile(point_blocks[b], tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(point_blocks[b], tiles, t, n_numeric, tile)
+            for w in range(width):
+                for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
+                    away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
+                    limit[w, s] = (away if l1 else np.sqrt(away)) * _SLACK
+                    gain[w, s] = removal[s]
+        for w in range(width):
+            changes[t * WIDTH + w] = 0.0
+        for b in range(len(blocks)):
+            matters = False
+            for c in range(b * _IN_BLOCK, (b + 1) * _IN_BLOCK):
+                for w in range(width):
+                    matters |= reach[c] > limit[w, slot[c]]
+            if not matters:
+                continue
+            if l1:
+                l1_tile(blocks[b], tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(blocks[b], tiles, t, n_numeric, tile)
+            first = np.uint64(b * ROWS)
+            for w in range(width):
+                g = cells[t * WIDTH + w]
+                price = prices[g]
+                for lane in range(ROWS):
+                    tile[w, lane] += apart[g, first + np.uint64(lane)]
+                if l2:
+                    for lane in range(ROWS):
+                        tile[w, lane] = np.sqrt(tile[w, lane])
+                for lane in range(ROWS):
+                    tile[w, lane] -= price
+                for c in range(_IN_BLOCK):
+                    low, size = np.uint64(c * _CHUNK), np.uint64(_CHUNK)
+                    added, change = _gains(tile, w, d_first, d_second, first, low, size)
+                    changes[t * WIDTH + w] += added
+                    gain[w, slot[b * _IN_BLOCK + c]] += change
+        for w in range(width):
+            best, least = 0, np.inf
+            for s in range(m):
+                if cell_of[s] == cells[t * WIDTH + w] and gain[w, s] < least:
+                    best, least = s, gain[w, s]
+            slots[t * WIDTH + w] = best
+            changes[t * WIDTH + w] += least
+
+
+@kernel
+def _two_nearest(  # type: ignore[no-untyped-def]
+    values, cell, rows, tiles, cell_of, n_numeric, l1, l2, move, prices, block, tile,
+    nearest, second, d_nearest, d_second,
+):  # fmt: skip
+    """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room."""
+    m = len(cell_of)
+    for start in range(0, len(rows), ROWS):
+        count = min(ROWS, len(rows) - start)
+        for lane in range(ROWS):
+            i = rows[start + min(lane, count - 1)]
+            for k in range(values.shape[1]):
+                block[k, lane] = values[i, k]
+        for lane in range(count):
+            i = rows[start + lane]
+            nearest[i], second[i] = -1, -1
+            d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
+        for t in range(len(tiles)):
+            if l1:
+                l1_tile(block, tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(block, tiles, t, n_numeric, tile)
+            for w in range(min(WIDTH, m - t * WIDTH)):
+                j = t * WIDTH + w
+                g = cell_of[j]
+                for lane in range(count):
+                    i = rows[start + lane]
+                    d = tile[w, lane] + move[g, cell[i]]
+                    d = (np.sqrt(d) if l2 else d) - prices[g]
+                    if d < d_nearest[i]:
+                        second[i], d_second[i] = nearest[i], d_nearest[i]
+                        nearest[i], d_nearest[i] = j, d
+                    elif d < d_second[i]:
+                        second[i], d_second[i] = j, d

@@ -1,102 +1,106 @@
 """The kernels of swaps with numpy alone, for tables that should not wait for a compiler.
 
-They are called as those of `fwc_llm.coreset.exchange.kernels` are, and give the same, except that sums
-over rows run in another order.
+They are called as those of `fwc_llm.coreset.exchange.kernels` are, and give the same, except that sums over
+rows run in another order.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.exchange.space import L1, L2, Columns
+from fwc_llm.coreset.exchange.space import Nearest, Space
 
 _AT_ONCE = 2**18  # pairs of a row and a point
 
 
+@dataclass(frozen=True)
+class Sorted:
+    """All rows sorted by nearest point: `columns` (p, n), costs there, and what every cell is from theirs.
+
+    Those of the point occupied[q] begin at starts[q].
+    """
+
+    columns: np.ndarray
+    apart: np.ndarray
+    d_first: np.ndarray
+    d_second: np.ndarray
+    occupied: np.ndarray
+    starts: np.ndarray
+    removal: np.ndarray
+
+
+def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
+    """The rows, whose values are `columns` (p, n), sorted; all are looked at, whatever their `reach`."""
+    order = np.argsort(nearest.first, kind="stable")
+    occupied, starts = np.unique(nearest.first[order], return_index=True)
+    return Sorted(
+        columns=np.take(columns, order, axis=1),
+        apart=space.move[:, space.cell[order]],
+        d_first=nearest.d_first[order].astype(np.float64),
+        d_second=nearest.d_second[order].astype(np.float64),
+        occupied=occupied,
+        starts=starts,
+        removal=nearest.removal(m),
+    )
+
+
+def feature_costs(columns: np.ndarray, space: Space, points: np.ndarray) -> np.ndarray:
+    """(q, n) what the `points` (q, p) cost the rows, without cells and prices, and in L2 squared."""
+    out = np.zeros((len(points), columns.shape[1]), np.float32)
+    for k, column in enumerate(columns):
+        if k >= space.n_numeric:
+            out += column != points[:, k, None]
+            continue
+        difference = column - points[:, k, None]
+        out += np.abs(difference) if space.cost == "l1" else difference * difference
+    return out
+
+
 def best_exchanges(
-    table: Columns,
-    unit: np.float32,
-    kind: int,
-    price: np.ndarray,
+    rows: Sorted,
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
     cell_of: np.ndarray,
-    rows: np.ndarray,
-    starts: np.ndarray,
-    values: np.ndarray,
-    kinds: np.ndarray,
     candidates: np.ndarray,
     cells: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For every candidate the point to exchange for it, and the change of the loss: (batch,) each."""
-    _, nearest, second = rows.astype(np.float64)
-    occupied = np.flatnonzero(np.diff(starts))
-    removal = np.zeros(len(cell_of))
-    removal[occupied] = np.add.reduceat(second - nearest, starts[occupied])
+    """For every candidate the point to exchange for it, and the change of the loss: (q,) each."""
     slots, changes = np.zeros(len(cells), np.int64), np.zeros(len(cells))
-    everything = np.arange(rows.shape[1])
-    for part in _parts(len(cells), len(everything)):
-        cost = _metric(table, unit, kind, everything, values, kinds, candidates[part], cells[part])
-        cost = (cost - price[cells[part], None]).astype(np.float64)
-        gain = np.tile(removal, (len(cost), 1))
-        change = np.minimum(np.maximum(cost, nearest) - second, 0)
-        gain[:, occupied] += np.add.reduceat(change, starts[occupied], axis=1)
+    for part in _parts(len(cells), len(rows.d_first)):
+        costs = feature_costs(rows.columns, space, candidates[part]) + rows.apart[cells[part]]
+        costs = np.sqrt(costs) if space.cost == "l2" else costs
+        costs = (costs - prices[cells[part], None]).astype(np.float64)
+        gain = np.tile(rows.removal, (len(costs), 1))
+        change = np.minimum(np.maximum(costs, rows.d_first) - rows.d_second, 0)
+        gain[:, rows.occupied] += np.add.reduceat(change, rows.starts, axis=1)
         gain[cells[part, None] != cell_of] = np.inf
         slots[part] = gain.argmin(axis=1)
-        changes[part] = gain.min(axis=1) + np.minimum(cost - nearest, 0).sum(axis=1)
+        changes[part] = gain.min(axis=1) + np.minimum(costs - rows.d_first, 0).sum(axis=1)
     return slots, changes
 
 
 def two_nearest(
-    table: Columns,
-    unit: np.float32,
-    kind: int,
-    price: np.ndarray,
-    cell: np.ndarray,
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
     cell_of: np.ndarray,
     rows: np.ndarray,
-    nearest: np.ndarray,
-    second: np.ndarray,
-    d_nearest: np.ndarray,
-    d_second: np.ndarray,
+    found: Nearest,
 ) -> None:
-    """Writes the places of the two nearest points of `rows`, and their costs there, to (n,) arrays."""
-    n, m = len(cell), len(cell_of)
-    for part in _parts(len(rows), m):
-        own, places = rows[part], np.arange(len(rows[part]))
-        costs = _metric(table, unit, kind, own, *table[:2], np.arange(n, n + m), cell_of)
-        costs -= price[cell_of, None]
-        nearest[own] = costs.argmin(axis=0)
-        d_nearest[own] = costs[nearest[own], places]
-        costs[nearest[own], places] = np.inf
-        second[own] = costs.argmin(axis=0) if m > 1 else -1
-        d_second[own] = costs.min(axis=0)
-
-
-def costs_to(table: Columns, unit: np.float32, kind: int, n: int, point: int, cell: int) -> np.ndarray:
-    """(n,): F, or F², between the rows and column `point` of their own table."""
-    point_only, cell_only = np.array([point]), np.array([cell])
-    return np.asarray(_metric(table, unit, kind, np.arange(n), *table[:2], point_only, cell_only)[0])
-
-
-def _metric(
-    table: Columns,
-    unit: np.float32,
-    kind: int,
-    rows: np.ndarray,
-    values: np.ndarray,
-    kinds: np.ndarray,
-    points: np.ndarray,
-    cells: np.ndarray,
-) -> np.ndarray:
-    """(points, rows): F, or F², between `rows` of `table` and `points`, columns of `values` and `kinds`."""
-    numbers, codes, between = table
-    mismatches = np.zeros((len(points), len(rows)), codes.dtype)
-    for c, column in enumerate(codes):
-        mismatches += column[rows] != kinds[c, points, None]
-    out: np.ndarray = unit * mismatches.astype(np.float32) + between[cells][:, rows]
-    for k, column in enumerate(numbers):
-        difference = column[rows] - values[k, points, None]
-        out += np.abs(difference) if kind == L1 else difference * difference
-    return np.sqrt(out) if kind == L2 else out
+    """Writes which two points are nearest to the `rows`, and what the rows cost there."""
+    for part in _parts(len(rows), len(points)):
+        own = rows[part]
+        places = np.arange(len(own))
+        costs = feature_costs(np.ascontiguousarray(space.values[own].T), space, points)
+        costs += space.move[cell_of][:, space.cell[own]]
+        costs = (np.sqrt(costs) if space.cost == "l2" else costs) - prices[cell_of, None]
+        found.first[own] = costs.argmin(axis=0)
+        found.d_first[own] = costs[found.first[own], places]
+        costs[found.first[own], places] = np.inf
+        found.second[own] = costs.argmin(axis=0) if len(points) > 1 else -1
+        found.d_second[own] = costs.min(axis=0)
 
 
 def _parts(count: int, width: int) -> Iterator[slice]:

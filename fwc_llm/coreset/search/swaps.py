@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, points_at
 from fwc_llm.coreset.exchange.exchange import Exchanged, Judge, Patience, estimate, exchange
-from fwc_llm.coreset.exchange.space import Points, Space, as_columns
+from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
@@ -30,13 +30,13 @@ class Swaps:
         self.problem = problem
         self.candidates, self.cells = problem.candidates()
         self._threads = threads
-        values, k = problem.table.values, problem.table.n_numeric
+        values, k, n = problem.table.values, problem.table.n_numeric, problem.table.n
         if points is not None:
-            # One encoding for all: a column is a code only where the points have no third value.
             values = np.vstack([values, points])
-        self._numbers, self._codes, self._unit = as_columns(
-            values[:, :k], values[:, k:].astype(np.int64), problem.cost != "l1"
-        )
+        if values.dtype != np.float32:  # about the mean, float32 holds more of a column
+            shift = np.append(values[:n, :k].mean(axis=0), np.zeros(values.shape[1] - k))
+            values = (values - shift).astype(np.float32)
+        self._values, self._beyond = values[:n], values[n:]
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """What tells apart all that can stand for a cell: the cell and the id."""
@@ -45,22 +45,19 @@ class Swaps:
     def on_rows(self, rows: np.ndarray) -> Points:
         """The representatives at these rows (m,)."""
         cells = self.problem.cell_of
-        return self._points(rows, self.keys(cells, self.problem.ids[rows]))
+        return Points(self._values[rows], cells, self.keys(cells, self.problem.ids[rows]))
 
     def at_points(self, ids: np.ndarray | None) -> Points:
         """The representatives at the given points, with the `ids` (m,) of rows if they are rows."""
-        m, n = self.problem.m, self.problem.table.n
-        keys = np.full(m, -1) if ids is None else self.keys(self.problem.cell_of, ids)
-        return self._points(np.arange(n, n + m), keys)
-
-    def _points(self, columns: np.ndarray, keys: np.ndarray) -> Points:
-        numbers, codes = (np.take(part, columns, axis=1) for part in (self._numbers, self._codes))
-        return Points(numbers, codes, self.problem.cell_of, keys)
+        cells = self.problem.cell_of
+        keys = np.full(len(cells), -1) if ids is None else self.keys(cells, ids)
+        return Points(self._beyond, cells, keys)
 
     def _space(self, prices: np.ndarray) -> Space:
-        problem, n = self.problem, self.problem.table.n
-        numbers, codes = (np.ascontiguousarray(part[:, :n]) for part in (self._numbers, self._codes))
-        return Space(numbers, codes, self._unit, problem.cells.cell, problem.move, prices, problem.cost)
+        problem = self.problem
+        return Space(
+            self._values, problem.table.n_numeric, problem.cells.cell, problem.move, prices, problem.cost
+        )
 
     def seek(
         self,
