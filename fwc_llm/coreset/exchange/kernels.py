@@ -22,9 +22,9 @@ _SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut o
 class Sorted:
     """All rows in chunks of 32 that have one nearest point, those of a point by falling reach.
 
-    A candidate further from the point than the `reach` (C,) of a chunk matters to no row of the chunk. `slot`
-    (C,) is the chunk's point. Chunks are filled up with rows that no candidate can come closer to: their costs
-    at the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
+    `slot` (C,) is a chunk's point, and `reach` (C,) how far from it a candidate may be and still matter to a
+    row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
+    the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
     rows' values, and `apart` (G, n') is what every cell is from theirs. `removal` (m,): see `Nearest`.
     """
 
@@ -115,7 +115,7 @@ def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
 
 @part(fastmath={"reassoc", "nsz"})
 def _gains(tile, w, d_first, d_second, first, low, size):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows; tile[w] starts at row `first`.
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`; tile[w] begins at `first`.
 
     The numbers are unsigned, so that numba does not ask whether an index counts from the end; and the inner
     loop has no rest. Both make it vectors.

@@ -97,8 +97,12 @@ class Standing:
 
     def _find_nearest(self, rows: np.ndarray) -> None:
         """Finds the two nearest points of the rows."""
+        near = self._nearest
         self._sorted = None
-        self._kernels.two_nearest(self._space, self.prices, self._points, self._cell_of, rows, self._nearest)
+        self._kernels.two_nearest(self._space, self.prices, self._points, self._cell_of, rows, near)
+        if len(self._points) == 1:  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
+            price = self.prices[self._cell_of[0]]
+            near.d_second[:] = 4 * (near.d_first.max() + price) - price + 1
 
     def _sort(self) -> Any:
         """The rows sorted, as `best_exchanges` takes them.
