@@ -38,7 +38,7 @@ class Sorted:
 
 
 def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
-    """The rows, whose values are `columns` (p, n), sorted; `reach` (n,): beyond it a candidate cannot matter."""
+    """The rows, of values `columns` (p, n), sorted; beyond its `reach` (n,) no candidate matters to a row."""
     n = len(reach)
     order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
     count = np.bincount(nearest.first, minlength=m)

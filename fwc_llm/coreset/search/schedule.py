@@ -10,10 +10,10 @@ from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
-_WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
+WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
-_SEARCHED = 4096  # rows above which many starts are tried on samples
+SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 8  # of swaps and descents, at most
 _SAMPLES = 3  # on which swaps are sought, at most
@@ -49,7 +49,7 @@ class Solver:
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._threads: Any = None
         self.steps: Steps
-        if work >= _WORTH and _compilable(problem):
+        if work >= WORTH and _compilable(problem):
             from fwc_llm.coreset.descent.compiled import CompiledSteps
             from fwc_llm.coreset.threads import Threads
 
@@ -62,7 +62,7 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > _SEARCHED:
+        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > SEARCHED:
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)

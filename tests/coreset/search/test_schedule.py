@@ -15,7 +15,7 @@ from fwc_llm.coreset.search.schedule import Effort, Solver, sampling_order, star
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small tables are compiled too, as large ones are."""
-    monkeypatch.setattr(schedule, "_WORTH", 0)
+    monkeypatch.setattr(schedule, "WORTH", 0)
 
 
 def test_the_path_is_chosen_by_size() -> None:
@@ -35,7 +35,7 @@ def test_extreme_scales_stay_with_numpy(compiled: None) -> None:
 def test_any_number_of_threads_gives_the_same(
     compiled: None, monkeypatch: pytest.MonkeyPatch, searched: bool
 ) -> None:
-    monkeypatch.setattr(schedule, "_SEARCHED", 0 if searched else 10**9)
+    monkeypatch.setattr(schedule, "SEARCHED", 0 if searched else 10**9)
     table = synthetic(900, 4)
     one, three = (FairCoreset(12, support="rows", random_state=0, n_jobs=jobs).fit(*table) for jobs in (1, 3))
     np.testing.assert_array_equal(one.row_index_, three.row_index_)
@@ -44,10 +44,10 @@ def test_any_number_of_threads_gives_the_same(
 
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 def test_compiled_or_not_gives_the_same_rows(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_SEARCHED", 10**9)
+    monkeypatch.setattr(schedule, "SEARCHED", 10**9)
     table = synthetic(700, 5)
     plain = FairCoreset(12, support="rows", cost=cost, random_state=3).fit(*table)
-    monkeypatch.setattr(schedule, "_WORTH", 0)
+    monkeypatch.setattr(schedule, "WORTH", 0)
     fast = FairCoreset(12, support="rows", cost=cost, random_state=3).fit(*table)
     np.testing.assert_array_equal(plain.row_index_, fast.row_index_)
 
@@ -75,7 +75,7 @@ def test_without_iterations_nothing_is_swapped() -> None:
 
 
 def test_the_search_beats_a_single_descent(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "_SEARCHED", 0)
+    monkeypatch.setattr(schedule, "SEARCHED", 0)
     problem = FairCoreset(16, support="rows").problem(*synthetic(1000, 4))
     solver = Solver(problem, Effort(300, "auto", "auto", 1), 1)
     found = solver.from_name("k-means++", np.random.default_rng(0))
