@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel, part
-from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
 from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 # A cost is a lower bound; exact in float32; its nearest one is in doubt; or it shall be made exact.

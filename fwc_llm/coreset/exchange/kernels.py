@@ -1,6 +1,6 @@
 """The compiled kernels of swaps: the best swap for each candidate, and the two nearest points of rows.
 
-Costs come from the tiles of `fwc_llm.coreset.descent.tile`: of 64 rows to 4 points at once. The kernels are
+Costs come from the tiles of `fwc_llm.coreset.compiling.tile`: of 64 rows to 4 points at once. The kernels are
 serial and let go of Python's lock, so that plain threads share a batch. (numba's own threads wait by
 spinning, which on a busy machine costs more than the work.)
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel, part
-from fwc_llm.coreset.descent.tile import ROWS, WIDTH, l1_tile, sqeuclidean_tile
+from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_tile, sqeuclidean_tile
 from fwc_llm.coreset.exchange.space import Nearest, Space
 
 _CHUNK = 32  # rows of one point that are summed up together: half a block
