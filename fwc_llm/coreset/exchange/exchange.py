@@ -1,16 +1,16 @@
 """Swaps: FasterPAM (Schubert, Rousseeuw 2021) in memory that grows with n, not with n · m.
 
-Costs are computed when they are needed, a candidate's n at a time, and never kept. Candidates are tried in
-batches, shared by threads; the best of a batch is swapped in at once if it lowers the loss. Batches grow
-while nothing is found.
+Costs are computed when they are needed, and never kept. Candidates are tried in batches, which threads
+share. The best of a batch is swapped in at once if it lowers the loss. Batches grow while nothing is found.
 
-The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)). At the prices u of the inner problem, Lagrange's
-bound says that the objective after a swap is at least
+The loss is that of fixed prices, Σ_i min_j (c_ij − u_g(j)). At the prices u of the inner problem, the
+objective after a swap is at least
 
-    D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩,
+    D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩    (docs/method.md, "The inner problem")
 
-and before it, that is the objective. So only swaps that lower the loss can gain. Whether they do, and what
-the prices are then, a judge may say after every swap; without one the prices stay.
+and before the swap, D(u) is the objective. So only swaps that lower the loss can gain. A judge solves the
+inner problem after every swap: it says whether the swap gained, and sets the prices. Without a judge the
+prices stay.
 """
 
 from collections.abc import Callable
@@ -39,9 +39,11 @@ class Judge:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long swaps are sought: `passes` over all candidates, at most; a swap must lower the loss by the
-    share `least` of it; `again`: so many of a batch's next best are compared again after a swap; `batch`: the
-    smallest; `refusals` by a judge, in a row, that end a batch.
+    """How long swaps are sought.
+
+    At most `passes` over all candidates. A swap must lower the loss by the share `least` of it. After a swap
+    the `again` next best of a batch are compared again. `batch` is the size of the smallest batch. So many
+    `refusals` by a judge, one after the other, end a batch.
     """
 
     passes: int
@@ -53,9 +55,11 @@ class Patience:
 
 @dataclass(frozen=True)
 class Exchanged:
-    """`rows` (m,) the row that now stands at each place, −1 where the first point still does; `labels` (n,)
-    which place is nearest; `losses`: the sum of the costs at the start and after every swap; `converged`: no
-    swap with any candidate lowers it.
+    """What stands in the end.
+
+    `rows` (m,) are the rows that replaced the points, −1 where a point still stands. `labels` (n,) say which
+    of them is nearest. `losses` are the sums of the costs at the start and after every swap. `converged`: no
+    swap with any candidate lowers the loss.
     """
 
     rows: np.ndarray
@@ -76,8 +80,8 @@ def exchange(
 ) -> Exchanged:
     """Swaps candidates in for points of their cell until none lowers the loss.
 
-    `candidates` (q,) rows in the order to try, `cells` (q,) what they stand for, `keys` (q,): one whose key
-    stands already is passed over. `threads` share the compiled work; None: with numpy alone.
+    `candidates` (q,) are rows in the order to try, to stand for `cells` (q,). One whose key in `keys` (q,)
+    stands already is passed over. `threads` share the compiled work; None means numpy alone.
     """
     swapping = _Swapping(space, points, candidates, cells, keys, patience, threads, judge)
     since_swap, seen, size = 0, 0, patience.batch
@@ -103,7 +107,7 @@ def estimate(
     rows: np.ndarray,
     threads: Threads | None,
 ) -> np.ndarray:
-    """(q,) what the best swap with each candidate changes, by the loss of some `rows` only."""
+    """(q,) by how much the best swap with each candidate changes the loss of some `rows`."""
     part = replace(space, values=space.values[rows], cell=space.cell[rows])
     return Standing(part, points, threads).compare(space.values[candidates], cells)[1]
 

@@ -1,9 +1,9 @@
 """A good start for a coreset of rows: many local optima of a sample, the best of them on all rows.
 
-The descent ends in local optima that differ by several per cent, swaps in ones that differ by one. On a
-sample of some thousand rows swaps take hundredths of a second, so that many optima can be tried: some starts,
-and from each of them again and again a few representatives thrown elsewhere (an iterated local search).
-The best of them are settled on a larger sample, and then on all rows.
+The objectives of local optima differ by several per cent after a descent, and by one after swaps. On a sample
+of some thousand rows swaps take hundredths of a second, so that many optima can be tried. From each of some
+starts a few representatives are moved to random rows, again and again, and swaps follow (an iterated local
+search). The best optima are improved on a larger sample, and then on all rows.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
 _STARTS = 6
-_KICKS = 4  # times that representatives are thrown elsewhere, from one start
-_THROWN = 3  # representatives
-_FINALISTS = 6  # that are settled on
-_LARGER = 6144  # so many rows
-_WINNERS = 2  # of these descend on all rows
-_ROUNDS = 3  # swaps until nothing gains, new prices, and again
+_KICKS = 4  # from one start
+_KICKED = 3  # representatives that a kick moves to random rows
+_FINALISTS = 6  # optima that are improved on the larger sample
+_LARGER = 6144  # rows of the larger sample
+_WINNERS = 2  # optima that descend on all rows
+_ROUNDS = 3  # of swaps until nothing gains, and new prices
 _LARGER_ROUNDS = 2
 _SCREENED = 1024  # candidates of the larger sample that are worth a look at all of it
 _PATIENCE = Patience(passes=2, least=1e-5, again=32, batch=64)
@@ -63,8 +63,8 @@ def search(
 class Optimum:
     """`rows` (m,) of a sample, their objective there, and the prices (G,) at which to seek better ones.
 
-    These are the mean of the rows' own prices and of those at which the rows were found. At the last prices
-    alone, swaps overshoot: they leave what has become dear for what then does, and the objective rises.
+    `prices` are the mean of the rows' own prices and of those at which the rows were found. At the rows' own
+    prices alone swaps overshoot: they swing between two sides, and the objective rises.
     """
 
     objective: float
@@ -112,7 +112,7 @@ class Sample:
     def _kick(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A few of the representatives replaced by random candidates of their cells."""
         problem, kicked = self._problem, rows.copy()
-        for j in rng.choice(len(rows), min(_THROWN, len(rows)), replace=False):
+        for j in rng.choice(len(rows), min(_KICKED, len(rows)), replace=False):
             g = problem.cell_of[j]
             pool = problem.pools[g]
             taken = problem.ids[kicked[problem.cell_of == g]]

@@ -1,4 +1,4 @@
-"""How a start is carried to its end: which steps, on which rows, with swaps or without."""
+"""Chooses steps, sample sizes and swaps for a fit."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
-_SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
+_SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
 SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 8  # of swaps and descents, at most

@@ -1,8 +1,8 @@
 """Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.exchange.exchange`).
 
-`swap_rows` asks the inner problem after every swap, on all rows. `swap_on_sample` leaves the prices as they
-are, on a sample of the rows; the descent on all rows that follows says whether the swaps have gained. Free
-representatives are exchanged for rows, too, from which the descent moves them on.
+`swap_rows` solves the inner problem after every swap, on all rows. `swap_on_sample` keeps the prices, on a
+sample of the rows; the descent on all rows that follows says whether the swaps gained. Free representatives
+are exchanged for rows too, from which the descent moves them on.
 """
 
 import numpy as np
