@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.exchange import plain
 from fwc_llm.coreset.exchange.space import Nearest, Points, Space
 from fwc_llm.coreset.threads import Threads
@@ -19,13 +18,13 @@ class Standing:
     def __init__(self, space: Space, points: Points, threads: Threads | None) -> None:
         self._kernels: Any = plain
         self._threads = threads
-        if threads:
-            from fwc_llm.coreset.exchange import kernels
-
-            self._kernels = kernels
         values = np.ascontiguousarray(space.values, np.float32)
         self._columns = np.ascontiguousarray(values.T)
-        values = read_only(values) if threads else values
+        if threads:
+            from fwc_llm.coreset.compiling.kernel import read_only
+            from fwc_llm.coreset.exchange import kernels
+
+            self._kernels, values = kernels, read_only(values)
         self._space = replace(space, values=values, move=space.move.astype(np.float32))
         self.prices = space.prices.astype(np.float32)
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
