@@ -57,6 +57,7 @@ class InspectModel:
         provider, _, model = self._path.partition("/")
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
+        self._chosen = sorted(options.get("params") or {})
         self._logprobs = bool(options.get("logprobs"))
         self._parameters = generate_options(
             model, options.get("params"), options.get("max_tokens"), self._logprobs
@@ -109,6 +110,11 @@ class InspectModel:
         model = self._opened()
         if any("name" in message for message in messages):
             self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
+        if self._chosen:
+            self._tell(
+                f"{self.name}: Inspect leaves out in silence what its provider does not take "
+                f"(asked for: {', '.join(self._chosen)})"
+            )
         expected = sum(len(message["content"]) for message in messages) // 4 if self._paces_tokens else 0
         await self._pacer.turn(expected)
         began = time.monotonic()
@@ -200,15 +206,15 @@ class InspectModel:
         """What Inspect raised, classified as any service's failure is."""
         if isinstance(error, TimeoutError):
             return AttemptError(Reach.ATTEMPT, f"no reply within the deadline of {self._deadline:g} s")
-        cause: BaseException | None = error
-        while cause is not None:  # Inspect and its retries wrap what the provider's SDK raised
-            status = getattr(cause, "status_code", None)
+        wrapped: list[BaseException] = [error]  # Inspect wraps what the provider's SDK raised
+        while (cause := wrapped[-1].__cause__) is not None:
+            wrapped.append(cause)
+        for cause in reversed(wrapped):
+            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
-                body = getattr(cause, "body", None)
                 told = body if isinstance(body, Mapping) else {"message": self._said(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 return replace(failure, reason=self._redact(failure.reason))
-            cause = cause.__cause__
         return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._said(error)}")
 
     def _explain(self, failure: AttemptError) -> str:

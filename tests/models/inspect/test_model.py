@@ -73,7 +73,8 @@ def test_a_reply_is_read_whole() -> None:
         "temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3
     }  # fmt: skip
     assert seen[0].headers["authorization"] == f"Bearer {KEY}"
-    assert said == []
+    (once,) = said
+    assert "does not take (asked for: seed)" in once
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_a_prompt_that_is_too_long_is_a_row_without_a_reply() -> None:
     [
         (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
-        (refusal(403, "not for you"), "rejects the run"),
+        (refusal(403, "not for you"), r"rejects the run \(403: not for you\)"),
     ],
 )
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
