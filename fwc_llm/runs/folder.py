@@ -230,7 +230,7 @@ def file_name(text: str) -> str:
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
-    for package in ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken"):
+    for package in ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
