@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +18,7 @@ from fwc_llm.models.inspect import PREFIX, require_inspect
 from fwc_llm.models.inspect.options import generate_options
 from fwc_llm.models.inspect.outputs import to_chat, to_reply
 from fwc_llm.models.openai.capabilities import completion_limit
+from fwc_llm.models.openai.chat import check_service
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure, one_line
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.secret import Secret
@@ -64,13 +66,15 @@ class InspectModel:
         )
         self._concurrency = options.get("concurrency", 8)
         self._deadline = options.get("deadline", 300.0)
-        for option, value in (("concurrency", self._concurrency), ("deadline", self._deadline)):
-            if not value > 0:
-                raise FwcError(f"{option} is {value}: it must be above 0")
-        self._attempt = options.get("timeout") or min(_ATTEMPT_SECONDS, self._deadline)
+        rpm, tpm, attempt = options.get("rpm"), options.get("tpm"), options.get("timeout")
+        check_service(
+            name, base_url, rpm=rpm, tpm=tpm, concurrency=self._concurrency, deadline=self._deadline,
+            timeout=attempt,
+        )  # fmt: skip
+        self._attempt = attempt or min(_ATTEMPT_SECONDS, self._deadline)
         self._breaker = options.get("breaker") or max(30, 4 * self._concurrency)
-        self._pacer = Pacer(options.get("rpm"), options.get("tpm"), notice=self._tell)
-        self._paces_tokens = options.get("tpm") is not None
+        self._pacer = Pacer(rpm, tpm, notice=self._tell)
+        self._paces_tokens = tpm is not None
         self._notice = options.get("notice")
         self._failed_in_a_row = 0
         self._model: Inspected | None = None
@@ -219,7 +223,8 @@ class InspectModel:
 
     def _explain(self, failure: AttemptError) -> str:
         if failure.parameter:
-            hint = f"it refuses the parameter {failure.parameter!r}: change or drop it (--param)"
+            name = failure.parameter
+            hint = f"it refuses {name!r}: change it, or leave it out (--param {name}=null)"
         elif failure.status == 404:
             hint = "the provider does not know this model: check its name"
         elif failure.status == 402 or failure.code in {"insufficient_quota", "billing_not_active"}:
@@ -233,7 +238,8 @@ class InspectModel:
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
-                self._notice(notice)
+                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
+                    self._notice(notice)
 
     def hear(self, said: str) -> None:
         """Pass on, once, what Inspect warns of: a parameter that the provider does not take."""
@@ -249,7 +255,4 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hand the warning over."""
-        try:
-            self._model.hear(record.getMessage())
-        except Exception:  # a closed terminal must not cost a paid reply
-            self.handleError(record)
+        self._model.hear(record.getMessage())
