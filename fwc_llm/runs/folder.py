@@ -26,6 +26,7 @@ ANSWER_COLUMNS = (
 )  # fmt: skip
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+_PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command"}
@@ -233,7 +234,7 @@ def file_name(text: str) -> str:
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
-    for package in ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken"):
+    for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
