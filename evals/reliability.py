@@ -70,7 +70,8 @@ def _soak_table(found: dict[str, Any] | None) -> str:
         return ""
     head = (
         "\n## The soak\n\nA service on loopback that fails one request in ten. After every pass the journal "
-        "is read as anybody would read it, and the service counts whether a journaled question comes again.\n\n"
+        "is read as anybody would read it, and the service counts whether a journaled question comes "
+        "again.\n\n"
         "| how | rows | kills | answered | lost | asked again | journaled twice | most memory, first half | "
         "second half |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
