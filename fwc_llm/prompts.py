@@ -23,6 +23,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.records import Record, ShownColumns, decimal
 from fwc_llm.resources import resource_dir
 from fwc_llm.sandbox import BoundLoader, Sandbox, limited
+from fwc_llm.untrusted import storable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
+_LONGEST_NAME = 1000  # characters
 _LONGEST_MESSAGE = 10_000_000  # characters, more than any model takes
 
 
@@ -169,14 +171,16 @@ class TemplateSet:
         def message(role: str, name: str | None = None, *, caller: Callable[[], str]) -> str:
             if role not in _ROLES:
                 raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(_ROLES)}")
-            content = caller().strip()
+            if not isinstance(name, str | None) or len(name or "") > _LONGEST_NAME:
+                raise FwcError(f"{self.folder / file}: the name of a message is a short text")
+            content = storable(caller().strip())
             if not content:
                 raise FwcError(f"{self.folder / file}: a message of role {role!r} is empty")
             if len(content) > _LONGEST_MESSAGE:
                 raise FwcError(f"{self.folder / file}: a message has {len(content):,} characters: too many")
             messages.append({"role": role, "content": content})
             if name is not None:
-                messages[-1]["name"] = name
+                messages[-1]["name"] = storable(name)
             return ""
 
         try:

@@ -196,6 +196,12 @@ def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
     return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
 
 
+def default_task(data_dir: str | Path | None = None) -> Task:
+    """The task of every command that is not told one: adult where its data is at hand, else the census."""
+    adult = load_task("adult", data_dir)
+    return census_task() if adult.locate() is None else adult
+
+
 def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
     """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
@@ -39,24 +40,25 @@ def _cost(help_text: str, *names: str) -> Any:
 def evaluate(
     task: Annotated[
         str | None,
-        _experiment(
-            "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult; census for the demo]"
-        ),
+        _experiment(f"{TASK_HELP} The demonstration uses the census."),
     ] = None,
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `surrogate`, a simulation "
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, `inspect:PROVIDER/MODEL` (what "
+            "Inspect reaches), or `surrogate`, a simulation "
             "without key or network. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
         str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
     ] = "zero,balanced,fwc",
-    m: Annotated[int, _experiment("Examples per prompt.", "--m")] = 16,
+    m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
-    n_test: Annotated[int, _experiment("Test rows per repeat.")] = 200,
-    base_parity: Annotated[float, _experiment("Gap of the groups' base rates in the test rows.")] = 0.5,
+    n_test: Annotated[int | None, _experiment(f"Test rows per repeat. {N_TEST_HELP}")] = None,
+    base_parity: Annotated[
+        str | None, _experiment(f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
+    ] = None,
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
@@ -143,12 +145,12 @@ def evaluate(
     from fwc_llm.models import Client
     from fwc_llm.runs.plan import Settings
 
-    demonstration = task is None and model is None
+    # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
+    demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        m=m,
+        **given(m=m, n_test=n_test),
+        **parity(base_parity),
         epsilon=epsilon,
-        n_test=n_test,
-        base_parity=base_parity,
         repeats=repeats,
         seed=seed,
         template=template,
@@ -174,7 +176,7 @@ def evaluate(
     )
     with console.working("reading the table") as step:
         job = prepare(
-            task or ("census" if demonstration else "adult"),
+            open_task("census" if demonstration else task, data_dir),
             model or "surrogate",
             _words(shots),
             settings,
@@ -185,8 +187,10 @@ def evaluate(
             step,
             console.err.print,
         )
+    for note in job.plan.notes:
+        console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:
-        chosen = f"{job.plan.settings.m} of {m} examples"
+        chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     if dry_run:
         _forecast(job)
@@ -204,7 +208,7 @@ def evaluate(
     if result.unanswered < result.data["requests"]:
         _report(job, result)
     if demonstration:
-        console.out.print(_EXPLANATION.format(**settings.as_json()), highlight=False)
+        console.out.print(_EXPLANATION.format(**job.plan.settings.as_json()), highlight=False)
     if result.unanswered:
         raise IncompleteRunError(
             result.data["stopped"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -23,12 +24,12 @@ _QUESTIONS = {
 
 
 def power(
-    task: Annotated[
-        str, typer.Option(help="A built-in task (`fwc-llm tasks`) or a task file (.toml).")
-    ] = "adult",
-    n_test: Annotated[int, typer.Option(help="Test rows per repeat.")] = 200,
+    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    n_test: Annotated[int | None, typer.Option(help=f"Test rows per repeat. {N_TEST_HELP}")] = None,
     repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
-    base_parity: Annotated[float, typer.Option(help="Gap of the groups' base rates in the test rows.")] = 0.5,
+    base_parity: Annotated[
+        str | None, typer.Option(help=f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
+    ] = None,
     shots: Annotated[
         str, typer.Option(help="The arms, comma-separated: each asks about every row.")
     ] = "zero,balanced,fwc",
@@ -67,34 +68,41 @@ def power(
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.design import power_lines
+    from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.needed import needed, sample_cost
+    from fwc_llm.runs.plan import Settings
     from fwc_llm.runs.splits import design_of
-    from fwc_llm.tasks import load_task
 
     if detect is not None and not 0.0 < detect < 1.0:
         raise FwcError(f"--detect is {detect:g}: a difference lies between 0 and 1, for example 0.1")
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
-        table = load_task(task, data_dir)
-        design = design_of(table, n_test, base_parity, repeats)
+        table = open_task(task, data_dir)
+        wanted = Settings(m=m, **given(n_test=n_test), **parity(base_parity))
+        settings, notes = fit_defaults(table, wanted)
+        design = design_of(table, settings.n_test, settings.base_parity, repeats)
         cost = None
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
-            cost = sample_cost(table, arms, m, base_parity, opened, price_of(opened.name, prices), batch)
+            cost = sample_cost(
+                table, arms, m, settings.base_parity, opened, price_of(opened.name, prices), batch
+            )  # fmt: skip
     found = (
         []
         if detect is None
-        else list(needed(table, detect, base_parity, repeats, len(arms), assumptions, cost))
+        else list(needed(table, detect, settings.base_parity, repeats, len(arms), assumptions, cost))
     )
+    for note in notes:
+        console.err.print(note, soft_wrap=True)
     if as_json:
         document = {
             "format": "fwc-llm-power/1",
             "task": table.name,
-            "n_test": n_test,
+            "n_test": settings.n_test,
             "repeats": repeats,
-            "base_parity": base_parity,
+            "base_parity": settings.base_parity,
             "arms": arms,
             "requests": design.requests * len(arms),
             "assumptions": asdict(assumptions),
@@ -106,8 +114,8 @@ def power(
         console.out.print_json(json.dumps(plain(document), ensure_ascii=False))
         return
     console.out.print(
-        f"{table.name}: {n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, arms {', '.join(arms)}: "
-        f"{design.requests * len(arms):,} requests",
+        f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
+        f"arms {', '.join(arms)}: {design.requests * len(arms):,} requests",
         soft_wrap=True,
     )
     for line in power_lines(design, assumptions):

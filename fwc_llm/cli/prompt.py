@@ -5,15 +5,21 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+
 
 def prompt(
-    task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     shots: Annotated[str, typer.Option(help="A strategy, or a file of saved shots (.json).")] = "zero",
     row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
-    m: Annotated[int, typer.Option("--m", help="Examples, when a strategy chooses them.")] = 16,
+    m: Annotated[
+        int | None, typer.Option("--m", help=f"Examples, when a strategy chooses them. {M_HELP}")
+    ] = None,
     epsilon: Annotated[float, typer.Option(help="Largest relative parity violation of the coreset.")] = 0.01,
-    n_test: Annotated[int, typer.Option(help="Rows of the test split.")] = 200,
-    base_parity: Annotated[float, typer.Option(help="Gap of the groups' base rates in the split.")] = 0.5,
+    n_test: Annotated[int | None, typer.Option(help=f"Rows of the test split. {N_TEST_HELP}")] = None,
+    base_parity: Annotated[
+        str | None, typer.Option(help=f"Gap of the groups' base rates in the split, {PARITY_HELP}")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and of the strategy.")] = 0,
     template: Annotated[
         str, typer.Option(help="Template set: default, paper, decodingtrust, or a folder of your own.")
@@ -36,19 +42,19 @@ def prompt(
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import Settings, make_plan
-    from fwc_llm.tasks import load_task
 
     settings = Settings(
-        m=m,
+        **given(m=m, n_test=n_test),
+        **parity(base_parity),
         epsilon=epsilon,
-        n_test=n_test,
-        base_parity=base_parity,
         seed=seed,
         template=template,
         weights=weights,
     )
     with working("choosing examples") as step:
-        plan = make_plan(load_task(task, data_dir), (shots,), settings, allow_changed_data, step)
+        plan = make_plan(open_task(task, data_dir), (shots,), settings, allow_changed_data, step)
+    for note in plan.notes:
+        err.print(note, soft_wrap=True)
     split = plan.repeats[0].split.test
     if not 0 <= row < len(split):
         raise FwcError(f"row {row} is outside the test split: it has rows 0 to {len(split) - 1}")

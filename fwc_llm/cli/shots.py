@@ -1,11 +1,11 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.defaults import M_HELP, TASK_HELP, number_or_none, open_task
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 def shots(
-    task: Annotated[
-        str, typer.Option(help="A built-in task (`fwc-llm tasks`) or a task file (.toml).")
-    ] = "adult",
+    task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -29,7 +27,7 @@ def shots(
             "comma-separated. [default: fwc; all with --compare]"
         ),
     ] = None,
-    m: Annotated[int, typer.Option("--m", help="How many examples.")] = 16,
+    m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
     epsilon: Annotated[
         str, typer.Option(help="Largest relative parity violation of the coreset, or `none` for no limit.")
     ] = "0.01",
@@ -70,15 +68,15 @@ def shots(
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
     from fwc_llm.cli import console
-    from fwc_llm.tasks import load_task
+    from fwc_llm.runs.defaults import M, fit_m
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    table = load_task(task, data_dir)
+    table = open_task(task, data_dir)
     with console.working("reading the table") as step:
-        table.pool()
+        m, moved = fit_m(table, M if m is None else m)
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
 
@@ -88,8 +86,9 @@ def shots(
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
             chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, template))
-    for note in table.notes:
-        console.err.print(note)
+    for note in (*table.notes, moved):
+        if note:
+            console.err.print(note, soft_wrap=True)
     if compare:
         console.out.print(_comparison(lines, table, model))
         for line in lines:
@@ -114,7 +113,7 @@ def shots(
         save_shots(chosen, out)
         console.err.print(
             f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
-            f"fwc-llm eval --task {task} --shots {out}",
+            f"fwc-llm eval --task {task or table.name} --shots {out}",
             markup=False,
         )
     if chosen.certificate:
@@ -134,15 +133,11 @@ def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
 
 
 def _epsilon(text: str) -> float | None:
-    if text.lower() == "none":
-        return None
     from fwc_llm.coreset.checks import check_epsilon
 
-    epsilon: Any = text
-    with suppress(ValueError):
-        epsilon = float(text)
+    epsilon = number_or_none(text, "--epsilon")
     check_epsilon(epsilon)
-    return float(epsilon)
+    return epsilon
 
 
 def _chooser(

@@ -123,7 +123,7 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         if not is_safe_address(newurl):
-            raise urllib.error.URLError("it redirects to what is no https address")
+            raise urllib.error.URLError("it redirects to an address without https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

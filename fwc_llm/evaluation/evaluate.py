@@ -145,6 +145,8 @@ def evaluate(
             task, model, arms, settings, client, data_dir, allow_changed_data, max_prompt_tokens,
             on_step=_both(step, on_step), notice=shown.say,
         )  # fmt: skip
+    for note in job.plan.notes:
+        shown.say(note)
     with shown.asking(job.plan.n_calls) as state:
         return job.run(out, _both(state, on_progress), cancel_batch)
 

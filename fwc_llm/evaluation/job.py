@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -185,14 +185,18 @@ def _before_any_request() -> Iterator[None]:
 
 def describe(plan: Plan, model: Model) -> dict[str, Any]:
     """The content of run.json: everything that determines the run, and the versions used."""
-    simulated = traits(model).simulated
+    return describe_asked(plan, model.name, model.parameters, traits(model).simulated)
+
+
+def describe_asked(plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
+    """The content of run.json for a model that somebody else asks."""
     return {
         "format": FORMAT,
         "task": plan.task.name,
         "title": plan.task.title,
         "protected": list(plan.task.protected),
-        "model": model.name,
-        "parameters": dict(model.parameters),
+        "model": model,
+        "parameters": dict(parameters),
         "simulated": simulated or plan.task.simulated,
         "simulated_answers": simulated,
         "arms": [arm.name for arm in plan.arms],

@@ -1,4 +1,4 @@
-"""Who answers: OpenAI-compatible services, Azure OpenAI, and the offline surrogate, behind one interface."""
+"""Who answers: OpenAI-compatible services, Azure OpenAI, Inspect's providers and the offline surrogate."""
 
 from typing import Unpack
 
@@ -36,8 +36,9 @@ def open_model(
 ) -> Model:
     """The model that `name` stands for.
 
-    `surrogate` is the offline simulation, `azure:DEPLOYMENT` a deployment on Azure OpenAI, everything else
-    a model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
+    `surrogate` is the offline simulation, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
+    `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a model behind an
+    OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
     environment variable that holds the key. Further options are those of
     `fwc_llm.models.openai.chat.ChatModel`; the surrogate ignores them. No request is made and no key is
     needed until the first question.
@@ -51,6 +52,10 @@ def open_model(
 
         deployment = name.removeprefix("azure:")
         return AzureModel(deployment, endpoint=base_url, api_key_env=api_key_env, **options)
+    if name.startswith("inspect:"):
+        from fwc_llm.models.inspect.model import InspectModel
+
+        return InspectModel(name, base_url=base_url, api_key_env=api_key_env, **options)
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, base_url=base_url, api_key_env=api_key_env, **options)

@@ -70,7 +70,11 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "folder": run.folder.resolve().name,
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
-            "about": {**run.described, "returned_models": run.results.get("returned_models", [])},
+            "about": {
+                "command": "",
+                **run.described,
+                "returned_models": run.results.get("returned_models", []),
+            },
             "paragraph": what_was_run(run, found),
             "findings": findings(found),
             "statistics": found,

@@ -1,4 +1,4 @@
-"""All strategies on one task, side by side: how close, how fair, how long, how dear."""
+"""All strategies on one task, side by side: distance, parity, time and tokens."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

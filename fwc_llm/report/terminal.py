@@ -204,9 +204,9 @@ class _Columns:
                 return
         start = 0
         while start < len(self.arms):
-            end = len(self.arms)
-            while end > start + 1 and not fits(self._turned(range(start, end), True)):
-                end -= 1
+            end = start + 1
+            while end < len(self.arms) and fits(self._turned(range(start, end + 1), True)):
+                end += 1
             yield self._turned(range(start, end), True)
             start = end
 

@@ -135,7 +135,7 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     "protected": (False, _names),
     "parameters": (False, _object),
     **dict.fromkeys(("sources", "versions"), (False, _texts)),
-    "calls": (False, _count),
+    **dict.fromkeys(("calls", "epochs"), (False, _count)),
 }
 _ARM: Mapping[str, _Check] = {
     "arm": _text,

@@ -142,7 +142,7 @@ class RunFolder:
                 )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """The rows of answers.csv, one by one; `FwcError` when one is no answer, or some are missing."""
+        """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
         path, read = self.path / "answers.csv", 0
         expected = self.describe().get("calls")
         # As long as what any version wrote; the limit belongs to the whole process.

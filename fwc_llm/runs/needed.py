@@ -38,7 +38,7 @@ class Needed:
 def needed(
     task: "Task",
     difference: float,
-    base_parity: float,
+    base_parity: float | None,
     repeats: int,
     arms: int,
     assumptions: Assumptions,
@@ -49,7 +49,7 @@ def needed(
     A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
     be made; every request costs its share.
     """
-    step = whole_step(task.groups, base_parity)
+    step = _step(task, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, repeats}):
             strategy = count >= LEAST_SETS
@@ -77,7 +77,7 @@ def sample_cost(
     task: "Task",
     arms: Sequence[str],
     m: int,
-    base_parity: float,
+    base_parity: float | None,
     model: "Model",
     price: "Price | None",
     batch: bool,
@@ -86,10 +86,15 @@ def sample_cost(
     from fwc_llm.runs.budget import forecast
     from fwc_llm.runs.plan import Settings, make_plan
 
-    rows = whole_step(task.groups, base_parity)
+    rows = _step(task, base_parity)
     rows *= -(-_ROWS // rows)
     plan = make_plan(task, arms, Settings(m=m, n_test=rows, base_parity=base_parity))
     return forecast(model, plan.calls(), price, batch)
+
+
+def _step(task: "Task", base_parity: float | None) -> int:
+    """The smallest number of test rows that can be drawn."""
+    return 1 if base_parity is None else whole_step(task.groups, base_parity)
 
 
 _ROWS = 20  # prompts counted per arm, at least

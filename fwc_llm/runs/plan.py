@@ -11,6 +11,7 @@ from fwc_llm.models.base import Messages
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
+from fwc_llm.runs.defaults import BASE_PARITY, N_TEST, M, fit_defaults
 from fwc_llm.runs.folder import file_name
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -29,12 +30,14 @@ COUNTERFACTUAL = "counterfactual:"
 class Settings:
     """Everything that determines what is asked. Defaults are the paper's experiment.
 
-    See docs/protocol.md, "The paper's experiment".
+    See docs/protocol.md, "The paper's experiment". The defaults of `m`, `n_test` and `base_parity` move to
+    the nearest that the table allows, and the plan says so (docs/own-data.md, "What the defaults do"); a
+    number that is given is taken or refused.
 
     m                 examples per prompt
     epsilon           largest relative parity violation of the coreset; None for no limit
     n_test            test rows per repeat
-    base_parity       gap of the groups' base rates in the test rows; None draws them uniformly
+    base_parity       gap of the groups' base rates in the test rows; None draws rows as they fall
     repeats           repeat r draws its rows and its examples from seed + r
     seed              of the first repeat
     template          a template set's name, or a folder with one of your own
@@ -45,10 +48,10 @@ class Settings:
     strategy_options  for the strategies that take them, by name
     """
 
-    m: int = 16
+    m: int = M
     epsilon: float | None = 0.01
-    n_test: int = 200
-    base_parity: float | None = 0.5
+    n_test: int = N_TEST
+    base_parity: float | None = BASE_PARITY
     repeats: int = 1
     seed: int = 0
     template: str = "default"
@@ -89,12 +92,13 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run before its first request."""
+    """A whole run before its first request. `notes` say which defaults had to move."""
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
+    notes: tuple[str, ...] = ()
 
     @cached_property
     def n_calls(self) -> int:
@@ -192,6 +196,7 @@ def make_plan(
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     _check_strategy_options(arms, saved, settings)
+    settings, notes = fit_defaults(task, settings)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
     chosen_once = [
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
@@ -212,7 +217,7 @@ def make_plan(
                 chosen[arm.name] = _ordered(shots, arm, seed)
                 steps.end(arm.name)
         repeats.append(Repeat(index, seed, split, chosen))
-    plan = Plan(task, arms, settings, tuple(repeats))
+    plan = Plan(task, arms, settings, tuple(repeats), notes)
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 

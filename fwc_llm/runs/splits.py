@@ -67,7 +67,7 @@ def draw_split(
         drawn = rng.choice(np.flatnonzero(free), size=n_test, replace=False)
     else:
         counts = cell_counts(task.groups, n_test, base_parity)
-        drawn = rng.permutation(_draw_cells(task, table, free, counts, n_test, rng))
+        drawn = rng.permutation(_draw_cells(task, table, free, counts, rng))
     test = table.iloc[drawn]
     pool = task.pool()
     if pool is table:  # one file: the pool is the rest
@@ -99,8 +99,7 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
         return Design(task.groups, n_test * of_groups / len(table), of_groups, repeats)
     counts = cell_counts(task.groups, n_test, base_parity)
     rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
-    for (group, answer), available in zip(counts, held.ravel(), strict=True):
-        _check_cell(task, group, answer, int(available), counts[group, answer], n_test)
+    _check_cells(task, dict(zip(counts, held.ravel().tolist(), strict=True)), counts)
     return Design(task.groups, rows.astype(float), held.astype(float), repeats)
 
 
@@ -112,9 +111,8 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
     rates = _base_rates(groups, base_parity)
     step = whole_step(groups, base_parity)
     if n < 1 or n % step:
-        below, above = n // step * step, (n // step + 1) * step
-        nearest = above if below < 1 or above - n < n - below else below
-        other = below if nearest == above else above
+        nearest = nearest_whole(groups, n, base_parity)
+        other = nearest - step if nearest > n else nearest + step
         also = f" or {other}" if other > 0 else ""
         raise FwcError(
             f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come "
@@ -131,6 +129,14 @@ def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple
 def whole_step(groups: Sequence[str], base_parity: float) -> int:
     """The smallest number of test rows with whole cells; its multiples are the only others."""
     return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
+
+
+def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
+    """The number of test rows nearest to `n` with whole cells."""
+    step = whole_step(groups, base_parity)
+    below = n // step * step
+    above = below + step
+    return below if n == below or (below > 0 and above - n >= n - below) else above
 
 
 def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
@@ -164,12 +170,20 @@ def _check_size(n: int, available: int) -> None:
         raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
 
 
-def _check_cell(task: Task, group: str, answer: str, available: int, count: int, n: int) -> None:
-    if available < count:
+def _check_cells(
+    task: Task, available: Mapping[tuple[str, str], int], counts: Mapping[tuple[str, str], int]
+) -> None:
+    """Refuse a cell that has fewer rows than are to be drawn, with the most test rows that there can be."""
+    n, times = sum(counts.values()), math.gcd(*counts.values())
+    most = min(available[cell] * times // count for cell, count in counts.items() if count) * (n // times)
+    for (group, answer), count in counts.items():
+        if available[group, answer] >= count:
+            continue
+        fewer = f"the most that work are {most}" if most else "no number works with this base parity"
         raise FwcError(
             f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
-            f"{available:,} rows to draw from, but {count:,} are needed for {n} test rows; ask for fewer "
-            "or another base parity"
+            f"{available[group, answer]:,} rows to draw from, but {count:,} are needed for {n} test rows; "
+            f"{fewer}, and with no base parity (none) rows are drawn as they fall"
         )
 
 
@@ -178,15 +192,14 @@ def _draw_cells(
     table: "pd.DataFrame",
     free: "np.ndarray",
     counts: Mapping[tuple[str, str], int],
-    n: int,
     rng: "np.random.Generator",
 ) -> "np.ndarray":
     import numpy as np
 
     levels, labels = task.sensitive(table), task.labels(table)
-    drawn = []
-    for (group, answer), count in counts.items():
-        cell = np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
-        _check_cell(task, group, answer, len(cell), count, n)
-        drawn.append(rng.choice(cell, size=count, replace=False))
-    return np.concatenate(drawn)
+    cells = {
+        (group, answer): np.flatnonzero(free & (levels == group) & (labels == (answer == "yes")))
+        for group, answer in counts
+    }
+    _check_cells(task, {cell: len(rows) for cell, rows in cells.items()}, counts)
+    return np.concatenate([rng.choice(cells[cell], count, replace=False) for cell, count in counts.items()])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.tokens import TokenCounter, largest_m
+from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.plan import Settings, make_plan
 from fwc_llm.shots.base import Shots
 
@@ -29,6 +30,7 @@ def fit_prompts(
     smallest m that all arms accept does not fit.
     """
     counter = TokenCounter(model)
+    most = fit_defaults(task, settings)[0].m
 
     @cache
     def longest(m: int) -> int:
@@ -37,15 +39,15 @@ def fit_prompts(
         plan = make_plan(task, sources, replace(settings, m=m), allow_changed_data)
         return max(counter.count(call.messages) for call in plan.calls())
 
-    if longest(settings.m) <= limit:
+    if longest(most) <= limit:
         return settings
-    smallest = _smallest(longest, settings.m)
+    smallest = _smallest(longest, most)
     if longest(smallest) > limit:
         raise FwcError(
             f"{smallest} examples, the fewest that every arm accepts, make prompts of {longest(smallest):,} "
             f"tokens, more than the {limit:,} of --max-prompt-tokens: raise it, or use a shorter template"
         )
-    span = largest_m(lambda step: longest(smallest + step - 1), limit, settings.m - smallest)
+    span = largest_m(lambda step: longest(smallest + step - 1), limit, most - smallest)
     return replace(settings, m=smallest + span - 1)
 
 

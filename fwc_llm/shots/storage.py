@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import write_whole
+from fwc_llm.files import read_text, write_whole
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-shots/1"
+_LARGEST = 1 << 26  # bytes
 
 
 def save_shots(shots: Shots, path: str | Path) -> None:
@@ -28,7 +30,7 @@ def save_shots(shots: Shots, path: str | Path) -> None:
 
 def shots_text(shots: Shots) -> str:
     """Return the content of a shots file."""
-    return json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
@@ -41,7 +43,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_text(Path(path), _LARGEST)
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
@@ -55,7 +57,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
 def parse_shots(text: str, where: str) -> Shots:
     """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except (ValueError, RecursionError) as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:
@@ -67,7 +69,8 @@ def parse_shots(text: str, where: str) -> Shots:
     return shots
 
 
-def _as_json(shots: Shots) -> dict[str, Any]:
+def shots_json(shots: Shots) -> dict[str, Any]:
+    """The content of a shots file."""
     displayed = {example.row: weight for example, weight in shots.shown()}
     return {
         "format": FORMAT,

@@ -1,6 +1,7 @@
 """Any service that speaks OpenAI's chat-completions protocol, asked with patience."""
 
 import asyncio
+import json
 import math
 import os
 import random
@@ -25,7 +26,7 @@ from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.secret import Secret
-from fwc_llm.untrusted import parse_json, tamed, visible
+from fwc_llm.untrusted import parse_json, shortened, tamed, visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -188,9 +189,9 @@ class ChatModel:
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = read_reply(body, attempts, time.monotonic() - sent_at)
-            # Once more: the key may have come in parts.
-            return replace(reply, text=self.redact(reply.text)) if reply.text else reply
+            return self._without_key(reply)
         except AttemptError as failure:
+            failure.reason = self.redact(failure.reason)
             if failure.reach is Reach.RUN and self._adapt(failure, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
@@ -228,7 +229,7 @@ class ChatModel:
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
             if isinstance(cause, UnusableResponseError):
-                return AttemptError(Reach.UNCLEAR, self.redact(str(cause)))
+                return AttemptError(Reach.UNCLEAR, shortened(self.redact(str(cause)), 300))
         if isinstance(error, openai.APIStatusError):
             self._pacer.learn(error.response.headers)
             return http_failure(
@@ -366,8 +367,15 @@ class ChatModel:
         """`text` without the key, which a service might echo in any encoding."""
         return self._secret.redact(text) if self._secret is not None else text
 
+    def _without_key(self, reply: Reply) -> Reply:
+        """The reply once more without the key, which may have come in parts."""
+        if self._secret is None:
+            return reply
+        raw = None if self._secret.is_in(json.dumps(reply.raw)) else reply.raw
+        return replace(reply, text=self.redact(reply.text or ""), raw=raw)
+
     def read_body(self, text: str) -> Any:
-        """What a service sent, as a value of bounded size without the key; the text where it is no JSON."""
+        """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
         try:
             return tamed(parse_json(text), self.redact)
         except ValueError:

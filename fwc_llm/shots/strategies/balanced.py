@@ -44,6 +44,11 @@ def balanced(request: Request, redraw: str) -> Shots:
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for number, ((level, label), rows) in enumerate(cells.items()):
         wanted = request.m // len(cells) + (number < request.m % len(cells))
+        if not len(rows):
+            raise FwcError(
+                f"no row of the cell '{level}', {label!r} may become an example, and a balanced choice needs "
+                "one of every cell: merge levels by a map in the task file, or leave this arm out"
+            )
         if len(rows) < wanted:
             raise FwcError(
                 f"the cell '{level}', {label!r} is too small: a balanced choice of {request.m} needs "

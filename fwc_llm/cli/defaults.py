@@ -1,0 +1,53 @@
+"""What the commands do where nobody says otherwise: one task for all of them, and numbers that may move."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+TASK_HELP = (
+    "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
+    "where adult's data is not on this machine]"
+)
+N_TEST_HELP = "[default: 200, or the nearest number that the table allows]"
+PARITY_HELP = "or `none`: rows as they fall. [default: 0.5, or none where cells are too small]"
+M_HELP = "[default: 16, or what the table's cells can give]"
+
+
+def open_task(name: str | None, data_dir: Path | None) -> "Task":
+    """The task called `name`, else the default of every command; says when the census stands in."""
+    from fwc_llm.cli.console import err
+    from fwc_llm.tasks import default_task, load_task
+
+    if name is not None:
+        return load_task(name, data_dir)
+    task = default_task(data_dir)
+    if task.simulated:
+        err.print(
+            "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",
+            soft_wrap=True,
+        )
+    return task
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given: the others keep their defaults, which may move."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def number_or_none(text: str, flag: str) -> float | None:
+    """The number that a flag was given, or None for `none`; its range is checked where it is used."""
+    if text.strip().lower() == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise FwcError(f"{flag} is {text!r}: give a number, or `none`") from None
+
+
+def parity(text: str | None) -> dict[str, Any]:
+    """`base_parity` as an option of `Settings`; empty when it was not given."""
+    return {} if text is None else {"base_parity": number_or_none(text, "--base-parity")}

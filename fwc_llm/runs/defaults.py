@@ -1,0 +1,186 @@
+"""What a run does where nobody says otherwise: the paper's numbers, moved to what comes out on this table.
+
+A number that somebody gives is taken or refused, never moved.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from fwc_llm.runs.splits import cell_counts, nearest_whole, whole_step
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from fwc_llm.runs.plan import Settings
+    from fwc_llm.tasks import Task
+
+_LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
+
+
+class Whole(int):
+    """A whole number that is only a default: it may move."""
+
+    __slots__ = ()
+
+
+class Share(float):
+    """A share that is only a default: it may be given up."""
+
+    __slots__ = ()
+
+
+N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
+
+
+def fit_defaults(task: "Task", settings: "Settings") -> "tuple[Settings, tuple[str, ...]]":
+    """Return the settings with defaults that come out on this table, and one line for each that moved.
+
+    Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
+    where cells are too small for that, rows as they fall. Examples: as many as the cells can give in equal
+    parts. `FwcError` for a base parity outside [0, 1].
+    """
+    cells = _Cells.of(task)
+    settings, said = _fit_rows(cells, settings)
+    settings, said_too = _fit_examples(cells, settings)
+    return settings, tuple(line for line in (said, said_too) if line)
+
+
+def fit_m(task: "Task", m: int) -> tuple[int, str]:
+    """Return `m`, moved where it is a default that the pool's cells cannot give, and a line that says so."""
+    cells = _Cells.of(task)
+    return _fitting_m(cells, m, cells.values) if isinstance(m, Whole) else (m, "")
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Rows per cell, groups by "no" and "yes" (G, 2): those that test rows come from, and the examples'.
+
+    `values` counts distinct rows of the pool; `shared` (G,), those of a group that both answers have.
+    """
+
+    task: "Task"
+    rows: "np.ndarray"
+    values: "np.ndarray"
+    shared: "np.ndarray"
+    is_split: bool
+
+    @classmethod
+    def of(cls, task: "Task") -> "_Cells":
+        import numpy as np
+
+        table, pool = task.test(), task.pool()
+        groups, labels, keys = task.sensitive(pool), task.labels(pool), _keys(task, pool)
+        seen = np.unique(_keys(task, table)) if pool is not table else np.empty(0, keys.dtype)
+        free = ~np.isin(keys, seen)  # a pool row that equals a test row is no example
+        distinct = [
+            [np.unique(keys[free & (groups == group) & (labels == answer)]) for answer in (0, 1)]
+            for group in task.groups
+        ]
+        levels, answers = task.sensitive(table), task.labels(table)
+        return cls(
+            task,
+            np.array([[((levels == g) & (answers == a)).sum() for a in (0, 1)] for g in task.groups]),
+            np.array([[len(no), len(yes)] for no, yes in distinct]),
+            np.array([len(np.intersect1d(no, yes)) for no, yes in distinct]),
+            pool is table,
+        )
+
+    def left(self, n: int, base_parity: float) -> "np.ndarray":
+        """How many distinct rows every cell keeps for examples, at least, when `n` test rows are drawn."""
+        import numpy as np
+
+        if not self.is_split:
+            return self.values
+        drawn = self.drawn(n, base_parity)
+        return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared[:, None]))
+
+    def drawn(self, n: int, base_parity: float) -> "np.ndarray":
+        """How many test rows every cell gives."""
+        import numpy as np
+
+        counts = cell_counts(self.task.groups, n, base_parity)
+        return np.array([[counts[group, answer] for answer in ("no", "yes")] for group in self.task.groups])
+
+    def holds(self, n: int, base_parity: float, reserve: int) -> bool:
+        """Whether `n` test rows can be drawn and leave `reserve` rows in every cell."""
+        return bool(
+            (self.drawn(n, base_parity) <= self.rows).all() and (self.left(n, base_parity) >= reserve).all()
+        )
+
+    def smallest(self, sizes: "np.ndarray") -> str:
+        """The cell with the fewest rows, in words."""
+        group, answer = divmod(int(sizes.argmin()), 2)
+        attribute = " & ".join(self.task.protected)
+        return f"{attribute} = {self.task.groups[group]}, {self.task.outcome} = {('no', 'yes')[answer]}"
+
+
+def _keys(task: "Task", frame: "pd.DataFrame") -> "np.ndarray":
+    """A hash of every row: of its features and protected attributes."""
+    import pandas as pd
+
+    names = [column.name for column in task.features] + list(task.protected)
+    return pd.util.hash_pandas_object(frame[names], index=False).to_numpy()
+
+
+def _fit_rows(cells: _Cells, settings: "Settings") -> "tuple[Settings, str]":
+    if not isinstance(settings.n_test, Whole):
+        return settings, ""
+    wanted, groups, parity = int(settings.n_test), cells.task.groups, settings.base_parity
+    as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.is_split else 1)))
+    if parity is None:
+        moved = "" if as_they_fall == wanted else f"{wanted} test rows are too many: {as_they_fall} are drawn"
+        return replace(settings, n_test=as_they_fall), moved
+    nearest, step = nearest_whole(groups, wanted, parity), whole_step(groups, parity)
+    reserve = -(-settings.m // (2 * len(groups)))
+    least = max(step, _LEAST)
+    fitting = next((n for n in range(nearest, least - 1, -step) if cells.holds(n, parity, reserve)), None)
+    if fitting is None and isinstance(parity, Share):
+        said = (
+            f"the cell {cells.smallest(cells.rows)} has {cells.rows.min():,} rows, too few for equal numbers "
+            f"of every group: {as_they_fall} test rows are drawn as they fall (--base-parity none); a map in "
+            "the task file can merge groups"
+        )
+        return replace(settings, n_test=as_they_fall, base_parity=None), said
+    if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
+        fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
+    if fitting == wanted:
+        return replace(settings, n_test=wanted), ""
+    why = f"{wanted} test rows over {len(groups)} groups do not come out whole"
+    if fitting != nearest:
+        why = f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} test rows"
+    return replace(settings, n_test=fitting), f"{why}: {fitting} are drawn (--n-test sets another number)"
+
+
+def _fit_examples(cells: _Cells, settings: "Settings") -> "tuple[Settings, str]":
+    if not isinstance(settings.m, Whole):
+        return settings, ""
+    n, parity = settings.n_test, settings.base_parity
+    if parity is None:
+        left = cells.values // 2 if cells.is_split else cells.values
+    elif n % whole_step(cells.task.groups, parity) or n < 1:
+        return settings, ""  # the draw refuses it
+    else:
+        left = cells.left(n, parity)
+    m, said = _fitting_m(cells, settings.m, left)
+    return replace(settings, m=m), said
+
+
+def _fitting_m(cells: _Cells, m: int, left: "np.ndarray") -> tuple[int, str]:
+    """The examples that cells of which so many rows are `left` can give in equal parts."""
+    wanted, least = int(m), left.size
+    if cells.values.min() == 0:  # strategies that need every cell refuse; the others do not care
+        return wanted, ""
+    if wanted < least:
+        return (
+            least,
+            f"{wanted} examples are fewer than the {least} cells of group and answer: {least} are shown",
+        )
+    each = max(1, int(left.min()))
+    if each >= -(-wanted // least):
+        return wanted, ""
+    fitting = min(wanted, least * each)
+    return fitting, (
+        f"{wanted} examples in equal parts are more than the cell {cells.smallest(left)} can give: "
+        f"{fitting} are shown (--m sets another number)"
+    )
