@@ -170,12 +170,14 @@ class _Lines:
 
     def __init__(self, write: Callable[[str], None], words: str, seconds: float) -> None:
         self._write, self._words, self._seconds = write, words, seconds
+        self._began = time.monotonic()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="fwc-llm-progress", daemon=True)
 
     def change(self, words: str) -> None:
         """The next line says this."""
-        self._words = words
+        if words != self._words:
+            self._words, self._began = words, time.monotonic()
 
     def __enter__(self) -> "_Lines":
         self._thread.start()
@@ -186,10 +188,10 @@ class _Lines:
         self._thread.join()
 
     def _run(self) -> None:
-        began, before = time.monotonic(), ""
+        before = ""
         while not self._ended.wait(self._seconds):
             words = self._words
-            still = f" … {in_words(time.monotonic() - began)}" if words == before else ""
+            still = f" … {in_words(time.monotonic() - self._began)}" if words == before else ""
             before = words
             with suppress(OSError, ValueError):  # a closed pipe must not end the run
                 self._write(words + still)

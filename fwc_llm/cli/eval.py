@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
@@ -37,7 +38,23 @@ def _cost(help_text: str, *names: str) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel="Cost")
 
 
+def _read(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the experiment file's options stand in for the defaults of the flags."""
+    if path is not None:
+        context.default_map = read_experiment(path, evaluate)
+    return path
+
+
 def evaluate(
+    experiment: Annotated[
+        Path | None,
+        typer.Argument(
+            help="An experiment file (.toml): these options by their names, as every run's folder has one. "
+            "Flags override it.",
+            callback=_read,
+            is_eager=True,
+        ),
+    ] = None,
     task: Annotated[
         str | None,
         _experiment(f"{TASK_HELP} The demonstration uses the census."),
@@ -187,6 +204,7 @@ def evaluate(
             step,
             console.err.print,
         )
+    job = job if task is None else job.named(task)
     for note in job.plan.notes:
         console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:

@@ -71,6 +71,7 @@ def shots(
     from fwc_llm.runs.defaults import M, fit_m
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
+    _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir)
@@ -93,6 +94,11 @@ def shots(
         for line in lines:
             if line.note:
                 console.err.print(f"{line.strategy}: {line.note}", markup=False)
+        console.err.print(
+            "s: seconds to choose once, on the clock; choosing and measuring took "
+            f"{sum(line.spent for line in lines):.1f} s in all",
+            soft_wrap=True,
+        )
         if plot is not None:
             from fwc_llm.report.strategies_plot import plot_comparison
 
@@ -112,6 +118,18 @@ def shots(
         )
     if chosen.certificate:
         console.err.print(_certificate(chosen.certificate), markup=False)
+
+
+def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
+    """Refuse, before the work, what a comparison does not do, and a plot that cannot be drawn."""
+    if compare and out is not None:
+        raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+    if plot is not None:
+        if not compare:
+            raise FwcError("--plot draws a comparison: add --compare")
+        from fwc_llm.report.strategies_plot import check_plot
+
+        check_plot(plot)
 
 
 def _epsilon(text: str) -> float | None:

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import call_id, parameters_json
@@ -63,7 +64,9 @@ def prepare(
         settings = fit_prompts(
             table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
         )
-    return Job(make_plan(table, arms, settings, allow_changed_data, on_step), answerer, client)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step)
+    asked = {"task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data}
+    return Job(plan, answerer, client, asked)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Job:
     plan: Plan
     model: Model
     client: Client
+    asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
 
     @cached_property
     def price(self) -> "Price | None":
@@ -131,6 +135,7 @@ class Job:
                     folder.begin(describe(self.plan, self.model))
                 else:
                     _write_examples(folder, self.plan)
+                    self._write_experiment(folder)
                 write_questions(folder, self.plan)
                 folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
             if begun and on_resume is not None:
@@ -157,6 +162,14 @@ class Job:
             return min(len(journal), self.plan.n_calls)
         parameters = parameters_json(self.model)
         return sum(journal.answered(call_id(parameters, call)) for call in self.plan.calls())
+
+    def _write_experiment(self, folder: RunFolder) -> None:
+        text = experiment_text(self.plan, self.client, self.model.name, **self.asked)
+        folder.write_text(FILE_NAME, text)
+
+    def named(self, task: str | Path) -> "Job":
+        """The same run, of a task that has been read from this name or file."""
+        return replace(self, asked={**self.asked, "task": task_option(task)})
 
     def _refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
@@ -242,6 +255,9 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
+    for source, shots in plan.saved.items():
+        name = next(arm.name for arm in plan.arms if arm.source == source)
+        save_shots(shots, folder.path / saved_name(name))
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 

@@ -135,6 +135,11 @@ class RunFolder:
         with self._writing(name) as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
+    def write_text(self, name: str, text: str) -> None:
+        """Write one text file whole."""
+        with self._writing(name) as file:
+            file.write(text)
+
     def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write answers.csv whole (columns `ANSWER_COLUMNS`); no cell is a formula to a spreadsheet."""
         with self._writing("answers.csv") as file:

@@ -92,13 +92,17 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run before its first request. `notes` say which defaults had to move."""
+    """A whole run before its first request.
+
+    `notes` say which defaults had to move; `saved` are the examples that were given, by their arms' source.
+    """
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
     notes: tuple[str, ...] = ()
+    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
 
     @cached_property
     def n_calls(self) -> int:
@@ -219,7 +223,7 @@ def make_plan(
                 chosen[arm.name] = _ordered(shots, arm, seed)
                 steps.end(arm.name)
         repeats.append(Repeat(index, seed, split, chosen))
-    plan = Plan(task, arms, settings, tuple(repeats), notes)
+    plan = Plan(task, arms, settings, tuple(repeats), notes, saved)
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
