@@ -1,7 +1,7 @@
 """`Task`: what the columns mean, which is protected, which answer is positive, the question, the table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,12 +11,13 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, read_taskfile
+from fwc_llm.taskfile import TaskFile, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.data.lost import RowCount
     from fwc_llm.data.table import Tables
 
 _LARGEST_CENSUS = 10_000_000
@@ -29,7 +30,8 @@ class Task:
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
     read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
     `locate` returns the files that hold it, or none if they are not on this machine.
-    `simulated` is true where the rows are drawn from a model; every output must then say so.
+    `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
+    task file's content and `folder` the place of a task file of one's own, where a task comes from a file.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Task:
     licence: str = ""
     citation: str = ""
     note: str = ""
+    text: str = field(repr=False, default="")
+    folder: Path | None = None
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -84,6 +88,11 @@ class Task:
     def notes(self) -> tuple[str, ...]:
         """What was kept and dropped when the table was read."""
         return self._tables.notes
+
+    @property
+    def rows(self) -> "RowCount | None":
+        """The rows that were read and kept, by group, and why others were lost; None where none could be."""
+        return self._tables.rows
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
@@ -240,6 +249,16 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
+def recorded_task(text: str, name: str, folder: Path | None, data_dir: str | Path | None = None) -> Task:
+    """The task that a run recorded: its file's `text`, which stood in `folder` where it was no built-in one.
+
+    Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
+    """
+    taskfile = parse_taskfile(text, Path(f"{name}.toml"))
+    offline = replace(taskfile, name=name, source=replace(taskfile.source, url=""))
+    return _from_file(offline, data_dir, folder)
+
+
 def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:
     from fwc_llm.data.locate import find_files, places_from_environment
 
@@ -262,4 +281,6 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         licence=taskfile.licence,
         citation=taskfile.citation,
         note=taskfile.note,
+        text=taskfile.text,
+        folder=beside,
     )

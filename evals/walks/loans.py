@@ -1,4 +1,4 @@
-"""A table as people have them: 3,000 loan applications of nobody, drawn from a seed, for the walk in own-table
+"""A table as people have them: 3,000 loan applications of nobody, drawn from a seed.
 
     python -m evals.walks.loans loans.csv             # commas, a byte order mark, $106,790.63
     python -m evals.walks.loans kredite.csv --german  # semicolons, latin-1, 106.790,63 €

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -123,11 +124,12 @@ class Job:
         with Journal(folder.path) as journal:
             with _before_any_request():
                 if begun:
-                    folder.begin(describe(self.plan, self.model))
+                    folder.begin(describe(self.plan, self.model, folder.path))
                 else:
                     _write_examples(folder, self.plan)
                 write_questions(folder, self.plan)
-                folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
+                # Last: a folder with a run.json is complete.
+                folder.begin(describe(self.plan, self.model, folder.path))
             try:
                 outcome = _run(ask())
             except FwcError as error:
@@ -170,10 +172,10 @@ def _before_any_request() -> Iterator[None]:
         raise FwcError(str(error)) from None
 
 
-def describe(plan: Plan, model: Model) -> dict[str, Any]:
-    """The content of run.json: everything that determines the run, and the versions used."""
-    said = traits(model)
-    return {
+def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
+    """The content of run.json in `folder`: everything that determines the run, and the versions used."""
+    said, task = traits(model), plan.task
+    described = {
         "format": FORMAT,
         "task": plan.task.name,
         "title": plan.task.title,
@@ -191,7 +193,21 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
         "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+        "rows": task.rows.as_json() if task.rows else None,
     }
+    if task.text:  # so that a report needs nothing but this folder and the data
+        described["task_file"] = task.text
+    if task.folder is not None:
+        described["task_folder"] = _relative(task.folder, folder)
+    return described
+
+
+def _relative(path: Path, start: Path) -> str:
+    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
+    try:
+        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.report.audit import Audit
+    from fwc_llm.tasks import Task
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,13 +59,13 @@ class Result:
     def report(
         self,
         path: str | Path | None = None,
-        task: str | Path | None = None,
+        task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
-        The file's ending decides the format: html, md, json or csv. `task` is the task's file (.toml) when
-        it is not built in, `data_dir` where its data lies.
+        The file's ending decides the format: html, md, json or csv. The run knows its task;
+        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.

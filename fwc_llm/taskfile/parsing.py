@@ -3,6 +3,7 @@
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -20,10 +21,13 @@ from fwc_llm.taskfile.values import (
     Protected,
     Source,
     TaskFile,
+    Written,
 )
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LARGEST = 1 << 24  # bytes
+_WRITTEN = ("1,234.5", "1.234,5")
+_MISSING = ("error", "drop", "category")
 
 
 def read_taskfile(path: Path) -> TaskFile:
@@ -32,13 +36,18 @@ def read_taskfile(path: Path) -> TaskFile:
         text = read_text(path, _LARGEST)
     except (OSError, ValueError) as error:
         raise FwcError(f"cannot read the task file {path}: {_reason(error)}") from error
+    return parse_taskfile(text, path)
+
+
+def parse_taskfile(text: str, path: Path) -> TaskFile:
+    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`."""
     try:
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
-    return _Parser(path).taskfile(data)
+    return replace(_Parser(path).taskfile(data), text=text)
 
 
 def _reason(error: Exception) -> str:
@@ -120,9 +129,7 @@ class _Parser:
             path=self.path,
             title=self.string(top, "title", "", self.path.stem),
             question=self.string(top, "question", ""),
-            missing=cast(
-                MissingRule, self.choice(top, "missing", "", ("error", "drop", "category"), "error")
-            ),
+            missing=cast(MissingRule, self.choice(top, "missing", "", _MISSING, "error")),
             source=self.source(top, names),
             fields=fields,
             protected=self.protected(top, fields, outcome),
@@ -155,7 +162,8 @@ class _Parser:
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
         where = f"columns[{position}]"
-        table = self.table(entry, where, ("name", "text", "kind", "role", "unit", "order", "strip_suffix"))
+        keys = ("name", "text", "kind", "role", "unit", "order", "strip_suffix", "missing", "written")
+        table = self.table(entry, where, keys)
         name = self.string(table, "name", where)
         where = f"column {name!r}"
         kind = self.choice(table, "kind", where, ("numeric", "categorical", "ordinal"), "categorical")
@@ -178,7 +186,17 @@ class _Parser:
             unit=self.string(table, "unit", where, ""),
         )
         use = cast(Literal["column", "drop", "id"], role if role in ("drop", "id") else "column")
-        return Field(column, use, self.string(table, "strip_suffix", where, ""))
+        missing = self.choice(table, "missing", where, _MISSING, "") if "missing" in table else None
+        written = (
+            self.choice(table, "written", where, ("1,234.5", "1.234,5"), "") if "written" in table else ""
+        )
+        return Field(
+            column,
+            use,
+            self.string(table, "strip_suffix", where, ""),
+            cast(MissingRule | None, missing),
+            cast(Written, written),
+        )
 
     def protected(
         self, top: Mapping[str, Any], fields: Sequence[Field], outcome: Outcome

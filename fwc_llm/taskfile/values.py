@@ -7,6 +7,7 @@ from typing import Literal
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
+Written = Literal["", "1,234.5", "1.234,5"]
 
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
@@ -31,11 +32,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Field:
-    """One column as the file has it: its meaning, whether it is used, and a suffix to strip."""
+    """One column as the file has it: its meaning, whether it is used, and how its values are written.
+
+    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
+    "1.234,5"; currency signs and per cent are then left out.
+    """
 
     column: Column
     use: Literal["column", "drop", "id"] = "column"
     strip_suffix: str = ""
+    missing: MissingRule | None = None
+    written: Written = ""
 
     @property
     def name(self) -> str:
@@ -87,7 +94,7 @@ class Source:
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A whole task file, checked in itself; nothing here has looked at the data yet."""
+    """A whole task file, checked in itself; nothing here has looked at the data yet. `text` is the file's."""
 
     name: str
     path: Path
@@ -101,6 +108,7 @@ class TaskFile:
     licence: str = ""
     citation: str = ""
     note: str = ""
+    text: str = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:
