@@ -2,11 +2,12 @@
 
 import math
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import TYPE_CHECKING, get_args
+from itertools import compress, pairwise
+from typing import TYPE_CHECKING, Any, get_args
 
 from fwc_llm.data.lost import RowCount, count_rows
 from fwc_llm.data.reading import RawTable, Texts
@@ -54,6 +55,8 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             ]
         if item.written:
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
+        if item.bands:
+            raw[item.name] = _banded(task, item, raw[item.name], ids)
     keep, said, lost = _missing(task, used, raw, ids)
     notes, rows = (*_kept(task, raws, keep), said), count_rows(task.protected, raw, keep, lost)
     if not any(keep):
@@ -175,6 +178,19 @@ def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> lis
         notes.append(f"{name.rpartition('/')[2]}: {kept:,} of {len(raw.ids):,} rows kept")
         start += len(raw.ids)
     return notes
+
+
+def _banded(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> Texts:
+    """Numbers as the names of the bands they lie in."""
+    known = [k for k, cell in enumerate(cells) if cell is not None]
+    found: Any = numbers(task, item, [cells[k] for k in known], [ids[k] for k in known])
+    limits = [f"{limit:,.10g}" for limit in item.bands]
+    middle = [f"{low} to {high}" for low, high in pairwise(limits)]
+    names = [f"up to {limits[0]}", *middle, f"above {limits[-1]}"]
+    banded: Texts = [None] * len(cells)
+    for k, number in zip(known, found.tolist(), strict=True):
+        banded[k] = names[bisect_left(item.bands, number)]
+    return banded
 
 
 def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> object:

@@ -5,7 +5,11 @@ import re
 from fwc_llm.taskfile.values import Written
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
-_AROUND = r"(?:[^\W\d_]{1,4}\.?|[$€£¥₹₩₽₺¢%]|[^\W\d_]{0,3}\$)?"
+_CODES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|TRY|RUB|KRW|ILS"
+    "|DM|kr|Kr|zł|Fr|Rs"
+)
+_AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
 _LONGEST = 60  # characters of a number with all that stands around it
 _SPACE = "[\\s\u00a0\u202f]*"
 _NUMBER = re.compile(

@@ -6,15 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
+    ENDINGS,
     Column,
     Field,
+    Format,
     Kind,
     MissingRule,
     Outcome,
@@ -162,8 +164,19 @@ class _Parser:
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
         where = f"columns[{position}]"
-        keys = ("name", "text", "kind", "role", "unit", "order", "strip_suffix", "missing", "written")
-        table = self.table(entry, where, keys)
+        keys = (
+            "name",
+            "text",
+            "kind",
+            "role",
+            "unit",
+            "order",
+            "strip_suffix",
+            "missing",
+            "written",
+            "bands",
+        )
+        table = self.table(entry, where, (*keys, "missing", "written", "bands"))
         name = self.string(table, "name", where)
         where = f"column {name!r}"
         kind = self.choice(table, "kind", where, ("numeric", "categorical", "ordinal"), "categorical")
@@ -196,7 +209,19 @@ class _Parser:
             self.string(table, "strip_suffix", where, ""),
             cast(MissingRule | None, missing),
             cast(Written, written),
+            self.bands(table, where, kind),
         )
+
+    def bands(self, table: Mapping[str, Any], where: str, kind: str) -> tuple[float, ...]:
+        """The limits of a column's bands, in rising order."""
+        limits = table.get("bands", [])
+        if not isinstance(limits, list) or not all(isinstance(one, int | float) for one in limits):
+            raise self.fail(where, f"'bands' must be a list of numbers; found {limits!r}")
+        if limits != sorted(set(limits)) or not all(abs(one) < float("inf") for one in limits):
+            raise self.fail(where, f"bands = {limits!r} must rise")
+        if limits and kind != "categorical":
+            raise self.fail(where, 'bands make categories of numbers: kind = "categorical"')
+        return tuple(map(float, limits))
 
     def protected(
         self, top: Mapping[str, Any], fields: Sequence[Field], outcome: Outcome
@@ -280,7 +305,7 @@ class _Parser:
             files = (self.string(table, "pool", "data"), self.string(table, "test", "data"))
             if files[0] == files[1]:
                 raise self.fail("data", "pool and test are the same file; write file = … to split one table")
-        guess = "parquet" if files[0].endswith((".parquet", ".pq")) else "csv"
+        guess = ENDINGS.get(Path(files[0]).suffix.lower(), "csv")
         separator = self.string(table, "separator", "data", ",")
         if len(separator) != 1 or separator in '"\r\n':
             raise self.fail("data", f"separator = {separator!r} must be one character")
@@ -293,9 +318,7 @@ class _Parser:
             self.check_download(url, files, sha256)
         return Source(
             files=files,
-            format=cast(
-                Literal["csv", "parquet"], self.choice(table, "format", "data", ("csv", "parquet"), guess)
-            ),
+            format=cast(Format, self.choice(table, "format", "data", get_args(Format), guess)),
             separator=separator,
             header=self.flag(table, "header", "data", True),
             markers=self.values(table, "missing_marker", "data") or DEFAULT_MARKERS,

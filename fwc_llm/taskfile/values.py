@@ -7,7 +7,12 @@ from typing import Literal
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
+Format = Literal["csv", "parquet", "jsonl", "excel"]
 Written = Literal["", "1,234.5", "1.234,5"]
+ENDINGS: Mapping[str, Format] = {
+    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
+}  # fmt: skip
 
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
@@ -35,7 +40,7 @@ class Field:
     """One column as the file has it: its meaning, whether it is used, and how its values are written.
 
     `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
-    "1.234,5"; currency signs and per cent are then left out.
+    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
     """
 
     column: Column
@@ -43,6 +48,7 @@ class Field:
     strip_suffix: str = ""
     missing: MissingRule | None = None
     written: Written = ""
+    bands: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -82,7 +88,7 @@ class Source:
     """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
 
     files: tuple[str, ...]  # (table,) or (pool, test)
-    format: Literal["csv", "parquet"] = "csv"
+    format: Format = "csv"
     separator: str = ","
     header: bool = True
     markers: tuple[str, ...] = DEFAULT_MARKERS
