@@ -116,7 +116,7 @@ def _left_out(name: str, n: int, known: list[str], distinct: set[str], numeric: 
             if any(" " in cell for cell in distinct) and _words(known) >= 4:
                 return drop(f"CHECK: free text, {len(distinct):,} different ones")
             return Look(kind, "id", why="CHECK: every value differs, so it was taken for an id")
-    if many and named and (whole or not numeric) and len(distinct) > len(known) / 2:
+    if many and named and (whole or not numeric) and len(distinct) > len(known) / 4:
         return drop("CHECK: identifiers, though some repeat")
     if numeric:
         return None

@@ -180,7 +180,7 @@ def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[
     columns: dict[str, Texts] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
-            None if _is_null(cell) else clean[_as_text(cell)] for cell in frame.iloc[:, position].tolist()
+            None if _is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, position].tolist()
         ]
     return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
@@ -191,7 +191,7 @@ def _is_null(cell: Any) -> bool:
     return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool
 
 
-def _as_text(cell: Any) -> str:
+def as_text(cell: Any) -> str:
     """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
     if isinstance(cell, bool):
         return str(cell).lower()

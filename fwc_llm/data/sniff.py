@@ -72,6 +72,21 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
     return _draft(path, source, raw, protected, outcome, beside, checks)
 
 
+def draft_frame(
+    raw: RawTable, protected: Sequence[str], outcome: str, positive: Sequence[str], above: float | None
+) -> Draft:
+    """Draft a task for columns that are at hand; yes means one of `positive`, or a number above `above`.
+
+    Raises `FwcError` for a column that is not there.
+    """
+    for name in (*protected, outcome):
+        if name not in raw.columns:
+            raise FwcError(f"there is no column {name!r}: there are {', '.join(map(repr, raw.columns))}")
+    path = Path("table")
+    source = Source((path.name,), format="parquet")
+    return _draft(path, source, raw, protected, outcome, Path(), [], positive, above)
+
+
 def _draft(
     path: Path,
     source: Source,
@@ -80,6 +95,8 @@ def _draft(
     outcome: str,
     beside: Path,
     checks: list[str],
+    positive: Sequence[str] = (),
+    above: float | None = None,
 ) -> Draft:
     """The draft for a table that has been read."""
     named = (*protected, outcome)
@@ -101,6 +118,9 @@ def _draft(
     lost = sum(None in row for row in zip(*(columns[name] for name in used), strict=True))
     rule = "category" if lost > _LITTLE * len(raw.ids) else "drop"
     answer = _answer(outcome, columns[outcome], looks[outcome])
+    if positive or above is not None:
+        said = f"threshold = {{ above = {above} }}" if above is not None else f"positive = {_list(positive)}"
+        answer = positive[0] if positive else None, above, [*answer[2][:2], said], answer[3]
     question = draft_question(path.stem, outcome, *answer[:2])
     lines = [*_head(path, question, rule, lacking, len(raw.ids), checks), "columns = ["]
     for name, cells in columns.items():
@@ -258,7 +278,7 @@ def _data(path: Path, source: Source, markers: Sequence[str], beside: Path) -> l
         if source.encoding != "utf-8-sig":
             lines.append(f'encoding = "{source.encoding}" # CHECK: it is no UTF-8')
     if markers:
-        lines.append(f"missing_marker = [{', '.join(map(_quote, (*DEFAULT_MARKERS, *markers)))}]")
+        lines.append(f"missing_marker = {_list((*DEFAULT_MARKERS, *markers))}")
     return lines
 
 
@@ -275,8 +295,8 @@ def _answer(name: str, cells: Texts, look: Look) -> tuple[str | None, float | No
         return None, middle, lines, f"outcome {name}: a number; say above which threshold the answer is yes"
     if answers := means_yes(counts):
         yes, no = answers
-        lines.append(f"positive = [{', '.join(map(_quote, yes))}] # CHECK: the values are {said}")
-        lines.append(f"negative = [{', '.join(map(_quote, no))}]")
+        lines.append(f"positive = {_list(yes)} # CHECK: the values are {said}")
+        lines.append(f"negative = {_list(no)}")
         taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
         return yes[0], None, lines, f"outcome {name}: {taken}"
     example = next(iter(counts), "…")
@@ -300,6 +320,10 @@ def _protected(name: str, cells: Texts, look: Look, checks: list[str]) -> list[s
         lines.append(f"# map = {{ {listed} }} # CHECK: group rare levels by giving them one name")
         checks.append(f"protected {name}: {len(counts)} levels, some with few rows; a map can group them")
     return lines
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quote, texts))}]"
 
 
 def _one_line(text: str) -> str:

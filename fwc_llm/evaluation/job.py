@@ -134,16 +134,19 @@ class Job:
                 outcome = _run(ask())
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    error.result = Result(folder.path, score(folder, journal))
+                    error.result = self._result(folder, journal)
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
                 interrupted = InterruptedRunError(
                     f"interrupted; what was answered is in {folder.path}, "
                     f"and the same command with --out {folder.path} continues"
                 )
-                interrupted.result = Result(folder.path, score(folder, journal))
+                interrupted.result = self._result(folder, journal)
                 raise interrupted from None
-            return Result(folder.path, score(folder, journal, outcome.stopped))
+            return self._result(folder, journal, outcome.stopped)
+
+    def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
+        return Result(folder.path, score(folder, journal, stopped), self.plan.task)
 
     def _refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.

@@ -1,7 +1,7 @@
 """`Result`: what a run found, as a value that prints, draws, reports and compares itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run found. `data` is results.json; `folder` holds everything else."""
+    """What a run found. `data` is results.json; `folder` holds everything else.
+
+    `task` is the task that the run was made with, where this process made it.
+    """
 
     folder: Path
     data: dict[str, Any]
+    task: "Task | None" = field(default=None, repr=False, compare=False)
 
     @property
     def arms(self) -> list[dict[str, Any]]:
@@ -74,7 +78,7 @@ class Result:
         from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write_whole(render([self.folder], choose_format(None, where), task, data_dir), where)
+        write_whole(render([self.folder], choose_format(None, where), task or self.task, data_dir), where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
