@@ -14,7 +14,6 @@ from fwc_llm.models.base import Asked, Messages, Reply, Training, Usage
 
 NAME = "baseline"
 _PENALTY = 1.0
-_MOST_COLUMNS = 2000  # of the regression; rarer categories count as the average one
 _SUREST = 1e-6
 
 Probability = Callable[[Mapping[str, Any]], float]
@@ -67,18 +66,18 @@ def fit(training: Training) -> Probability:
     import numpy as np
 
     from fwc_llm.coreset.problem.encoding import Encoder
-    from fwc_llm.coreset.problem.one_hot import one_hot
+    from fwc_llm.coreset.problem.one_hot import frequent, one_hot
     from fwc_llm.metrics.logistic import fit_logistic
 
     if training.labels.min() == training.labels.max():
         constant = float(training.labels[0])
         return lambda values: constant
     encoder = Encoder.fit(training.rows)[0]
-    encoded = one_hot(encoder, training.rows).tocsc()
-    frequent = np.sort(np.argsort(-np.diff(encoded.indptr), kind="stable")[:_MOST_COLUMNS])
-    fitted = fit_logistic(encoded[:, frequent], training.labels, penalty=_PENALTY)
-    beta = np.zeros(encoded.shape[1] + 1)
-    beta[frequent], beta[-1] = fitted[:-1], fitted[-1]
+    encoded = one_hot(encoder, training.rows)
+    used = frequent(encoded)
+    fitted = fit_logistic(encoded[:, used], training.labels, penalty=_PENALTY)
+    beta = np.zeros(encoded.shape[1] + 1)  # rarer categories count as the average one
+    beta[used], beta[-1] = fitted[:-1], fitted[-1]
 
     def probability(values: Mapping[str, Any]) -> float:
         # The row that `one_hot` would make, term by term: a frame of one row takes a hundred times as long.

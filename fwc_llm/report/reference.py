@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.one_hot import one_hot
+from fwc_llm.coreset.problem.one_hot import frequent, one_hot
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
@@ -70,10 +70,10 @@ def _from_examples(
             if len(set(labels.tolist())) < 2:
                 answers[here] = labels[0]
                 continue
-            beta = fit_logistic(
-                one_hot(encoder, _example_features(task, one, protected=True)), labels, weights
-            )
-            test = one_hot(encoder, _rows(features, a.row[here].tolist()))
+            chosen = one_hot(encoder, _example_features(task, one, protected=True))
+            used = frequent(chosen)
+            beta = fit_logistic(chosen[:, used], labels, weights)
+            test = one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used]
             answers[here] = logistic_probability(beta, test) >= 0.5
         rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
     return rows
@@ -85,6 +85,8 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
     pool = task.pool()
     labels = task.labels(pool)
     encoded = one_hot(encoder, features.loc[pool.index] if len(features) > len(pool) else features)
+    used = frequent(encoded)
+    encoded = encoded[:, used]
     answers = np.full(len(a), np.nan)
     beta: Floats | None = None
     for repeat in np.unique(a.repeat):
@@ -93,7 +95,8 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
         if beta is None or not training.all():
             beta = fit_logistic(encoded[training], labels[training])
         answers[here] = (
-            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))) >= 0.5
+            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
+            >= 0.5
         )
     return _measured(run, "logistic regression, all training rows", answers)
 
@@ -135,7 +138,9 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
     pool = task.pool()
     features = features_frame(task, pool)
     encoder = Encoder.fit(features)[0]
-    encoded = _near(one_hot(encoder, features))
+    encoded = one_hot(encoder, features)
+    used = frequent(encoded)
+    encoded = _near(encoded[:, used])
     centre = np.asarray(encoded.mean(axis=0)).ravel()
     moments = (encoded.T @ encoded).toarray() / len(features)
     variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
@@ -150,7 +155,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
         shots = run.shots(arm)
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
-            where = _near(one_hot(encoder, _example_features(task, one))) @ axes - centre @ axes
+            where = _near(one_hot(encoder, _example_features(task, one))[:, used]) @ axes - centre @ axes
             examples[arm] = [
                 {
                     "x": float(x),

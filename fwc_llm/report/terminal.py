@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 
 # Column headings of the metrics, in the paper's order; accuracy in percent as in the paper, gaps as shares.
@@ -256,6 +257,7 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
         if not _simulated_answers(results):
             source = "the rows are of no real people"
         notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
+    notes += lost_lines(results.get("rows"))
     if results.get("reference"):
         notes.append(f"Reference, no language model: {REFERENCE}.")
     return [Text(note, style="dim") for note in notes]

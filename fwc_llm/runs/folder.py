@@ -29,8 +29,8 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
-_FREE = {"created", "versions", "command"}
-_LATER = {"reference"}  # keys that folders of an earlier version lack
+_FREE = {"created", "versions", "command", "task_folder"}
+_LATER = {"reference", "rows", "task_file"}  # keys that folders of an earlier version lack
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,11 @@ class RunFolder:
             if key in _FREE or (key in _LATER and key not in before):
                 continue
             if before.get(key) != now[key]:
+                if key == "task_file":
+                    raise FwcError(
+                        f"{self.path} holds a run of another version of the task file: restore it (run.json "
+                        "holds its text) to continue the run, or name a new folder with --out"
+                    )
                 was, wanted = _first_difference(before.get(key), now[key])
                 raise FwcError(
                     f"{self.path} holds another run ({key}: {was}, now {wanted}): "

@@ -10,6 +10,8 @@ from fwc_llm.coreset.problem.encoding import Encoder
 if TYPE_CHECKING:
     import pandas as pd
 
+MOST = 1000  # columns of what is squared
+
 
 def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
     """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
@@ -27,3 +29,12 @@ def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
     rows = np.arange(table.n + 1) * table.p
     shape = (table.n, table.n_numeric + sum(sizes))
     return sparse.csr_array((data.ravel(), place.ravel(), rows), shape=shape)
+
+
+def frequent(encoded: sparse.csr_array, most: int = MOST) -> np.ndarray:
+    """The positions of the `most` columns with the most entries, in their order.
+
+    A column of free text has thousands of categories: squared, they fill the memory and tell nothing.
+    """
+    entries = np.bincount(encoded.indices, minlength=encoded.shape[1])
+    return np.sort(np.argsort(-entries, kind="stable")[:most])
