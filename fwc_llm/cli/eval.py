@@ -51,7 +51,11 @@ def evaluate(
         ),
     ] = None,
     shots: Annotated[
-        str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
+        str,
+        _experiment(
+            "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
+            "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
+        ),
     ] = "zero,balanced,fwc",
     m: Annotated[int, _experiment("Examples per prompt.", "--m")] = 16,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,

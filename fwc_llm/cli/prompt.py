@@ -8,7 +8,12 @@ import typer
 
 def prompt(
     task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
-    shots: Annotated[str, typer.Option(help="A strategy, or a file of saved shots (.json).")] = "zero",
+    shots: Annotated[
+        str,
+        typer.Option(
+            help="A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt."
+        ),
+    ] = "zero",
     row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
     m: Annotated[int, typer.Option("--m", help="Examples, when a strategy chooses them.")] = 16,
     epsilon: Annotated[float, typer.Option(help="Largest relative parity violation of the coreset.")] = 0.01,
@@ -59,6 +64,8 @@ def prompt(
     for message in messages:
         out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))
         out.print(Text(message["content"]), soft_wrap=True)
+    for said in plan.untrue.values():
+        err.print(f"{plan.arms[0].name}: {said}", style="bold", highlight=False)
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
     err.print(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")

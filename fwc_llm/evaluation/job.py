@@ -182,6 +182,7 @@ def describe(plan: Plan, model: Model) -> dict[str, Any]:
         "simulated_answers": simulated,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
+        **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": plan.task.fingerprint,
         "calls": plan.n_calls,
