@@ -68,7 +68,11 @@ def evaluate(
         ),
     ] = None,
     shots: Annotated[
-        str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
+        str,
+        _experiment(
+            "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
+            "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
+        ),
     ] = "zero,balanced,fwc",
     m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,

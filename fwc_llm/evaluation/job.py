@@ -229,6 +229,7 @@ def describe_asked(
         "reference": reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
+        **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
         "calls": plan.n_calls,

@@ -252,6 +252,7 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
             if arm.get(key) is None:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
+    notes += [f"{arm}: {said}" for arm, said in (results.get("untrue") or {}).items()]
     if results["simulated"]:
         source = "the answers come from an offline surrogate, not from a language model"
         if not _simulated_answers(results):

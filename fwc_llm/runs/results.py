@@ -51,6 +51,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "rows": described.get("rows"),
+        **({"untrue": described["untrue"]} if described.get("untrue") else {}),
         "requests": len(rows),
         "unanswered": sum(row["reason"] == "error" for row in rows),
         "no_reply": _why_no_reply(rows, replies),
