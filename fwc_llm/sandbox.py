@@ -62,7 +62,8 @@ class BoundLoader(FileSystemLoader):
     def get_source(self, environment: Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         """The template's text, its path, and whether it is still the same."""
         real = os.path.realpath(os.path.join(self._root, *split_template_path(template)))
-        if not Path(real).is_relative_to(self._root) or not os.path.isfile(real):  # a pipe blocks
+        # Reading a pipe would block.
+        if not Path(real).is_relative_to(self._root) or not os.path.isfile(real):
             raise TemplateNotFound(template)
         return super().get_source(environment, template)
 

@@ -9,8 +9,9 @@ import typer
 
 from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.cli import eval as eval_command
+from fwc_llm.cli.console import terminable
 from fwc_llm.cli.options import Command, Group, shown
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 
 # What typer raises for arguments that it cannot read; only this one of its kind has a public name.
@@ -69,7 +70,10 @@ def main() -> None:
     code = 0
     try:
         _check_arguments()
-        code = app(standalone_mode=False) or 0
+        with terminable():
+            code = app(standalone_mode=False) or 0
+        if code == InterruptedRunError.exit_code:  # typer takes a Ctrl-C for a quiet end
+            raise KeyboardInterrupt
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
@@ -78,7 +82,7 @@ def main() -> None:
             code = _refuse(f"{usage}fwc-llm: {said.rstrip('.')}; --help says more", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = _refuse("fwc-llm: interrupted", 130)
+        code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)
     except OSError as error:  # any other path that the system refuses
         code = _refuse(
             f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code

@@ -46,7 +46,13 @@ def formats(incomplete: str) -> Iterator[str]:
     yield from _matching(FORMATS, incomplete)
 
 
+def experiments(incomplete: str) -> Iterator[str]:
+    """The TOML files here."""
+    yield from _matching(_files("*.toml"), incomplete)
+
+
 _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
+    "experiment": experiments,
     "task": tasks,
     "shots": strategies,
     "strategy": strategies,

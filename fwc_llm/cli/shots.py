@@ -23,8 +23,10 @@ def shots(
         str | None,
         typer.Option(
             help="How to choose: zero, random, balanced, fwc, strata, kmeans, kmedoids, kmedian-coreset, "
-            "indfair-coreset, fairlets, reweighing, ids, or module:function; with --compare several, "
-            "comma-separated. [default: fwc; all with --compare]"
+            "indfair-coreset, fairlets, reweighing, uncertain, minority, counterfactual, flipped (a "
+            "diagnostic: its labels are not true), ids, or module:function; with --compare several, "
+            "comma-separated. "
+            "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
@@ -37,7 +39,10 @@ def shots(
     ] = "given",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE for the strategy (slots=equal, metric=l2); repeatable."),
+        typer.Option(
+            help="KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, "
+            "labels=unbalanced); repeatable."
+        ),
     ] = None,
     ids: Annotated[
         str | None, typer.Option(help="Row ids, comma-separated: these rows, with the strategy `ids`.")
@@ -71,6 +76,7 @@ def shots(
     from fwc_llm.runs.defaults import M, fit_m
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
+    _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir)
@@ -93,6 +99,11 @@ def shots(
         for line in lines:
             if line.note:
                 console.err.print(f"{line.strategy}: {line.note}", markup=False)
+        console.err.print(
+            "s: seconds to choose once, on the clock; choosing and measuring took "
+            f"{sum(line.spent for line in lines):.1f} s in all",
+            soft_wrap=True,
+        )
         if plot is not None:
             from fwc_llm.report.strategies_plot import plot_comparison
 
@@ -110,8 +121,22 @@ def shots(
             f"fwc-llm eval --task {task or table.name} --shots {out}",
             markup=False,
         )
+    if chosen.untrue:
+        console.err.print(chosen.untrue, style="bold", markup=False)
     if chosen.certificate:
         console.err.print(_certificate(chosen.certificate), markup=False)
+
+
+def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
+    """Refuse, before the work, what a comparison does not do, and a plot that cannot be drawn."""
+    if compare and out is not None:
+        raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+    if plot is not None:
+        if not compare:
+            raise FwcError("--plot draws a comparison: add --compare")
+        from fwc_llm.report.strategies_plot import check_plot
+
+        check_plot(plot)
 
 
 def _epsilon(text: str) -> float | None:
@@ -125,7 +150,8 @@ def _epsilon(text: str) -> float | None:
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> "Callable[[int], Shots]":
-    from fwc_llm.shots import is_per_row, select_shots
+    from fwc_llm.shots import is_per_row, order_shots
+    from fwc_llm.shots.kept import kept_shots
 
     if is_per_row(strategy, options):
         raise FwcError(
@@ -134,7 +160,7 @@ def _chooser(
         )
 
     def choose(m: int) -> "Shots":
-        return select_shots(task, strategy, m, epsilon, seed, order=order, progress=False, **options)
+        return order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 
     return choose
 
@@ -190,7 +216,8 @@ def _listing(chosen: "Shots", task: "Task") -> Any:
     for example in chosen.examples:
         group = " & ".join(str(example.values[name]) for name in task.protected)
         weight = "" if example.weight is None else f"{example.weight:.4f}"
-        cells = (example.row, group, example.label, displayed.get(example.row) or "", weight)
+        label = f"{example.label} ({example.altered})" if example.altered else example.label
+        cells = (example.row, group, label, displayed.get(example.row) or "", weight)
         listing.add_row(*map(Text, cells))
     return listing
 

@@ -29,7 +29,8 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
-_FREE = {"created", "versions", "command"}
+_FREE = {"created", "versions", "command", "task_folder"}
+_LATER = {"reference", "rows", "task_file"}  # keys that folders of an earlier version lack
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,14 @@ class RunFolder:
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = self.describe(), json.loads(json.dumps(description))
         for key in now:
-            if key not in _FREE and before.get(key) != now[key]:
+            if key in _FREE or (key in _LATER and key not in before):
+                continue
+            if before.get(key) != now[key]:
+                if key == "task_file":
+                    raise FwcError(
+                        f"{self.path} holds a run of another version of the task file: restore it (run.json "
+                        "holds its text) to continue the run, or name a new folder with --out"
+                    )
                 was, wanted = _first_difference(before.get(key), now[key])
                 raise FwcError(
                     f"{self.path} holds another run ({key}: {was}, now {wanted}): "
@@ -131,6 +139,11 @@ class RunFolder:
         """Write one JSON file whole; NaN must have become null before."""
         with self._writing(name) as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one text file whole."""
+        with self._writing(name) as file:
+            file.write(text)
 
     def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write answers.csv whole (columns `ANSWER_COLUMNS`); no cell is a formula to a spreadsheet."""

@@ -2,28 +2,40 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
+    ENDINGS,
     Column,
     Field,
+    Format,
     Kind,
     MissingRule,
     Outcome,
     Protected,
     Source,
     TaskFile,
+    Written,
 )
+from fwc_llm.untrusted import shortened
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST = 1 << 24  # bytes
+_LARGEST = 1 << 22  # bytes
+_MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w\"'-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS}}}")
+_LONGEST_COMPLAINT = 2000  # characters
+_WRITTEN = ("1,234.5", "1.234,5")
+_MISSING = ("error", "drop", "category")
 
 
 def read_taskfile(path: Path) -> TaskFile:
@@ -32,13 +44,20 @@ def read_taskfile(path: Path) -> TaskFile:
         text = read_text(path, _LARGEST)
     except (OSError, ValueError) as error:
         raise FwcError(f"cannot read the task file {path}: {_reason(error)}") from error
+    return parse_taskfile(text, path)
+
+
+def parse_taskfile(text: str, path: Path) -> TaskFile:
+    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`."""
     try:
+        if _LONG_KEY.search(text):
+            raise ValueError(f"a key has more than {_MOST_PARTS} parts")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
-    return _Parser(path).taskfile(data)
+    return replace(_Parser(path).taskfile(data), text=text)
 
 
 def _reason(error: Exception) -> str:
@@ -52,7 +71,8 @@ class _Parser:
         self.path = path
 
     def fail(self, where: str, problem: str) -> FwcError:
-        return FwcError(f"{self.path}: {where}: {problem}" if where else f"{self.path}: {problem}")
+        said = shortened(f"{where}: {problem}" if where else problem, _LONGEST_COMPLAINT)
+        return FwcError(f"{self.path}: {said}")
 
     def table(self, value: Any, where: str, allowed: Sequence[str]) -> dict[str, Any]:
         """`value` as a TOML table without keys that nobody would read."""
@@ -120,9 +140,7 @@ class _Parser:
             path=self.path,
             title=self.string(top, "title", "", self.path.stem),
             question=self.string(top, "question", ""),
-            missing=cast(
-                MissingRule, self.choice(top, "missing", "", ("error", "drop", "category"), "error")
-            ),
+            missing=cast(MissingRule, self.choice(top, "missing", "", _MISSING, "error")),
             source=self.source(top, names),
             fields=fields,
             protected=self.protected(top, fields, outcome),
@@ -144,18 +162,31 @@ class _Parser:
         if not isinstance(words, dict):
             raise self.fail("values", f"expected tables [values.COLUMN]; found {words!r}")
         names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+        known = {name for name in names if isinstance(name, str)}
         for name in words:  # first of all: without its words an ordinal column would lack its order
-            if name not in names:
+            if name not in known:
                 raise self.fail(f"values.{name}", f"there is no column {name!r}{_near(name, names)}")
         fields = tuple(self.one_field(entry, position, words) for position, entry in enumerate(entries, 1))
-        for name in names:
-            if names.count(name) > 1:
-                raise self.fail("columns", f"column {name!r} is listed {names.count(name)} times")
+        for name, times in Counter(item.name for item in fields).items():
+            if times > 1:
+                raise self.fail("columns", f"column {name!r} is listed {times} times")
         return fields
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
         where = f"columns[{position}]"
-        table = self.table(entry, where, ("name", "text", "kind", "role", "unit", "order", "strip_suffix"))
+        keys = (
+            "name",
+            "text",
+            "kind",
+            "role",
+            "unit",
+            "order",
+            "strip_suffix",
+            "missing",
+            "written",
+            "bands",
+        )
+        table = self.table(entry, where, (*keys, "missing", "written", "bands"))
         name = self.string(table, "name", where)
         where = f"column {name!r}"
         kind = self.choice(table, "kind", where, ("numeric", "categorical", "ordinal"), "categorical")
@@ -178,7 +209,29 @@ class _Parser:
             unit=self.string(table, "unit", where, ""),
         )
         use = cast(Literal["column", "drop", "id"], role if role in ("drop", "id") else "column")
-        return Field(column, use, self.string(table, "strip_suffix", where, ""))
+        missing = self.choice(table, "missing", where, _MISSING, "") if "missing" in table else None
+        written = (
+            self.choice(table, "written", where, ("1,234.5", "1.234,5"), "") if "written" in table else ""
+        )
+        return Field(
+            column,
+            use,
+            self.string(table, "strip_suffix", where, ""),
+            cast(MissingRule | None, missing),
+            cast(Written, written),
+            self.bands(table, where, kind),
+        )
+
+    def bands(self, table: Mapping[str, Any], where: str, kind: str) -> tuple[float, ...]:
+        """The limits of a column's bands, in rising order."""
+        limits = table.get("bands", [])
+        if not isinstance(limits, list) or not all(isinstance(one, int | float) for one in limits):
+            raise self.fail(where, f"'bands' must be a list of numbers; found {limits!r}")
+        if limits != sorted(set(limits)) or not all(abs(one) < float("inf") for one in limits):
+            raise self.fail(where, f"bands = {limits!r} must rise")
+        if limits and kind != "categorical":
+            raise self.fail(where, 'bands make categories of numbers: kind = "categorical"')
+        return tuple(map(float, limits))
 
     def protected(
         self, top: Mapping[str, Any], fields: Sequence[Field], outcome: Outcome
@@ -262,7 +315,7 @@ class _Parser:
             files = (self.string(table, "pool", "data"), self.string(table, "test", "data"))
             if files[0] == files[1]:
                 raise self.fail("data", "pool and test are the same file; write file = … to split one table")
-        guess = "parquet" if files[0].endswith((".parquet", ".pq")) else "csv"
+        guess = ENDINGS.get(Path(files[0]).suffix.lower(), "csv")
         separator = self.string(table, "separator", "data", ",")
         if len(separator) != 1 or separator in '"\r\n':
             raise self.fail("data", f"separator = {separator!r} must be one character")
@@ -275,9 +328,7 @@ class _Parser:
             self.check_download(url, files, sha256)
         return Source(
             files=files,
-            format=cast(
-                Literal["csv", "parquet"], self.choice(table, "format", "data", ("csv", "parquet"), guess)
-            ),
+            format=cast(Format, self.choice(table, "format", "data", get_args(Format), guess)),
             separator=separator,
             header=self.flag(table, "header", "data", True),
             markers=self.values(table, "missing_marker", "data") or DEFAULT_MARKERS,

@@ -7,7 +7,7 @@ happen twice, so `submit` first looks for a batch of the same input file.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -34,8 +34,15 @@ _LONGEST_LINE = 16 * 1024 * 1024  # bytes
 _BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
 _SILENCE_SECONDS = 600.0  # without a byte
 _CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
-_LIVE = "what was answered is kept; without --batch the rest is asked live"
+_LIVE = (
+    "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
+    "was sent off"
+)
 _T = TypeVar("_T")
+
+
+class GoneError(ProviderError):
+    """The service does not know what it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class BatchClient:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
-            if (found := await self._batch_of(client, file_id)) is not None:
+            if (found := await self._batch_of(client, file_id, _USELESS)) is not None:
                 return found
             created = await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
@@ -93,13 +100,14 @@ class BatchClient:
 
     async def find(self, file_id: str) -> str | None:
         """The id of the batch of an uploaded file, if one was started."""
-        return await self._patiently(lambda client: self._batch_of(client, file_id))
+        return await self._patiently(lambda client: self._batch_of(client, file_id, {"failed"}))
 
     async def cancel(self, batch_id: str) -> None:
         """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            await client.batches.cancel(batch_id)
+            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
+                await client.batches.cancel(batch_id)
 
         await self._patiently(call)
 
@@ -145,8 +153,8 @@ class BatchClient:
             except Exception as error:
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
-                raise ProviderError(
-                    f"the service has no Batch API, or lost a file of it ({failure}): {_LIVE}"
+                raise GoneError(
+                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
                 )
             if failure.reach is Reach.RUN:
                 raise ProviderError(self._model.explain(failure))
@@ -158,11 +166,13 @@ class BatchClient:
             f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
         )
 
-    async def _batch_of(self, client: "openai.AsyncOpenAI", file_id: str) -> str | None:
+    async def _batch_of(
+        self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
+    ) -> str | None:
         """The batch of an uploaded file among the account's newest, or None."""
         seen = 0
         async for batch in client.batches.list(limit=100):  # the newest first
-            useful = getattr(batch, "status", None) not in _USELESS
+            useful = getattr(batch, "status", None) not in useless
             if useful and getattr(batch, "input_file_id", None) == file_id:
                 return self._id(batch)
             if (seen := seen + 1) >= _BATCHES_SEEN:

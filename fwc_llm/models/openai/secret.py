@@ -3,6 +3,7 @@
 import base64
 import html
 import re
+from string import ascii_uppercase
 from urllib.parse import unquote
 
 _SHORTEST = 8  # a word like "x" or "EMPTY" is no secret
@@ -13,6 +14,7 @@ _ESCAPE = re.compile(r"(?:\\+(?:u00|u\{0*|x)|%u00)([0-9a-f]{2})\}?", re.IGNORECA
 _LINE_ESCAPE = re.compile(r"\\+[nrt]")
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _NO_LETTER = re.compile(r"[^0-9a-z]+")
+_SMALL = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _MOST_LAYERS = 3  # of escapes around escapes
 
 
@@ -43,7 +45,7 @@ class Secret:
 
     def _without_parts(self, text: str) -> str:
         """`text` without what a cut has left of the key, where that is long enough to tell."""
-        key, lower = self._plain[0], text.lower()
+        key, lower = self._plain[0], _lower(text)
         while found := next((part for part in self._parts if part in lower), None):
             begin, first = lower.index(found), self._parts[found]
             end, last = begin + len(found), first + len(found)
@@ -52,18 +54,23 @@ class Secret:
             while lower[end : end + 1] == key[last : last + 1] != "":
                 end, last = end + 1, last + 1
             text = f"{text[:begin]}{_SHOWN}{text[end:]}"
-            lower = text.lower()
+            lower = _lower(text)
         return text
 
     def is_in(self, text: str) -> bool:
         """Whether the whole key can be read in `text`."""
-        lower = text.lower()
+        lower = _lower(text)
         seen = [lower, _unescaped(lower)] if any(mark in text for mark in _MARKS) else [lower]
         if any(form in each for each in seen for form in self._plain):
             return True
         return len(text) >= _TELLING and any(
             form in letters for letters in map(_letters, seen) for form in self._telling
         )
+
+
+def _lower(text: str) -> str:
+    """`text` in lower case, each character in its place: "İ" would become two."""
+    return text.lower() if text.isascii() else text.translate(_SMALL)
 
 
 def _letters(text: str) -> str:

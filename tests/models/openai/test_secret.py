@@ -43,6 +43,8 @@ def spellings() -> dict[str, str]:
         "JavaScript": "".join(f"\\u{{{ord(c):x}}}" for c in KEY),
         "hex, bytes apart": raw.hex(":"),
         "only its beginning": KEY[:25],
+        "after letters that grow": "İ" * 9 + KEY.upper(),
+        "its end after letters that grow": "İ" * 9 + KEY[-25:],
         "only its end": KEY[-25:],
     }
 
