@@ -14,7 +14,7 @@ from fwc_llm.report.document import make_document
 from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
 from tests.faults.mutation import damaged_json
-from tests.inspect.runs import CENSUS, KEY, MOCKED, REASONS
+from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow
 
