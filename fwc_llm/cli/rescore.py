@@ -19,12 +19,11 @@ def rescore(
     from fwc_llm.runs.results import score
 
     folder = RunFolder.existing(run)
-    if not is_file(
-        folder.path / FILE_NAME
-    ):  # opening it would make an empty one, and no answer would be left
+    if not is_file(folder.path / FILE_NAME):
+        # To open it would make an empty one, and no answer would be left.
         raise FwcError(
-            f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same `fwc-llm eval` command "
-            f"with --out {run}"
+            f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same `fwc-llm eval` "
+            f"command with --out {run}"
         )
     with Journal(folder.path) as journal:
         results = score(folder, journal)
