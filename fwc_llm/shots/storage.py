@@ -38,7 +38,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        content = parse_json(read_text(Path(path), _LARGEST))
+        content = parse_json(read_text(Path(path), _LARGEST), strict=True)
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
     except ValueError as error:

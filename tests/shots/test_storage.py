@@ -95,8 +95,9 @@ def change(**fields: Any) -> dict[str, Any]:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative": (change(weight=-0.5), "has the weight -0.5"),
-    "NaN": (change(weight=float("nan")), "has the weight nan"),
-    "infinite": (change(weight=float("inf")), "has the weight inf"),
+    "NaN": (change(weight=float("nan")), "NaN is no JSON"),
+    "infinite": (change(weight=float("inf")), "Infinity is no JSON"),
+    "too large": (change(weight=10**400), "has the weight 1000"),
     "text weight": (change(weight="1"), "has the weight '1'"),
     "true": (change(weight=True), "has the weight True"),
     "one without weight": (change(weight=None), "some rows have a weight and some have none"),
