@@ -157,8 +157,8 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
         weight = example.weight
         if weight is not None and not ((number := finite(weight)) is not None and number >= 0):
             raise FwcError(
-                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are finite and not "
-                "negative"
+                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are finite and "
+                "not negative"
             )
     weighted = [example.weight for example in examples if example.weight is not None]
     if weighted and len(weighted) < len(examples):

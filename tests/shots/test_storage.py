@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "row": (change(row=7), '"row" is 7, not text'),
     "values": (change(values=[1]), r'"values" is \[1\], not an object'),
     "value": (change(values={"age": None}), "the value of 'age' is None"),
-    "NaN value": (change(values={"age": float("nan")}), "the value of 'age' is nan"),
+    "NaN value": (change(values={"age": float("nan")}), "NaN is no JSON"),
 }
 
 
