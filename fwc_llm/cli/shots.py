@@ -107,7 +107,8 @@ def shots(
         save_shots(chosen, output)
         err.print(
             f"{chosen.m} examples by {chosen.strategy} are in {output}; use them with: "
-            f"fwc-llm eval --task {task or table.name} --shots {output}",
+            f"fwc-llm eval --task {task or table.name} --shots {output}"
+            + ("" if table.name in {"adult", "census"} else " --model baseline"),
             markup=False,
         )
     if chosen.certificate:
