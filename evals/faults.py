@@ -33,7 +33,12 @@ def main() -> int:
             print(f"{fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}", flush=True)
     print(f"{2 * len(chosen)} passages of {len(chosen)} faults, {failed} of them wrong")
     if keep:
-        record("faults", {"faults": len(chosen), "passages": 2 * len(chosen), "wrong": failed})
+        harmless = 2 * sum(fault.kind == "harmless" for fault in chosen)
+        passages = 2 * len(chosen)
+        record(
+            "faults",
+            {"faults": len(chosen), "passages": passages, "harmless": harmless, "wrong": failed},
+        )
     return int(failed > 0)
 
 

@@ -46,6 +46,7 @@ def write_page(found: dict[str, Any]) -> None:
     """The page, from what is recorded."""
     text = _PROMISES.format(
         faults=_faults(found.get("faults")),
+        harmless=found.get("faults", {}).get("harmless", ""),
         fuzz=_fuzz(found.get("fuzz")),
         soak=_soak(found.get("soak")),
     )
@@ -106,8 +107,8 @@ def _commands(found: dict[str, Any]) -> str:
     return "\n".join([head, *lines])
 
 
-_PROMISES = (Path(__file__).parent / "reliability_promises.md").read_text(encoding="utf-8")
-_FOUND = (Path(__file__).parent / "reliability_found.md").read_text(encoding="utf-8")
+_PROMISES = (Path(__file__).parent / "reliability_promises.txt").read_text(encoding="utf-8")
+_FOUND = (Path(__file__).parent / "reliability_found.txt").read_text(encoding="utf-8")
 
 if __name__ == "__main__":
     write_page(json.loads(_DATA.read_text(encoding="utf-8")))

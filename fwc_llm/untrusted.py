@@ -19,7 +19,7 @@ _LARGEST_WHOLE = 2**53  # beyond it floats, JavaScript and spreadsheets round
 _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
 _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # or to the end: linear
 _NO_BRACKET = re.compile(r"[^\[\]{}]+")
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 
 
