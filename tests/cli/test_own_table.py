@@ -173,7 +173,7 @@ def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task
     moved = "200 test rows over 3 groups do not come out whole: 204 are drawn"
     for command in (
         ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run"),
-        ("prompt"),
+        ("prompt",),
         ("power",),
     ):
         outcome = fwc(*command, "--task", loan_task)
