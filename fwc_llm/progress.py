@@ -1,19 +1,23 @@
-"""Progress of long steps: text and a bar, in a notebook or on a terminal.
+"""Progress of long steps: text and a bar in a notebook or on a terminal, plain lines in a file or a pipe.
 
 `choose` decides where. `working` and `asking` are context managers; each yields a function for updates.
 """
 
 import importlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fwc_llm.notebook import element, join, shell
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
 
 
 class State(Protocol):
@@ -34,6 +38,30 @@ class State(Protocol):
     @property
     def rate(self) -> float:
         """Questions a second."""
+
+    @property
+    def cost(self) -> float | None:
+        """Dollars so far; None where it is not known."""
+
+
+def in_words(seconds: float) -> str:
+    """A duration as one says it: 40 s, 3 min, 2.5 h."""
+    if seconds < 100.0:
+        return f"{max(1, round(seconds))} s"
+    return f"{round(seconds / 60)} min" if seconds < 100 * 60.0 else f"{seconds / 3600:.1f} h"
+
+
+def asked_words(state: State, total: int) -> list[str]:
+    """How far the questions have come: rate, errors, cost, time left, as far as there is something to say."""
+    words = [f"{state.rate:.0f}/s" if state.rate >= 10 else f"{state.rate:.1f}/s"]
+    if state.errors:
+        words.append(f"{state.errors:,} without reply")
+    if state.cost is not None:
+        words.append(f"${state.cost:.2f}" if state.cost >= 1 else f"${state.cost:.4f}")
+    left = total - state.done - state.errors - state.skipped
+    if state.rate > 0 and left > 0:
+        words.append(f"{in_words(left / state.rate)} left")
+    return words
 
 
 class Display(Protocol):
@@ -83,14 +111,18 @@ class Silent:
 
 
 class Terminal:
-    """Shows a spinner and a bar on a terminal."""
+    """Shows a spinner and a bar on a terminal; where the output goes elsewhere, a plain line now and then."""
 
-    def __init__(self, console: "Console") -> None:
-        self._console = console
+    def __init__(self, console: "Console", seconds: float = _LINE_SECONDS) -> None:
+        self._console, self._seconds = console, seconds
 
     @contextmanager
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show a spinner; it vanishes at the end."""
+        if not self._console.is_terminal:
+            with self._lines(words) as lines:
+                yield lines.change
+            return
         from rich.text import Text
 
         with self._console.status(Text(words)) as status:
@@ -98,29 +130,71 @@ class Terminal:
 
     @contextmanager
     def asking(self, total: int) -> Iterator[Callable[[State], None]]:
-        """Show a bar with rate and errors; it vanishes at the end."""
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        """Show a bar with rate, errors, cost and time left; it vanishes at the end."""
+        if not self._console.is_terminal:
+            with self._lines(f"asked 0 of {total:,}") as lines:
+                yield lambda state: lines.change(_asked_line(state, total))
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]:.0f}/s"),
-            TextColumn("{task.fields[errors]} without reply", style="red"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=self._console, transient=True) as bar:
-            task = bar.add_task("asking", total=total, rate=0.0, errors=0)
+        columns = (BarColumn(bar_width=20),) if self._console.width >= 80 else ()
+        with Progress(
+            *columns, MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
+            console=self._console, transient=True,
+        ) as bar:  # fmt: skip
+            task = bar.add_task("asking", total=total, words="")
             yield lambda state: bar.update(
                 task,
                 completed=state.done + state.errors + state.skipped,
-                rate=state.rate,
-                errors=state.errors,
+                words=" · ".join(asked_words(state, total)),
             )
 
     def say(self, line: str) -> None:
         """Print the line."""
         self._console.print(line)
+
+    def _lines(self, words: str) -> "_Lines":
+        return _Lines(lambda line: self._console.print(line, soft_wrap=True), words, self._seconds)
+
+
+def _asked_line(state: State, total: int) -> str:
+    passed = state.done + state.errors + state.skipped
+    return f"asked {passed:,} of {total:,} ({', '.join(asked_words(state, total))})"
+
+
+class _Lines:
+    """Prints the latest words every few seconds, with the time so far where they are still the same.
+
+    A thread does it: a solver that computes, or a service that is silent, calls nobody.
+    """
+
+    def __init__(self, write: Callable[[str], None], words: str, seconds: float) -> None:
+        self._write, self._words, self._seconds = write, words, seconds
+        self._began = time.monotonic()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fwc-llm-progress", daemon=True)
+
+    def change(self, words: str) -> None:
+        """The next line says this."""
+        if words != self._words:
+            self._words, self._began = words, time.monotonic()
+
+    def __enter__(self) -> "_Lines":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        before = ""
+        while not self._ended.wait(self._seconds):
+            words = self._words
+            still = f" … {in_words(time.monotonic() - self._began)}" if words == before else ""
+            before = words
+            with suppress(OSError, ValueError):  # a closed pipe must not end the run
+                self._write(words + still)
 
 
 class Notebook:
@@ -158,7 +232,7 @@ class Notebook:
             done, errors = state.done, state.errors
             passed = done + errors + state.skipped
             drawn = element("progress", value=passed, max=total, style="margin-right:.6em")
-            self._show(f"{passed:,} of {total:,} · {state.rate:.0f}/s", drawn)
+            self._show(" · ".join([f"{passed:,} of {total:,}", *asked_words(state, total)]), drawn)
 
         yield change
         without = f", {errors:,} without reply" if errors else ""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fwc_llm.data.table import Tables
 
 _LARGEST_CENSUS = 10_000_000
+_FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,6 +94,28 @@ class Task:
     def rows(self) -> "RowCount | None":
         """The rows that were read and kept, by group, and why others were lost; None where none could be."""
         return self._tables.rows
+
+    @cached_property
+    def naming(self) -> tuple[str, ...]:
+        """The columns that name a row's protected level: the protected ones, and those that give it away.
+
+        A categorical column gives it away if one of its values stands in at least 30 rows of the pool, and
+        99 % of them or more are of one level (Adult's relationship: Husband, Wife).
+        """
+        import pandas as pd
+
+        pool = self.pool()
+        names = list(self.protected)
+        for column in self.columns:
+            if column.kind == "numeric" or column.name in (*names, self.outcome):
+                continue
+            for attribute in self.protected:
+                counts = pd.crosstab(pool[column.name], pool[attribute]).to_numpy()
+                rows = counts.sum(axis=1)
+                if ((rows >= _FEWEST_TO_NAME) & (counts.max(axis=1) >= _NAMES_LEVEL * rows)).any():
+                    names.append(column.name)
+                    break
+        return tuple(names)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""

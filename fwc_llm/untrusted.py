@@ -24,7 +24,7 @@ _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
-    """The value that `text` writes. `ValueError` for all that is no JSON, and for what is nested too deep.
+    """The value that `text` writes. `ValueError` for text that is not JSON or is nested too deep.
 
     NaN, infinities and numbers too large for a float become None; `strict` refuses them.
     """
@@ -156,7 +156,7 @@ def _check_depth(text: str) -> None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _refuse_overflow(text: str) -> float:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,11 @@ for _variable, _folder in (
 ):
     if _folder.is_dir():
         os.environ.setdefault(_variable, str(_folder))
+# What a test keeps in the user's cache folder is gone with the session; other programs keep theirs.
+_caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+os.environ.setdefault("MPLCONFIGDIR", str(_caches / "matplotlib"))
+_cache = tempfile.TemporaryDirectory(prefix="fwc-llm-tests-")
+os.environ["XDG_CACHE_HOME"] = _cache.name
 # No test may find a real key.
 for _variable in [name for name in os.environ if name.endswith("_API_KEY")]:
     del os.environ[_variable]

@@ -18,7 +18,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 ORDER = (
     "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
     "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
-    "sandbox", "prompts", "runs", "report", "evaluation", "cli",
+    "testing", "sandbox", "prompts", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 # What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.
@@ -119,6 +119,8 @@ def modules_after(statement: str) -> set[str]:
             "from fwc_llm import FwcError, Client, Model, Shots",
             {"numpy", "pandas", "openai", "rich", "jinja2"},
         ),
+        ("import fwc_llm.testing.plugin", {"numpy", "pandas", "openai", "httpx2", "inspect_ai"}),
+        ("import fwc_llm.inspect.log", {"pandas", "openai", "numba", "scipy", "inspect_ai"}),
         ("from fwc_llm import evaluate", {"pandas", "openai", "numba", "scipy", "rich", "IPython"}),
     ],
 )

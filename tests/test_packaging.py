@@ -16,7 +16,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built and unpacked into a folder of its own."""
-    wheels, site = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("site")
+    wheels = tmp_path_factory.mktemp("wheels")
+    site = tmp_path_factory.mktemp("lib") / "site-packages"  # Inspect knows an installed package by that name
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run(
         [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(CHECKOUT)],
@@ -62,7 +63,35 @@ def test_the_demonstration_runs_from_the_wheel(installed: Path, tmp_path: Path) 
     assert (tmp_path / "run" / "results.json").is_file()
 
 
+def test_the_wheel_brings_its_fixture_to_pytest(installed: Path, tmp_path: Path) -> None:
+    """By entry point, in a project that knows nothing of it; a call that nobody expects fails by name."""
+    (tmp_path / "test_it.py").write_text(
+        "import openai\n"
+        "def test_yes(fwc_openai):\n"
+        "    fwc_openai.use('Yes')\n"
+        "    asked = [{'role': 'user', 'content': '?'}]\n"
+        "    openai.OpenAI().chat.completions.create(model='x', messages=asked)\n"
+        "    assert len(fwc_openai.calls) == 1\n"
+        "def test_no(fwc_openai):\n"
+        "    openai.OpenAI().models.list()\n"
+    )
+    done = outside(installed, tmp_path, "-m", "pytest", "-p", "no:cacheprovider", "-q")
+    assert "1 passed" in done.stdout, done.stdout
+    assert "calls that the test did not expect: GET /v1/models" in done.stdout
+
+
+def test_inspect_finds_the_tasks_of_the_wheel(installed: Path, tmp_path: Path) -> None:
+    code = """if True:
+        from inspect_ai._util.registry import registry_lookup
+        from inspect_ai.model import get_model
+        print(registry_lookup("task", "fwc_llm/census") is not None, get_model("fwc/surrogate"))
+    """
+    done = outside(installed, tmp_path, "-c", code)
+    assert done.stdout.split() == ["True", "fwc/surrogate"], done.stderr
+
+
 def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
-    declared = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    declared = project["dependencies"] + project["optional-dependencies"]["inspect"]
     lowest = (CHECKOUT / ".ci" / "lowest.txt").read_text().splitlines()[1:]
     assert lowest == [entry.partition(",")[0].replace(">=", "==") for entry in declared]

@@ -1,6 +1,8 @@
 """Progress on a terminal and nowhere; tests/test_in_a_notebook.py has the notebook."""
 
 import io
+import re
+import threading
 from dataclasses import dataclass
 
 import pytest
@@ -16,6 +18,7 @@ class State:
     errors: int = 1
     skipped: int = 6
     rate: float = 2.0
+    cost: float | None = None
 
 
 def terminal() -> tuple[io.StringIO, Terminal]:
@@ -55,6 +58,56 @@ def test_a_terminal_shows_words_then_a_bar() -> None:
         state(State())
     assert "10/20" in file.getvalue()  # what was answered before counts
     assert "1 without reply" in file.getvalue()
+
+
+class Lines(io.StringIO):
+    """A file that is no terminal; knows when a line has come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = threading.Event()
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        self.came.set()
+        return written
+
+    def next(self) -> str:
+        self.came.clear()
+        assert self.came.wait(30)
+        return self.getvalue().splitlines()[-1]
+
+
+def test_a_pipe_gets_plain_lines_now_and_then_even_while_nobody_reports() -> None:
+    file = Lines()
+    shown = Terminal(Console(file=file, width=60), seconds=0.01)
+    with shown.working("solving"):
+        assert file.next().startswith("solving")
+        assert re.fullmatch(r"solving … \d+ s", file.next())
+    with shown.asking(2376) as state:
+        state(State(100, 2, 49, 20.0, 0.5))
+        file.next()
+        assert "asked 151 of 2,376 (20/s, 2 without reply, $0.5000, 2 min left)" in file.next()
+    after = file.getvalue()
+    assert "\x1b" not in after
+    assert "\r" not in after
+
+
+def test_a_step_that_is_soon_done_prints_nothing_into_a_pipe() -> None:
+    file = io.StringIO()
+    with Terminal(Console(file=file)).working("solving") as step:
+        step("still solving")
+    assert file.getvalue() == ""
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_bar_stays_on_one_line(width: int) -> None:
+    file = io.StringIO()
+    shown = Terminal(Console(file=file, force_terminal=True, width=width, color_system=None))
+    with shown.asking(2376) as state:
+        state(State(100, 0, 51, 20.0))
+    assert "151/2376" in file.getvalue()
+    assert "\x1b[1A" not in file.getvalue().replace("\x1b[1A\x1b[2K", "", 1)  # nothing but its own line
 
 
 def test_without_standard_error_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A template folder of someone else's: words of prompts it may decide, not how long and how large."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,13 @@ def render(folder: Path) -> str:
         ("{{ '%09999999999d' % 1 }}", "too much memory"),
         ("{{ 10 ** 100000000 }}", "number is too large"),
         ("{% call message('user') %}{{ 'x' * 20000000 }}{% endcall %}", "too many"),
+        ("{{ 1.5|round(1000000000, 'floor') }}", "cannot be rounded"),
+        ("{{ lipsum(1, false, 1000000000, 1000000001) }}", "lipsum"),
+        ("{{ [1]|slice(1000000000)|map('length')|sum }}", "too long"),
+        ("{% call message('user', name=range(3)) %}x{% endcall %}", "name of a message"),
+        ("{{ ('<!---->' * 400000)|striptags }}", "striptags"),
     ],
-    ids=range(10),
+    ids=range(15),
 )  # fmt: skip
 def test_work_and_memory_have_an_end(tmp_path: Path, evil: str, words: str) -> None:
     folder = template(tmp_path, evil + GOOD)
@@ -53,6 +59,15 @@ def test_an_ordinary_template_is_not_kept_from_its_work(tmp_path: Path) -> None:
     assert text.count("1024") == 20 * (len(TASK.shown) - 1), (
         "all but the one column that templates must ask for"
     )
+
+
+def test_half_a_character_and_a_pipe_are_no_obstacle(tmp_path: Path) -> None:
+    text = render(template(tmp_path, "{% call message('user') %}{{ '\\ud800' }}{% endcall %}"))
+    assert text == "\\ud800"
+    (tmp_path / "query.j2").unlink()
+    os.mkfifo(tmp_path / "query.j2")
+    with pytest.raises(FwcError, match=r"query\.j2"):
+        render(tmp_path)
 
 
 def test_a_link_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:

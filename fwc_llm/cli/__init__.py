@@ -1,6 +1,7 @@
 """The command line: the only place that prints or exits. One file a command, each light to import."""
 
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -8,7 +9,9 @@ import typer
 
 from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
 from fwc_llm.cli import eval as eval_command
-from fwc_llm.errors import FwcError
+from fwc_llm.cli.console import terminable
+from fwc_llm.cli.options import Command, Group, shown
+from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 
 # What typer raises for arguments that it cannot read; only this one of its kind has a public name.
@@ -16,6 +19,7 @@ _USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="fwc-llm",
+    cls=Group,
     help="Choose the examples of a prompt so that a language model's answers about a table become fairer, "
     "and measure whether they do.",
     epilog="Start with `fwc-llm eval`: a complete run on a simulated census, without key, network or data.",
@@ -23,18 +27,22 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("eval")(eval_command.evaluate)
-app.command("shots")(shots.shots)
-app.command("prompt")(prompt.prompt)
-app.command("tasks")(tasks.tasks)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "eval": eval_command.evaluate,
+    "shots": shots.shots,
+    "prompt": prompt.prompt,
+    "tasks": tasks.tasks,
+    "power": power.power,
+    "report": report.report,
+    "compare": report.compare,
+    "audit": audit.audit,
+    "rescore": rescore.rescore,
+    "serve-surrogate": serve.serve_surrogate,
+}
+for _name, _function in _COMMANDS.items():
+    app.command(_name, cls=Command)(shown(_function))
+app.command("warm-up", cls=Command, help=warm_up.HELP)(warm_up.warm_up)
 app.add_typer(tasks.task_app, name="task")
-app.command("power")(power.power)
-app.command("report")(report.report)
-app.command("compare")(report.compare)
-app.command("audit")(audit.audit)
-app.command("rescore")(rescore.rescore)
-app.command("serve-surrogate")(serve.serve_surrogate)
-app.command("warm-up", help=warm_up.HELP)(warm_up.warm_up)
 
 
 def _version(show: bool) -> None:
@@ -62,7 +70,10 @@ def main() -> None:
     code = 0
     try:
         _check_arguments()
-        code = app(standalone_mode=False) or 0
+        with terminable():
+            code = app(standalone_mode=False) or 0
+        if code == InterruptedRunError.exit_code:  # typer takes a Ctrl-C for a quiet end
+            raise KeyboardInterrupt
     except FwcError as error:
         code = _refuse(f"fwc-llm: {' '.join(str(error).split())}", error.exit_code)
     except _USAGE_ERROR as error:
@@ -71,7 +82,7 @@ def main() -> None:
             code = _refuse(f"{usage}fwc-llm: {said.rstrip('.')}; --help says more", error.exit_code)
         code = error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        code = _refuse("fwc-llm: interrupted", 130)
+        code = _refuse("fwc-llm: interrupted", InterruptedRunError.exit_code)
     except OSError as error:  # any other path that the system refuses
         code = _refuse(
             f"fwc-llm: {error.filename or 'a file'}: {error.strerror or error}", FwcError.exit_code

@@ -1,8 +1,12 @@
 """Where the commands print: results to standard output, everything about the work to standard error."""
 
 import os
+import signal
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import IO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -42,6 +46,26 @@ def write(text: str, is_json: bool = False) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         let_go(sys.stdout)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Within this, a request to end (SIGTERM, as `kill` or a job scheduler sends it) is like Ctrl-C."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        interrupt = signal.getsignal(signal.SIGINT)  # asyncio puts its own in place of Python's
+        if not callable(interrupt):  # Ctrl-C is ignored, as in the background of a script
+            raise KeyboardInterrupt
+        interrupt(number, frame)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def let_go(stream: IO[str]) -> None:

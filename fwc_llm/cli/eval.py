@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
-from fwc_llm.errors import FwcError, IncompleteRunError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -37,7 +38,23 @@ def _cost(help_text: str, *names: str) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel="Cost")
 
 
+def _read(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the experiment file's options stand in for the defaults of the flags."""
+    if path is not None:
+        context.default_map = read_experiment(path, evaluate)
+    return path
+
+
 def evaluate(
+    experiment: Annotated[
+        Path | None,
+        typer.Argument(
+            help="An experiment file (.toml): these options by their names, as every run's folder has one. "
+            "Flags override it.",
+            callback=_read,
+            is_eager=True,
+        ),
+    ] = None,
     task: Annotated[
         str | None,
         _experiment(f"{TASK_HELP} The demonstration uses the census."),
@@ -45,13 +62,17 @@ def evaluate(
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, or `azure:DEPLOYMENT`; without key or network "
-            "`baseline`, a logistic regression on the table, and `surrogate`, a simulation for the tasks "
-            "adult and census. [default: surrogate]"
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
+            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
+            "and `surrogate`, a simulation for the tasks adult and census. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
-        str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
+        str,
+        _experiment(
+            "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
+            "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
+        ),
     ] = "zero,balanced,fwc",
     m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
@@ -85,7 +106,9 @@ def evaluate(
     out: Annotated[
         Path | None,
         _experiment(
-            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]"
+            "The run's folder; an interrupted run continues there. [default: ./runs/<time>-<task>-<model>]",
+            "--out",
+            "-o",
         ),
     ] = None,
     data_dir: Annotated[
@@ -136,7 +159,7 @@ def evaluate(
     """Query a model over test rows and report accuracy and demographic parity.
 
     Without options it is a demonstration: a simulated census and a simulated model.
-    With a real model: fwc-llm eval --model gpt-4 --shots fwc
+    With a real model: fwc-llm eval --model gpt-6-luna --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
@@ -185,6 +208,7 @@ def evaluate(
             step,
             console.err.print,
         )
+    job = job if task is None else job.named(task)
     for note in job.plan.notes:
         console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:
@@ -195,6 +219,9 @@ def evaluate(
         return
     try:
         result = _ask(job, out, cancel_batch)
+    except InterruptedRunError as error:
+        _say_interrupted(error.result)
+        raise
     except FwcError as error:
         partial = error.result
         if partial is not None and partial.data["unanswered"] < partial.data["requests"]:
@@ -245,11 +272,12 @@ def _forecast(job: "Job") -> None:
     )
     out.print(f"{numbers.cached_share:.0%} of them can come from the provider's prompt cache")
     out.print(f"at most {numbers.completion_tokens:,} completion tokens")
-    if numbers.dollars is None or numbers.price is None:
+    if numbers.dollars is None or numbers.dollars_most is None or numbers.price is None:
         out.print(f"cost unknown: no price of {job.model.name} is known; give a price file with --prices")
     else:
+        least, most = f"${numbers.dollars:.2f}", f"${numbers.dollars_most:.2f}"
         out.print(
-            f"${numbers.dollars:.2f} with the cache, ${numbers.dollars_most:.2f} without"
+            f"{most if least == most else f'{least} with the cache, {most} without'}"
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
@@ -260,19 +288,46 @@ def _forecast(job: "Job") -> None:
 def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
-    from fwc_llm.models import traits
     from fwc_llm.runs.batch import batches_under_way
 
-    said = traits(job.model)
-    where = "a simulation, no network" if said.simulated else "a service that may charge for them"
-    where = "a reference, no language model, no network" if said.reference else where
     arms = ", ".join(arm.name for arm in job.plan.arms)
-    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({where}); arms: {arms}"
+    line = f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}); arms: {arms}"
     console.err.print(line, soft_wrap=True)
     if out is not None and not cancel_batch and batches_under_way(out):
         console.err.print("a batch is under way: its replies come first (--cancel-batch ends it)")
+
+    def resume(answered: int) -> None:
+        left = job.plan.n_calls - answered
+        rest = f"{left:,} to ask" if left else "nothing to ask"
+        console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
+
     with console.asking(job.plan.n_calls) as progress:
-        return job.run(out, progress, cancel_batch)
+        return job.run(out, progress, cancel_batch, resume)
+
+
+def _say_interrupted(result: "Result | None") -> None:
+    """Say what is there; nothing of a part of the answers is shown as a result."""
+    from fwc_llm.cli import console
+
+    if result is None:
+        return
+    requests = int(result.data["requests"])
+    console.err.print(f"{requests - result.unanswered:,} of {requests:,} requests are answered")
+    console.err.print(f"what was answered is in {result.folder}", soft_wrap=True)
+
+
+def _where(job: "Job") -> str:
+    """Who will answer: whether over a network, and whether it may cost something."""
+    from fwc_llm.models import is_local, traits
+
+    url, said = job.client.base_url, traits(job.model)
+    if said.reference:
+        return "a reference, no language model, no network"
+    if said.simulated:
+        return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+    if is_local(url):
+        return f"at {url}, on this machine"
+    return "a service that may charge for them"
 
 
 def _report(job: "Job", result: "Result") -> None:

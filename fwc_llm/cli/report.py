@@ -7,11 +7,17 @@ import typer
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs of one task.", metavar="RUN…")],
+    runs: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN"),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The file to write. [default: report.html; md, json and csv to the terminal]"
+            "--out",
+            "-o",
+            help="The file to write or overwrite. [default: report.html in the run's folder; md, json and "
+            "csv to the terminal]",
         ),
     ] = None,
     format: Annotated[
@@ -27,20 +33,36 @@ def report(
     """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
     from fwc_llm.cli import console
     from fwc_llm.files import write_whole
+    from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.write import choose_format, render
 
     chosen = choose_format(format, out)
-    text = render(runs, chosen, task, data_dir)
-    if out is None and chosen != "html":
+    path = _place(runs) if out is None and chosen == "html" else out
+    with run_folders(runs) as folders:
+        text = render(folders, chosen, task, data_dir)
+    if path is None:
         console.write(text, is_json=chosen == "json")
         return
-    path = out or Path("report.html")
     write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
 
 
+def _place(runs: list[Path]) -> Path:
+    """Where a page goes by default: into the run's folder, beside a log, or here for several runs."""
+    from fwc_llm.errors import FwcError
+
+    if len(runs) == 1:
+        return runs[0].with_suffix(".html") if runs[0].is_file() else runs[0] / "report.html"
+    path = Path("report.html")
+    if path.exists():
+        raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")
+    return path
+
+
 def compare(
-    run_a: Annotated[Path, typer.Argument(help="The folder of one run.", metavar="RUN_A")],
+    run_a: Annotated[
+        Path, typer.Argument(help="The folder of one run, or a log of Inspect.", metavar="RUN_A")
+    ],
     run_b: Annotated[
         Path, typer.Argument(help="The folder of another run of the same task.", metavar="RUN_B")
     ],
@@ -50,10 +72,12 @@ def compare(
     import json
 
     from fwc_llm.cli.console import out, write
+    from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
 
-    comparison = compare_runs(read_run(run_a), read_run(run_b))
+    with run_folders([run_a, run_b]) as (first, second):
+        comparison = compare_runs(read_run(first), read_run(second))
     if json_output:
         write(json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False) + "\n", is_json=True)
     else:

@@ -23,8 +23,10 @@ def shots(
         str | None,
         typer.Option(
             help="How to choose: zero, random, balanced, fwc, strata, kmeans, kmedoids, kmedian-coreset, "
-            "indfair-coreset, fairlets, reweighing, ids, or module:function; with --compare several, "
-            "comma-separated. [default: fwc; all with --compare]"
+            "indfair-coreset, fairlets, reweighing, uncertain, minority, counterfactual, flipped (a "
+            "diagnostic: its labels are not true), ids, or module:function; with --compare several, "
+            "comma-separated. "
+            "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
@@ -37,13 +39,16 @@ def shots(
     ] = "given",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE for the strategy (slots=equal, metric=l2); repeatable."),
+        typer.Option(
+            help="KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, "
+            "labels=unbalanced); repeatable."
+        ),
     ] = None,
     ids: Annotated[
         str | None, typer.Option(help="Row ids, comma-separated: these rows, with the strategy `ids`.")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Save the examples here, as JSON.")
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", "--output", help="Save the examples here, as JSON.")
     ] = None,
     compare: Annotated[bool, typer.Option("--compare", help="Measure the strategies side by side.")] = False,
     plot: Annotated[
@@ -67,14 +72,15 @@ def shots(
 
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
-    from fwc_llm.cli.console import err, out, working
+    from fwc_llm.cli import console
     from fwc_llm.runs.defaults import M, fit_m
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
+    _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir)
-    with working("reading the table") as step:
+    with console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
@@ -87,32 +93,51 @@ def shots(
             chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, template))
     for note in (*table.notes, moved):
         if note:
-            err.print(note, soft_wrap=True)
+            console.err.print(note, soft_wrap=True)
     if compare:
-        out.print(_comparison(lines, table, model))
+        console.out.print(_comparison(lines, table, model))
         for line in lines:
             if line.note:
-                err.print(f"{line.strategy}: {line.note}", markup=False)
+                console.err.print(f"{line.strategy}: {line.note}", markup=False)
+        console.err.print(
+            "s: seconds to choose once, on the clock; choosing and measuring took "
+            f"{sum(line.spent for line in lines):.1f} s in all",
+            soft_wrap=True,
+        )
         if plot is not None:
             from fwc_llm.report.strategies_plot import plot_comparison
 
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
-            err.print(f"drawn in {plot}", markup=False)
+            console.err.print(f"drawn in {plot}", markup=False)
         return
-    if output is None:
-        out.print(_listing(chosen, table))
+    if out is None:
+        console.out.print(_listing(chosen, table))
     else:
         from fwc_llm.shots import save_shots
 
-        save_shots(chosen, output)
-        err.print(
-            f"{chosen.m} examples by {chosen.strategy} are in {output}; use them with: "
-            f"fwc-llm eval --task {task or table.name} --shots {output}"
+        save_shots(chosen, out)
+        console.err.print(
+            f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
+            f"fwc-llm eval --task {task or table.name} --shots {out}"
             + ("" if table.name in {"adult", "census"} else " --model baseline"),
             markup=False,
         )
+    if chosen.untrue:
+        console.err.print(chosen.untrue, style="bold", markup=False)
     if chosen.certificate:
-        err.print(_certificate(chosen.certificate), markup=False)
+        console.err.print(_certificate(chosen.certificate), markup=False)
+
+
+def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
+    """Refuse, before the work, what a comparison does not do, and a plot that cannot be drawn."""
+    if compare and out is not None:
+        raise FwcError(f"--compare saves no examples: leave out --out {out}, or --compare")
+    if plot is not None:
+        if not compare:
+            raise FwcError("--plot draws a comparison: add --compare")
+        from fwc_llm.report.strategies_plot import check_plot
+
+        check_plot(plot)
 
 
 def _epsilon(text: str) -> float | None:
@@ -126,7 +151,8 @@ def _epsilon(text: str) -> float | None:
 def _chooser(
     task: "Task", strategy: str, epsilon: float | None, seed: int, order: str, options: dict[str, Any]
 ) -> "Callable[[int], Shots]":
-    from fwc_llm.shots import is_per_row, select_shots
+    from fwc_llm.shots import is_per_row, order_shots
+    from fwc_llm.shots.kept import kept_shots
 
     if is_per_row(strategy, options):
         raise FwcError(
@@ -135,7 +161,7 @@ def _chooser(
         )
 
     def choose(m: int) -> "Shots":
-        return select_shots(task, strategy, m, epsilon, seed, order=order, progress=False, **options)
+        return order_shots(kept_shots(task, strategy, m, epsilon, seed, **options), order, seed)
 
     return choose
 
@@ -191,7 +217,8 @@ def _listing(chosen: "Shots", task: "Task") -> Any:
     for example in chosen.examples:
         group = " & ".join(str(example.values[name]) for name in task.protected)
         weight = "" if example.weight is None else f"{example.weight:.4f}"
-        cells = (example.row, group, example.label, displayed.get(example.row) or "", weight)
+        label = f"{example.label} ({example.altered})" if example.altered else example.label
+        cells = (example.row, group, label, displayed.get(example.row) or "", weight)
         listing.add_row(*map(Text, cells))
     return listing
 

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from fwc_llm.cli.check import check as check_command
+from fwc_llm.cli.options import Command, Group, shown
 
-task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True)
-task_app.command("check")(check_command)
+task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
+task_app.command("check", cls=Command)(shown(check_command))
 
 
 def tasks(
@@ -46,7 +47,8 @@ def tasks(
         out.print(Text(source), soft_wrap=True)
 
 
-@task_app.command("init")
+@task_app.command("init", cls=Command)
+@shown
 def init(
     table: Annotated[
         Path, typer.Argument(help="A CSV file with a header line, JSON lines, a Parquet or an Excel file.")
@@ -55,7 +57,9 @@ def init(
     outcome: Annotated[str, typer.Option(help="The outcome's column.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The task file to write.", show_default="beside the table"),
+        typer.Option(
+            "--out", "-o", "--output", help="The task file to write.", show_default="beside the table"
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:

@@ -22,7 +22,7 @@ def check_epsilon(epsilon: Any) -> None:
 
 
 def check_not_negative(name: str, value: Any) -> None:
-    """Refuse what is no finite number of at least 0."""
+    """Refuse anything but a finite number of at least 0."""
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
         raise FwcError(f"{name}={value!r}: give a number of at least 0")
 

@@ -2,6 +2,7 @@
 
 import csv
 import importlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -113,17 +114,17 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
 
 
 def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    repeated = {title for title in titles if titles.count(title) > 1}
+    count, place = Counter(titles), {title: position for position, title in enumerate(titles)}
     found = {}
     for name in names:
-        if name not in titles:
+        if name not in place:
             raise FwcError(
                 f"{path}: there is no column {name!r}; the file has {', '.join(map(repr, titles[:30]))}"
                 f"{'; is the separator right?' if len(titles) == 1 else ''}"
             )
-        if name in repeated:
+        if count[name] > 1:
             raise FwcError(f"{path}: the header names column {name!r} more than once")
-        found[name] = titles.index(name)
+        found[name] = place[name]
     return found
 
 

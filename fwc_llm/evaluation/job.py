@@ -5,17 +5,20 @@ import contextvars
 import os
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, Traits, open_model, traits
+from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
+from fwc_llm.runs.calls import call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
@@ -62,7 +65,9 @@ def prepare(
         settings = fit_prompts(
             table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
         )
-    return Job(make_plan(table, arms, settings, allow_changed_data, on_step), answerer, client)
+    plan = make_plan(table, arms, settings, allow_changed_data, on_step)
+    asked = {"task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data}
+    return Job(plan, answerer, client, asked)
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class Job:
     plan: Plan
     model: Model
     client: Client
+    asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
 
     @cached_property
     def price(self) -> "Price | None":
@@ -91,11 +97,13 @@ class Job:
         out: str | Path | None = None,
         on_progress: "Callable[[Progress], None] | None" = None,
         cancel_batch: bool = False,
+        on_resume: Callable[[int], None] | None = None,
     ) -> Result:
         """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
 
         Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
-        for. `cancel_batch` asks the service to stop them.
+        for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
+        that continues are answered.
         """
         from fwc_llm.runs.budget import Budget
 
@@ -113,8 +121,9 @@ class Job:
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
             return await execute(
-                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget
-            )
+                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget,
+                price=None if is_local(self.client.base_url) else self.price,
+            )  # fmt: skip
 
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
@@ -127,9 +136,12 @@ class Job:
                     folder.begin(describe(self.plan, self.model, folder.path))
                 else:
                     _write_examples(folder, self.plan)
+                    self._write_experiment(folder)
                 write_questions(folder, self.plan)
                 # Last: a folder with a run.json is complete.
                 folder.begin(describe(self.plan, self.model, folder.path))
+            if begun and on_resume is not None:
+                on_resume(self._answered(journal))
             try:
                 outcome = _run(ask())
             except FwcError as error:
@@ -138,8 +150,7 @@ class Job:
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
                 interrupted = InterruptedRunError(
-                    f"interrupted; what was answered is in {folder.path}, "
-                    f"and the same command with --out {folder.path} continues"
+                    f"interrupted; the same command with --out {quote(str(folder.path))} continues"
                 )
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
@@ -147,6 +158,23 @@ class Job:
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
+
+    def _answered(self, journal: Journal) -> int:
+        """How many questions of the plan have a reply in the journal."""
+        if not len(journal):
+            return 0
+        if self.plan.chooses_per_row:  # to build every prompt once more would take too long
+            return min(len(journal), self.plan.n_calls)
+        parameters = parameters_json(self.model)
+        return sum(journal.answered(call_id(parameters, call)) for call in self.plan.calls())
+
+    def _write_experiment(self, folder: RunFolder) -> None:
+        text = experiment_text(self.plan, self.client, self.model.name, **self.asked)
+        folder.write_text(FILE_NAME, text)
+
+    def named(self, task: str | Path) -> "Job":
+        """The same run, of a task that has been read from this name or file."""
+        return replace(self, asked={**self.asked, "task": task_option(task)})
 
     def _refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
@@ -177,21 +205,33 @@ def _before_any_request() -> Iterator[None]:
 
 def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     """The content of run.json in `folder`: everything that determines the run, and the versions used."""
-    said, task = traits(model), plan.task
+    said = traits(model)
+    described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
+    if plan.task.folder is not None:
+        described["task_folder"] = _relative(plan.task.folder, folder)
+    return described
+
+
+def describe_asked(
+    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
+) -> dict[str, Any]:
+    """The content of run.json for a model that somebody else asks."""
+    task = plan.task
     described = {
         "format": FORMAT,
-        "task": plan.task.name,
-        "title": plan.task.title,
-        "protected": list(plan.task.protected),
-        "model": model.name,
-        "parameters": dict(model.parameters),
-        "simulated": said.simulated or plan.task.simulated,
-        "simulated_answers": said.simulated,
-        "reference": said.reference,
+        "task": task.name,
+        "title": task.title,
+        "protected": list(task.protected),
+        "model": model,
+        "parameters": dict(parameters),
+        "simulated": simulated or task.simulated,
+        "simulated_answers": simulated,
+        "reference": reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
+        **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
-        "fingerprint": plan.task.fingerprint,
+        "fingerprint": task.fingerprint,
         "calls": plan.n_calls,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
@@ -200,8 +240,6 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     }
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
-    if task.folder is not None:
-        described["task_folder"] = _relative(task.folder, folder)
     return described
 
 
@@ -239,6 +277,9 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
+    for source, shots in plan.saved.items():
+        name = next(arm.name for arm in plan.arms if arm.source == source)
+        save_shots(shots, folder.path / saved_name(name))
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 

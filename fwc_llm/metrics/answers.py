@@ -60,6 +60,11 @@ class Answered:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def with_examples(self) -> bool:
+        """Whether any answer is known to have been given under examples."""
+        return any(bool((answers.examples != "").any()) for answers in self.answers.values())
+
+    @property
     def arms(self) -> tuple[str, ...]:
         """The arms' names."""
         return tuple(self.answers)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES
+from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
 
@@ -51,7 +51,8 @@ def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
         *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
     ]:
         of = THESE_EXAMPLES if found["comparisons"][0]["reason"] else found["comparisons"][0]["of"]
-        missed.append(f"differences between two arms below {' and '.join(between)} ({of})")
+        of_what = of_words(of, found["with_examples"])
+        missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
     missed += _below(
         [arm["demographic_parity_difference"] for arm in found["arms"]], "one arm's DP gap below {:.3f}"
     )

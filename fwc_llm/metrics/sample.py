@@ -16,6 +16,11 @@ THIS_STRATEGY: Of = "this strategy"
 LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
 
 
+def of_words(of: str, with_examples: bool) -> str:
+    """What an interval speaks of, in a sentence: answers without examples speak of their rows."""
+    return "these rows" if of == THESE_EXAMPLES and not with_examples else of
+
+
 @dataclass(frozen=True)
 class Sample:
     """The n answers of one arm, as numbers.

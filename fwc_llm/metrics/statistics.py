@@ -25,7 +25,8 @@ def statistics(run: Answered) -> dict[str, Any]:
     """Return all that the answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small), `arms` (one object each, see `arm_statistics`),
-    `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `notes`.
+    `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
+    (false where no answer is known to have had any), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
     cells = {arm: run.cells(arm) for arm in run.arms}
@@ -48,6 +49,7 @@ def statistics(run: Answered) -> dict[str, Any]:
         "comparisons": comparisons(run, estimates),
         "context": _context(next(iter(run.answers.values())), run.groups),
         "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
+        "with_examples": run.with_examples,
     }
     described: dict[str, Any] = plain({**found, "notes": notes(run, found)})
     return described

@@ -1,4 +1,4 @@
-"""Who answers: OpenAI-compatible services, Azure OpenAI, the surrogate, and a regression beside them."""
+"""Who answers: OpenAI-compatible services, Azure, Inspect, and models without a network."""
 
 from typing import Unpack
 
@@ -15,9 +15,22 @@ __all__ = [
     "Training",
     "Traits",
     "Usage",
+    "is_local",
     "open_model",
     "traits",
 ]
+
+
+def is_local(url: str | None) -> bool:
+    """Whether an address is of this machine; None is OpenAI's."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    host = urlsplit(url or "").hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def open_model(
@@ -26,10 +39,11 @@ def open_model(
     """The model that `name` stands for.
 
     `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
-    deployment on Azure OpenAI, everything else a model behind an OpenAI-compatible service (`base_url`, or
-    OpenAI itself). `api_key_env` names the environment variable that holds the key. Further options are those
-    of `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no
-    key is needed until the first question.
+    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a
+    model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
+    environment variable that holds the key. Further options are those of
+    `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no key
+    is needed until the first question.
     """
     if name == "surrogate" and base_url is None:
         from fwc_llm.models.surrogate.model import Surrogate
@@ -44,6 +58,10 @@ def open_model(
 
         deployment = name.removeprefix("azure:")
         return AzureModel(deployment, endpoint=base_url, api_key_env=api_key_env, **options)
+    if name.startswith("inspect:"):
+        from fwc_llm.models.inspect.model import InspectModel
+
+        return InspectModel(name, base_url=base_url, api_key_env=api_key_env, **options)
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, base_url=base_url, api_key_env=api_key_env, **options)

@@ -92,7 +92,11 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "simulated_answers": run.simulated_answers,
             "reference": run.reference,
             "rows": run.results.get("rows"),
-            "about": {**run.described, "returned_models": run.results.get("returned_models", [])},
+            "about": {
+                "command": "",
+                **run.described,
+                "returned_models": run.results.get("returned_models", []),
+            },
             "paragraph": what_was_run(run, found),
             "findings": findings(found),
             "statistics": found,

@@ -63,7 +63,7 @@ def _read(path: str | Path) -> "pd.DataFrame":
     except OSError as error:
         raise FwcError(f"cannot read {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise FwcError(f"{path} is no CSV file: {error}") from None
+        raise FwcError(f"{path} is not a CSV file: {error}") from None
 
 
 def _answers(values: "pd.Series[str]", name: str, positive: str | None, labels: set[str]) -> list[str | None]:

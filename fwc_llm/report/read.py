@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import read_text
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.cells import Cells, Strings, measure
 from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
@@ -107,13 +109,11 @@ class Run:
 
     def prompt(self, arm: str) -> list[dict[str, str]]:
         """Return the arm's example of a full prompt as messages; empty when it was not kept."""
-        import json
-
         path = self.folder / "prompts" / f"{file_name(arm)}.json"
         if not path.is_file():
             return []
         try:
-            messages = json.loads(path.read_text(encoding="utf-8"))
+            messages = parse_json(read_text(path))
             return [
                 {"role": str(m["role"]), "name": str(m.get("name", "")), "content": str(m["content"])}
                 for m in messages

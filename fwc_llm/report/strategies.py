@@ -1,8 +1,8 @@
-"""All strategies on one task, side by side: how close, how fair, how long, how dear."""
+"""All strategies on one task, side by side: distance, parity, time and tokens."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import labelled_pool
-from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
+from fwc_llm.shots.registry import ONLY_BY_NAME, accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ class Comparison:
     numbers, 1 a categorical mismatch, 1 another level, 1 another outcome); `clustering_cost`: mean over the
     rows of the squared L2 distance to the nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the
     levels that have weight; `positives`: per level, how many examples answer yes, and how many there are.
-    Unweighted examples weigh the same. `tokens` of one prompt; `seconds` to choose. Strategies that choose
-    per row are averaged over a few test rows. None where there is nothing to measure; `note` then says why.
+    Unweighted examples weigh the same. `tokens` of one prompt; `seconds` to choose once, which a strategy
+    that chooses per row does for every row; `spent` seconds in all, choosing and measuring. Strategies that
+    choose per row are averaged over a few test rows. None where there is nothing to measure; `note` then says
+    why.
     """
 
     strategy: str
@@ -44,6 +46,7 @@ class Comparison:
     tokens: float | None = None
     seconds: float | None = None
     note: str = ""
+    spent: float = 0.0
 
 
 def compare(
@@ -57,7 +60,7 @@ def compare(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Comparison]:
-    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` by default.
+    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` and `flipped`.
 
     `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
     refuses the task becomes a line with its reason.
@@ -66,7 +69,7 @@ def compare(
     rows = labelled_pool(task, pool)
     tokens = _token_counter(task, template, model, queries[0])
     lines = []
-    for name in names or [name for name in strategies() if name != "ids"]:
+    for name in names or [name for name in strategies() if name not in ONLY_BY_NAME]:
         if progress:
             progress(f"comparing: {name}")
         accepted = accepted_options(name)
@@ -79,9 +82,8 @@ def compare(
                 for query in asked
             ]
             seconds = (time.perf_counter() - start) / len(chosen)
-            lines.append(
-                _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))
-            )
+            line = _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))
+            lines.append(replace(line, spent=time.perf_counter() - start))
         except FwcError as error:
             lines.append(Comparison(name, note=str(error)))
     return lines
@@ -89,14 +91,17 @@ def compare(
 
 def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Comparison:
     """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
+    import pandas as pd
+
     from fwc_llm.coreset.distance.wasserstein import wasserstein
     from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return Comparison(shots.strategy, note=note or "no examples")
-    places = {str(row): position for position, row in enumerate(pool.index)}
-    positions = np.array([places[example.row] for example in shots.examples])
+    if shots.untrue:
+        return Comparison(shots.strategy, shots.m, note=f"{shots.untrue}: nothing to measure")
+    positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)
     return Comparison(
@@ -143,7 +148,9 @@ def _average(name: str, measured: list[Comparison], seconds: float, tokens: floa
         )
         for level in first.positives
     }
-    note = f"chosen per row: means over {len(measured)} test rows" if len(measured) > 1 else first.note
+    note = first.note
+    if len(measured) > 1:
+        note = f"chosen per row: means over {len(measured)} test rows, the time too"
     return Comparison(
         name,
         first.m,

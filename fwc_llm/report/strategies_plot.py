@@ -1,6 +1,7 @@
 """The comparison of strategies as a picture (needs the extra `[plot]`)."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from fwc_llm.errors import FwcError
@@ -10,18 +11,26 @@ FORMATS = (".png", ".svg")
 _OURS, _RIVAL = "#0b6e99", "#b8c2c8"
 
 
+def check_plot(path: str | Path) -> None:
+    """Find out before the work whether it can be drawn. Errors: `FwcError` as `plot_comparison`."""
+    path = Path(path)
+    if path.suffix.lower() not in FORMATS:
+        raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
+    try:
+        import_module("matplotlib.figure")
+    except ImportError:
+        raise FwcError("plots need matplotlib: pip install 'fwc-llm[plot]'") from None
+
+
 def plot_comparison(lines: Sequence[Comparison], path: str | Path, title: str) -> None:
     """Bars of distance and of parity violation, the closest strategy on top, written as PNG or SVG.
 
     Errors: `FwcError` for another suffix, without matplotlib, and when the file cannot be written.
     """
+    check_plot(path)
+    from matplotlib.figure import Figure
+
     path = Path(path)
-    if path.suffix.lower() not in FORMATS:
-        raise FwcError(f"cannot plot to {path}: give a name that ends in {' or '.join(FORMATS)}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise FwcError("plots need matplotlib: pip install 'fwc-llm[plot]'") from None
     shown = sorted(
         (line for line in lines if line.distance is not None), key=lambda line: -(line.distance or 0.0)
     )

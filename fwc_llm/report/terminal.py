@@ -150,7 +150,7 @@ def _reading(found: Mapping[str, Any]) -> Iterator[str]:
     drawn = [arm["arm"] for arm in found["arms"] if arm["of"] == THIS_STRATEGY]
     these = [arm["arm"] for arm in found["arms"] if arm["of"] == THESE_EXAMPLES]
     if these:
-        yield f"Intervals of {', '.join(these)}: other rows, asked in the same way (these examples)."
+        yield f"Intervals of {', '.join(these)}: {_same_way(found)}."
     if drawn:
         yield f"Intervals of {', '.join(drawn)}: other rows, and other draws of the examples (this strategy)."
     yield "Noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
@@ -161,8 +161,16 @@ def _reading(found: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def _same_way(found: Mapping[str, Any]) -> str:
+    if not found.get("with_examples", True):
+        return "other rows, answered in the same way"
+    return "other rows, asked in the same way (these examples)"
+
+
 def _spoken_of(found: Mapping[str, Any]) -> str:
     of = {test["of"] for test in found["comparisons"]}
+    if not found.get("with_examples", True):
+        return "comparisons speak of rows like these."
     if of == {THESE_EXAMPLES}:
         return "comparisons speak of these examples, not of other draws."
     if of == {THIS_STRATEGY}:
@@ -178,29 +186,52 @@ def _undefined(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 class _Columns:
-    """A line an arm, a heading a column; as many tables below each other as the terminal's width asks for."""
+    """A line an arm and a heading a column where the terminal is wide enough, else turned: a column an arm.
+
+    What belongs to one arm stays together: where all arms do not fit beside each other, the rest follow in
+    a table of their own.
+    """
 
     def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
         self.arms, self.columns = arms, columns
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        start, unlimited = 0, options.update_width(10_000)
-        while start < len(self.columns):
-            end = len(self.columns)
-            table = self._table(self.columns[start:end])
-            while end > start + 1 and Measurement.get(console, unlimited, table).maximum > options.max_width:
-                end -= 1
-                table = self._table(self.columns[start:end])
-            yield table
+        unlimited = options.update_width(10_000)
+
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, unlimited, table).maximum <= options.max_width
+
+        everyone = range(len(self.arms))
+        for table in (self._table(), self._turned(everyone, False), self._turned(everyone, True)):
+            if fits(table):
+                yield table
+                return
+        start = 0
+        while start < len(self.arms):
+            end = start + 1
+            while end < len(self.arms) and fits(self._turned(range(start, end + 1), True)):
+                end += 1
+            yield self._turned(range(start, end), True)
             start = end
 
-    def _table(self, columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         table.add_column("arm", style="bold", no_wrap=True)
-        for heading, _ in columns:
+        for heading, _ in self.columns:
             table.add_column(Text(heading), justify="right", no_wrap=True)
         for position, arm in enumerate(self.arms):
-            table.add_row(Text(arm), *(cells[position] for _, cells in columns))
+            table.add_row(Text(arm), *(Text(cells[position]) for _, cells in self.columns))
+        return table
+
+    def _turned(self, arms: Sequence[int], broken: bool) -> Table:
+        """The table of these arms with a line a heading; `broken` puts brackets on a line of their own."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        table.add_column("", style="bold", overflow="fold")
+        for arm in arms:
+            table.add_column(Text(self.arms[arm]), justify="right", overflow="fold")
+        for heading, cells in self.columns:
+            shown = [heading, *(cells[arm] for arm in arms)]
+            table.add_row(*(Text(cell.replace(" (", "\n(") if broken else cell) for cell in shown))
         return table
 
 
@@ -221,6 +252,7 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
             if arm.get(key) is None:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
+    notes += [f"{arm}: {said}" for arm, said in (results.get("untrue") or {}).items()]
     if results["simulated"]:
         source = "the answers come from an offline surrogate, not from a language model"
         if not _simulated_answers(results):

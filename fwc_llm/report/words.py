@@ -10,7 +10,8 @@ from fwc_llm.report.read import Run
 def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     """Return one paragraph: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
-    repeats, seed = int(settings["repeats"]), int(settings["seed"])
+    epochs = int(run.described.get("epochs") or 1)  # how often Inspect asked each question
+    repeats, seed = int(settings["repeats"]) // epochs, int(settings["seed"])
     parity = settings.get("base_parity")
     rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
     rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
@@ -22,6 +23,8 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         if repeats > 1
         else f"once (seed {seed})"
     )
+    times += f", every question {epochs} times" if epochs > 1 else ""
+    stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
     model = f"the model {run.described['model']}"
     if run.simulated_answers:
@@ -32,6 +35,8 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
         f"with {arms}: {', '.join(run.arms)}."
         + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
+        + (f" The run ended before its last question: {stopped}." if stopped else "")
+        + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
     )
 
 

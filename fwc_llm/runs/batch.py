@@ -11,15 +11,23 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
-from fwc_llm.files import read_text, reason, whole_file
+from fwc_llm.files import open_binary, read_text, reason, whole_file
 from fwc_llm.models.base import Model, Reply, Usage
-from fwc_llm.models.openai.batch import ENDPOINT, ID, MOST_BYTES, MOST_REQUESTS, BatchClient, BatchState
+from fwc_llm.models.openai.batch import (
+    ENDPOINT,
+    ID,
+    MOST_BYTES,
+    MOST_REQUESTS,
+    BatchClient,
+    BatchState,
+    GoneError,
+)
 from fwc_llm.models.openai.failures import AttemptError, Reach, one_line
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.runs.budget import Budget
@@ -81,7 +89,7 @@ async def run_batch(
         await (work.submit() if begin else work.give_up_unsubmitted())
         if cancel:
             await work.cancel()
-        await work.wait(poll_seconds)
+        await work.wait(poll_seconds, cancel)
     finally:
         await model.aclose()
     return work.outcome()
@@ -130,7 +138,7 @@ class _Work:
     def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
         parameters = parameters_json(self.model)
         requests: IO[bytes] | None = None
-        index: IO[str] | None = None
+        index: IO[bytes] | None = None
         size = 0
         try:
             for call, request, line in self._lines(calls, parameters, budget):
@@ -140,15 +148,21 @@ class _Work:
                 if requests is None or index is None or full:
                     _close(requests, index)
                     name, size = f"{len(self.parts) + 1:04}", 0
-                    requests = (self.folder / f"{name}.jsonl").open("wb")
-                    index = (self.folder / f"{name}.calls.jsonl").open("w", encoding="utf-8")
+                    requests = self._new(f"{name}.jsonl")
+                    index = self._new(f"{name}.calls.jsonl")
                     self.parts.append(_Part(name, 0))
                 requests.write(line)
-                index.write(json.dumps([request, call.arm, call.repeat, call.row, call.variant]) + "\n")
+                asked = json.dumps([request, call.arm, call.repeat, call.row, call.variant])
+                index.write(asked.encode() + b"\n")
                 self.parts[-1].requests += 1
                 size += len(line)
         finally:
             _close(requests, index)
+
+    def _new(self, name: str) -> IO[bytes]:
+        """A file that was not there; a link of that name is not followed."""
+        (self.folder / name).unlink(missing_ok=True)
+        return (self.folder / name).open("xb")
 
     def _lines(
         self, calls: Iterable[Call], parameters: str, budget: Budget | None
@@ -204,11 +218,19 @@ class _Work:
         """Ask the service to stop what has not ended."""
         for part in self.parts:
             if part.batch_id is not None and not part.collected:
-                state = await self.client.state(part.batch_id)
-                if not state.ended and state.status != "cancelling":
+                with self._given_up(part):
                     await self.client.cancel(part.batch_id)
 
-    async def wait(self, poll_seconds: float) -> None:
+    @contextmanager
+    def _given_up(self, part: _Part) -> Iterator[None]:
+        """A batch that is to be cancelled, and that the service has lost, is collected."""
+        try:
+            yield
+        except GoneError:
+            part.collected = True
+            self._save()
+
+    async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
         pause, ends = _FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
@@ -225,7 +247,8 @@ class _Work:
                         "command submits it again; without --batch its requests are asked live"
                     )
                 if state.ended:
-                    await self._collect(part, state)
+                    with self._given_up(part) if cancelled else nullcontext():
+                        await self._collect(part, state)
             self._report(standing)
             if any(not part.collected for part in self.parts):
                 if time.monotonic() > ends:
@@ -246,9 +269,9 @@ class _Work:
                 if not path.exists():
                     await self.client.download(file_id, path)
                 try:
-                    with path.open(encoding="utf-8", errors="replace") as lines:
+                    with open_binary(path) as lines:
                         for line in lines:
-                            self._take(line, calls)
+                            self._take(line.decode("utf-8", "replace"), calls)
                 except OSError as error:
                     raise StorageError(f"cannot read {path}: {reason(error)}") from None
         for request in calls:
@@ -275,7 +298,7 @@ class _Work:
     def _index(self, part: _Part) -> Iterator[tuple[str, Call]]:
         path = self.folder / f"{part.name}.calls.jsonl"
         try:
-            with path.open(encoding="utf-8") as lines:
+            with open_binary(path) as lines:
                 for line in lines:
                     request, arm, repeat, row, variant = parse_json(line)
                     if not all(isinstance(text, str) for text in (request, arm, row, variant)):
@@ -304,6 +327,7 @@ class _Work:
         return Outcome(self.done, len(missing), self.skipped, self.usage, tuple(missing[:100]), self.stopped)
 
     def _save(self) -> None:
+        self.journal.check_in_place()  # a folder that is gone is not made again
         content = {"format": _FORMAT, "parts": [asdict(part) for part in self.parts]}
         try:
             with whole_file(self.folder / "state.json") as file:

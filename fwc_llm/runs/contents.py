@@ -154,8 +154,8 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     "reference": (False, _flag),
     "protected": (False, _names),
     "parameters": (False, _object),
-    **dict.fromkeys(("sources", "versions"), (False, _texts)),
-    "calls": (False, _count),
+    **dict.fromkeys(("sources", "versions", "untrue"), (False, _texts)),
+    **dict.fromkeys(("calls", "epochs"), (False, _count)),
 }
 _ARM: Mapping[str, _Check] = {
     "arm": _text,
@@ -171,6 +171,7 @@ _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("requests", "unanswered"), (False, _count)),
     **dict.fromkeys(("usage", "batch_usage"), (False, _usage)),
     "stopped": (False, _text),
+    "untrue": (False, _texts),
     "returned_models": (False, _names),
     "arms": (True, lambda value: isinstance(value, list) and all(map(_arm, value))),
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model, Reply, Usage, traits
+from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
 from fwc_llm.runs.journal import Journal
@@ -20,7 +21,10 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started."""
+    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started.
+
+    `cost` is what the run has cost so far, earlier passes included, in dollars; None where no price is known.
+    """
 
     done: int
     errors: int
@@ -55,12 +59,13 @@ async def execute(
     progress: Callable[[Progress], None] | None = None,
     total: int | None = None,
     budget: Budget | None = None,
+    price: Price | None = None,
 ) -> Outcome:
     """Ask every call that the journal does not answer, at most `concurrency` at once.
 
     `calls` is consumed lazily: memory does not grow with its length. Each reply is journaled before it
-    counts. `progress` is called about ten times a second and at the end. The model's connections are closed
-    at the end; it opens new ones when it is asked again.
+    counts. `progress` is called about ten times a second and at the end; `price` gives its cost. The model's
+    connections are closed at the end; it opens new ones when it is asked again.
 
     Errors: `ProviderError` when the provider rejects the run, `StorageError` when the journal cannot be
     written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
@@ -68,7 +73,7 @@ async def execute(
     """
     if concurrency < 1:
         raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
-    return await _Run(model, iter(calls), journal, progress, total, budget).finish(concurrency)
+    return await _Run(model, iter(calls), journal, progress, total, budget, price).finish(concurrency)
 
 
 class _Run:
@@ -82,8 +87,10 @@ class _Run:
         progress: Callable[[Progress], None] | None,
         total: int | None,
         budget: Budget | None,
+        price: Price | None,
     ) -> None:
         self.model, self.calls, self.journal, self.budget = model, calls, journal, budget
+        self.price = price
         self.progress, self.total = progress, total
         self.parameters = parameters_json(model)
         self.ask_row = traits(model).ask_row
@@ -192,9 +199,16 @@ class _Run:
                     self.skipped,
                     self.total,
                     asked / max(now - self.began, 1e-9),
-                    self.budget.spent if self.budget is not None else None,
+                    self._cost(),
                 )
             )
+
+    def _cost(self) -> float | None:
+        if self.price is None:
+            return self.budget.spent if self.budget is not None else None
+        return self.price.dollars(self.journal.usage) + self.price.dollars(
+            self.journal.batch_usage, batch=True
+        )
 
 
 async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:

@@ -26,6 +26,7 @@ ANSWER_COLUMNS = (
 )  # fmt: skip
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+_PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command", "task_folder"}
@@ -139,6 +140,11 @@ class RunFolder:
         with self._writing(name) as file:
             file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
+    def write_text(self, name: str, text: str) -> None:
+        """Write one text file whole."""
+        with self._writing(name) as file:
+            file.write(text)
+
     def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write answers.csv whole (columns `ANSWER_COLUMNS`); no cell is a formula to a spreadsheet."""
         with self._writing("answers.csv") as file:
@@ -150,7 +156,7 @@ class RunFolder:
                 )
 
     def read_answers(self) -> Iterator[dict[str, str]]:
-        """The rows of answers.csv, one by one; `FwcError` when one is no answer, or some are missing."""
+        """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
         path, read = self.path / "answers.csv", 0
         expected = self.describe().get("calls")
         # As long as what any version wrote; the limit belongs to the whole process.
@@ -238,7 +244,7 @@ def file_name(text: str) -> str:
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
-    for package in ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken"):
+    for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Training
-from fwc_llm.prompts import Prompt
+from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.calls import Call
+from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import BASE_PARITY, N_TEST, M, fit_defaults
 from fwc_llm.runs.folder import file_name
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.shots.kept import kept_shots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,11 +68,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order."""
+    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
+
+    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`).
+    """
 
     name: str
     source: str
     order: str | None = None
+    edits: tuple[str, ...] = ()
 
     @property
     def is_file(self) -> bool:
@@ -90,13 +96,17 @@ class Repeat:
 
 @dataclass(frozen=True)
 class Plan:
-    """A whole run before its first request. `notes` say which defaults had to move."""
+    """A whole run before its first request.
+
+    `notes` say which defaults had to move; `saved` are the examples that were given, by their arms' source.
+    """
 
     task: "Task"
     arms: tuple[Arm, ...]
     settings: Settings
     repeats: tuple[Repeat, ...]
     notes: tuple[str, ...] = ()
+    saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
 
     @cached_property
     def n_calls(self) -> int:
@@ -107,9 +117,24 @@ class Plan:
         return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
 
     @cached_property
+    def untrue(self) -> dict[str, str]:
+        """What is not true of the examples of each arm that has such ones, in words."""
+        said: dict[str, str] = {}
+        for arm in self.arms:
+            for shots in (repeat.shots.get(arm.name) for repeat in self.repeats):
+                if shots is not None and shots.untrue:
+                    said.setdefault(arm.name, shots.untrue)
+        return said
+
+    @cached_property
     def _levels(self) -> dict[str, list[str]]:
         pool = self.task.pool()
         return {name: sorted(pool[name].unique()) for name in self.task.protected}
+
+    @property
+    def chooses_per_row(self) -> bool:
+        """Whether an arm chooses its examples anew for every row."""
+        return any(arm.name not in repeat.shots for repeat in self.repeats for arm in self.arms)
 
     def calls(self) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
@@ -138,10 +163,10 @@ class Plan:
         """The prompt builder of an arm for a test row; cached if other rows use it too."""
         fixed = repeat.shots.get(arm.name)
         if fixed is None and position > 0:
-            return self._prompt(self.shots_for_row(repeat, arm, position))
+            return self._prompt(arm, self.shots_for_row(repeat, arm, position))
         key = repeat.index, arm.name
         if key not in self._builders:
-            self._builders[key] = self._prompt(fixed or self.shots_for_row(repeat, arm, position))
+            self._builders[key] = self._prompt(arm, fixed or self.shots_for_row(repeat, arm, position))
         return self._builders[key]
 
     @cached_property
@@ -149,8 +174,9 @@ class Plan:
         """Cached builders by repeat and arm; if each row has its own examples, only the first row's."""
         return {}
 
-    def _prompt(self, shots: Shots) -> Prompt:
-        return Prompt(self.task, shots, self.settings.template, show_weights=self.settings.weights == "show")
+    def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
+        shown = self.settings.weights == "show"
+        return Prompt(self.task, shots, self.settings.template, shown, arm.edits)
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -193,6 +219,10 @@ def make_plan(
     _check_strategy_options(arms, saved, settings)
     settings, notes = fit_defaults(task, settings)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
+    chosen_once = [
+        arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
+    ]
+    steps = Choosing(len(chosen_once), settings.repeats, progress)
     repeats = []
     for index in range(settings.repeats):
         seed = settings.seed + index
@@ -201,14 +231,14 @@ def make_plan(
         for arm in arms:
             if arm.source in saved:
                 chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
-            elif not is_per_row(arm.source, _options(arm, settings)):
-                if progress:
-                    progress(f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}")
+            elif arm in chosen_once:
+                steps.begin(arm.name, index)
                 twin = next((a for a in arms if a.source == arm.source and a.name in chosen), None)
                 shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(shots, arm, seed)
+                steps.end(arm.name)
         repeats.append(Repeat(index, seed, split, chosen))
-    plan = Plan(task, arms, settings, tuple(repeats), notes)
+    plan = Plan(task, arms, settings, tuple(repeats), notes, saved)
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
@@ -264,17 +294,21 @@ def _arms(
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     arms: list[Arm] = []
     for source in sources:
+        edits: tuple[str, ...] = ()
         if isinstance(source, Shots):
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
-        elif source.endswith(".json"):
-            key, name = source, Path(source).stem
-            saved[key] = load_shots(source, task, allow_changed_data=allow_changed_data)
         else:
-            key = name = source
-            is_per_row(source, {})  # an unknown strategy is refused here, before any work
+            key, edits = split_edits(source)
+            name = source
+            if key.endswith(".json"):
+                name = "+".join((Path(key).stem, *edits))
+                if key not in saved:
+                    saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
+            else:
+                is_per_row(key, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
-        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
+        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order, edits) for order in orders]
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
@@ -305,19 +339,11 @@ def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
 def _select(
     task: "Task", arm: Arm, settings: Settings, split: "Split", seed: int, query: Mapping[str, Any] | None
 ) -> Shots:
-    shots = select_shots(
-        task,
-        arm.source,
-        m=settings.m,
-        epsilon=settings.epsilon,
-        seed=seed,
-        pool=split.pool,
-        candidates=split.candidates,
-        query=query,
-        progress=False,
-        **_options(arm, settings),
-    )
-    return _ordered(shots, arm, seed) if query is not None else shots
+    options = _options(arm, settings)
+    asked = (task, arm.source, settings.m, settings.epsilon, seed, split.pool, split.candidates)
+    if query is None:
+        return kept_shots(*asked, **options)
+    return _ordered(select_shots(*asked, query=query, progress=False, **options), arm, seed)
 
 
 def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:

@@ -24,7 +24,7 @@ _REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
     """Write questions.jsonl with every question of the run: what `score` joins the replies to."""
-    folder.write_questions(_questions(plan), plan.n_calls)
+    folder.write_questions(questions(plan), plan.n_calls)
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
@@ -51,19 +51,23 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),
         "rows": described.get("rows"),
+        **({"untrue": described["untrue"]} if described.get("untrue") else {}),
         "requests": len(rows),
         "unanswered": sum(row["reason"] == "error" for row in rows),
         "no_reply": _why_no_reply(rows, replies),
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
-        "arms": [_arm(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]],
+        "arms": [
+            arm_metrics(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]
+        ],
     }
     folder.write_json("results.json", data)
     return data
 
 
-def _questions(plan: "Plan") -> Iterator[dict[str, Any]]:
+def questions(plan: "Plan") -> Iterator[dict[str, Any]]:
+    """Every question of the run, in the order of its calls."""
     from fwc_llm.runs.plan import rows_of
 
     task = plan.task
@@ -115,8 +119,11 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
     }
 
 
-def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
+def arm_metrics(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The arm's metrics: the mean over repeats, the standard deviation, and each repeat.
+
+    `rows` hold `repeat`, `variant`, `group`, `label`, `answer` ("yes", "no" or "") and `reason`.
+    """
     factual = [row for row in rows if not row["variant"]]
     repeats = sorted({int(row["repeat"]) for row in factual})
     measured = [_metrics([row for row in factual if int(row["repeat"]) == repeat]) for repeat in repeats]
@@ -128,11 +135,14 @@ def _arm(name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         arm.setdefault("per_repeat", [{} for _ in values])
         for each, value in zip(arm["per_repeat"], values, strict=True):
             each[metric] = _null(value)
-    groups = list(measured[0].rates)
-    arm["rates"] = {group: _null(fmean(metrics.rates[group] for metrics in measured)) for group in groups}
-    arm["sizes"] = {group: sum(metrics.sizes[group] for metrics in measured) for group in groups}
+    groups = dict.fromkeys(group for metrics in measured for group in metrics.rates)  # a repeat may lack one
+    arm["rates"] = {
+        group: _null(fmean(metrics.rates.get(group, math.nan) for metrics in measured)) for group in groups
+    }
+    arm["sizes"] = {group: sum(metrics.sizes.get(group, 0) for metrics in measured) for group in groups}
     arm["coverage_by_group"] = {
-        group: _null(fmean(metrics.coverage_by_group[group] for metrics in measured)) for group in groups
+        group: _null(fmean(metrics.coverage_by_group.get(group, math.nan) for metrics in measured))
+        for group in groups
     }
     arm["unparsed"] = dict(Counter(row["reason"] for row in factual if row["reason"]))
     arm["undefined"] = {metric: why for metrics in measured for metric, why in metrics.reasons.items()}

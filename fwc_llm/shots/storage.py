@@ -7,23 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import write_whole
+from fwc_llm.files import read_text, write_whole
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-shots/1"
+_LARGEST = 1 << 26  # bytes
 
 
 def save_shots(shots: Shots, path: str | Path) -> None:
     """Write `shots` to `path`, completely or not at all. Errors: `FwcError` when it cannot be written."""
     path = Path(path)
-    text = json.dumps(_as_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = shots_text(shots)
     with suppress(OSError):  # the write below reports the error
         path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(text, path, "the shots to ")
+
+
+def shots_text(shots: Shots) -> str:
+    """Return the content of a shots file."""
+    return json.dumps(shots_json(shots), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data: bool = False) -> Shots:
@@ -36,10 +43,22 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     """
     where = f"shots file {path}"
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        text = read_text(Path(path), _LARGEST)
     except OSError as error:
         raise FwcError(f"{where} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+    except ValueError as error:
+        raise FwcError(f"{where} is not JSON: {error}") from None
+    shots = parse_shots(text, where)
+    if task is not None:
+        _check_task(shots, task, allow_changed_data, where)
+    return shots
+
+
+def parse_shots(text: str, where: str) -> Shots:
+    """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
+    try:
+        content = parse_json(text, strict=True)
+    except (ValueError, RecursionError) as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:
         raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
@@ -47,12 +66,11 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
         raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
     shots = _from_json(content, where)
     check_examples(shots.examples, where)
-    if task is not None:
-        _check_task(shots, task, allow_changed_data, where)
     return shots
 
 
-def _as_json(shots: Shots) -> dict[str, Any]:
+def shots_json(shots: Shots) -> dict[str, Any]:
+    """The content of a shots file."""
     displayed = {example.row: weight for example, weight in shots.shown()}
     return {
         "format": FORMAT,
@@ -70,6 +88,7 @@ def _as_json(shots: Shots) -> dict[str, Any]:
                 "displayed": displayed.get(example.row),
                 "values": dict(example.values),
             }
+            | ({"altered": example.altered} if example.altered else {})
             for example in shots.examples
         ],
     }
@@ -98,8 +117,13 @@ def _example(item: Any, where: str) -> Example:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value != value:
             raise FwcError(f"{where}: the value of {name!r} is {value!r}, neither text nor a number")
+    altered = _field(item, "altered", str, where) if "altered" in item else ""
     return Example(
-        _field(item, "row", str, where), values, _field(item, "label", str, where), item.get("weight")
+        _field(item, "row", str, where),
+        values,
+        _field(item, "label", str, where),
+        item.get("weight"),
+        altered,
     )
 
 

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
@@ -25,9 +26,14 @@ from fwc_llm.taskfile.values import (
     TaskFile,
     Written,
 )
+from fwc_llm.untrusted import shortened
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_LARGEST = 1 << 24  # bytes
+_LARGEST = 1 << 22  # bytes
+_MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w\"'-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS}}}")
+_LONGEST_COMPLAINT = 2000  # characters
 _WRITTEN = ("1,234.5", "1.234,5")
 _MISSING = ("error", "drop", "category")
 
@@ -44,6 +50,8 @@ def read_taskfile(path: Path) -> TaskFile:
 def parse_taskfile(text: str, path: Path) -> TaskFile:
     """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`."""
     try:
+        if _LONG_KEY.search(text):
+            raise ValueError(f"a key has more than {_MOST_PARTS} parts")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
@@ -63,7 +71,8 @@ class _Parser:
         self.path = path
 
     def fail(self, where: str, problem: str) -> FwcError:
-        return FwcError(f"{self.path}: {where}: {problem}" if where else f"{self.path}: {problem}")
+        said = shortened(f"{where}: {problem}" if where else problem, _LONGEST_COMPLAINT)
+        return FwcError(f"{self.path}: {said}")
 
     def table(self, value: Any, where: str, allowed: Sequence[str]) -> dict[str, Any]:
         """`value` as a TOML table without keys that nobody would read."""
@@ -153,13 +162,14 @@ class _Parser:
         if not isinstance(words, dict):
             raise self.fail("values", f"expected tables [values.COLUMN]; found {words!r}")
         names = [entry.get("name") for entry in entries if isinstance(entry, dict)]
+        known = {name for name in names if isinstance(name, str)}
         for name in words:  # first of all: without its words an ordinal column would lack its order
-            if name not in names:
+            if name not in known:
                 raise self.fail(f"values.{name}", f"there is no column {name!r}{_near(name, names)}")
         fields = tuple(self.one_field(entry, position, words) for position, entry in enumerate(entries, 1))
-        for name in names:
-            if names.count(name) > 1:
-                raise self.fail("columns", f"column {name!r} is listed {names.count(name)} times")
+        for name, times in Counter(item.name for item in fields).items():
+            if times > 1:
+                raise self.fail("columns", f"column {name!r} is listed {times} times")
         return fields
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:

@@ -154,7 +154,7 @@ def test_a_dry_run_counts_exactly_and_writes_nothing(
     outcome = fwc("eval", "--model", "gpt-4", "--shots", "zero,balanced", "--n-test", 8, "--dry-run")
     assert outcome.code == 0, outcome.err
     assert "16 requests to gpt-4" in outcome.out
-    assert re.search(r"\$\d+\.\d\d with the cache", outcome.out)
+    assert re.search(r"^\$\d+\.\d\d, by prices", outcome.out, re.M)  # gpt-4 has no cheaper cache
     assert not list(tmp_path.iterdir())
 
 
@@ -221,8 +221,9 @@ def test_bad_input_is_one_line_and_exit_2(
 
 
 @pytest.mark.slow
-def test_control_c_saves_what_was_done(
-    service: tuple[list[HttpReply], str], tmp_path: Path, data_dir: Path
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_saves_what_was_done_and_says_three_lines(
+    service: tuple[list[HttpReply], str], tmp_path: Path, kind: signal.Signals
 ) -> None:
     service[0].extend(HttpReply(completion("yes"), delay=0.2) for _ in range(200))
     command = [
@@ -236,22 +237,35 @@ def test_control_c_saves_what_was_done(
         service[1],
         "--shots",
         "zero",
+        "--task",
+        "census",
+        "--out",
+        str(tmp_path / "run"),
     ]
-    process = subprocess.Popen(
-        [*command, "--out", str(tmp_path / "run")], stderr=subprocess.PIPE, text=True, env={**os.environ}
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, **pipes, text=True, env={**os.environ})
     journal = tmp_path / "run" / "journal.jsonl"
     for _ in range(600):
         if journal.exists() and journal.read_text().count("\n") > 5:
             break
         time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    process.send_signal(kind)
+    out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "interrupted" in err
-    assert "Traceback" not in err
     results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert 0 < results["arms"][0]["coverage"] < 1
+    answered = results["requests"] - results["unanswered"]
+    assert 0 < answered < 200
+    assert out == ""
+    assert err.splitlines()[-3:] == [
+        f"{answered} of 200 requests are answered",
+        f"what was answered is in {tmp_path / 'run'}",
+        f"fwc-llm: interrupted; the same command with --out {tmp_path / 'run'} continues",
+    ]
+    assert not [line for line in err.splitlines()[1:-3] if not line.startswith("asked ")]
+    service[0].clear()
+    for left in (f"{200 - answered} to ask", "nothing to ask"):
+        again = subprocess.run(command, **pipes, text=True, timeout=120, check=True)
+        assert f"{200 if left == 'nothing to ask' else answered} of 200 answered, {left}" in again.stderr
 
 
 @pytest.mark.slow
@@ -281,3 +295,16 @@ def test_a_strategy_that_fails_is_named(fwc: Run, tmp_path: Path, data_dir: Path
     assert outcome.code == 2
     assert "os:fspath" in outcome.line
     assert "Traceback" not in outcome.err
+
+
+@pytest.mark.slow
+def test_who_answers_is_said_as_it_is(fwc: Run, service: tuple[list[HttpReply], str], tmp_path: Path) -> None:
+    """A server on this machine charges nothing; the surrogate behind an address is no longer offline."""
+    small = ("eval", "--task", "census", "--shots", "zero", "--n-test", 8)
+    local = fwc(*small, "--model", "m", "--base-url", service[1], "-o", tmp_path / "local")
+    assert f"8 requests to m (at {service[1]}, on this machine)" in local.err
+    assert "charge" not in local.err
+    served = fwc(*small, "--model", "surrogate", "--base-url", service[1], "-o", tmp_path / "served")
+    assert f"(a simulation, asked over the network at {service[1]})" in served.err
+    offline = fwc(*small, "--model", "surrogate", "-o", tmp_path / "offline")
+    assert "(a simulation, no network)" in offline.err

@@ -31,6 +31,7 @@ class BatchService:
         self.live: Counter[str] = Counter()
         self.steps = 0
         self.on_step: Callable[[int], None] = lambda step: None
+        self.cancelled_after = 0  # requests of a batch that is cancelled
         self.odd_lines: list[bytes] = []  # put before every output
         self.broken: dict[int, HttpReply] = {}  # what to answer instead, after the step took effect
 
@@ -52,12 +53,17 @@ class BatchService:
             listed = list(reversed(self.batches.values()))
             return HttpReply({"object": "list", "data": listed, "has_more": False})
         if method == "GET" and (found := re.fullmatch(r"/files/([\w-]+)/content", path)):
-            return HttpReply(self.files[found[1]])
+            return HttpReply(self.files[found[1]]) if found[1] in self.files else refusal(404, "No such file")
+        if (found := re.match(r"/batches/([\w-]+)", path)) and found[1] not in self.batches:
+            return refusal(404, f"No batch found with id {found[1]!r}")
         if method == "GET" and (found := re.fullmatch(r"/batches/([\w-]+)", path)):
             return HttpReply(self._advance(self.batches[found[1]]))
         if method == "POST" and (found := re.fullmatch(r"/batches/([\w-]+)/cancel", path)):
-            self.batches[found[1]]["status"] = "cancelled"
-            return HttpReply(self.batches[found[1]])
+            if (batch := self.batches[found[1]])["status"] not in {"validating", "in_progress"}:
+                return refusal(409, "Cannot cancel a batch that has ended.")
+            self._work(batch, self.cancelled_after)
+            batch["status"] = "cancelling"
+            return HttpReply(batch)
         if (method, path) == ("POST", "/chat/completions"):
             self.live[json.dumps(request.json()["messages"])] += 1
             return HttpReply(completion("Yes"))
@@ -95,11 +101,13 @@ class BatchService:
         elif batch["status"] == "in_progress":
             batch["status"] = self.ends_as
             self._work(batch)
+        elif batch["status"] == "cancelling":
+            batch["status"] = "cancelled"
         return batch
 
-    def _work(self, batch: dict[str, Any]) -> None:
+    def _work(self, batch: dict[str, Any], most: int | None = None) -> None:
         good, bad = [], []
-        for number, line in enumerate(self.files[batch["input_file_id"]].splitlines()):
+        for number, line in enumerate(self.files[batch["input_file_id"]].splitlines()[:most]):
             request = json.loads(line)
             self.worked[request["custom_id"]] += 1
             if self.fails(number):

@@ -1,6 +1,7 @@
 """One fault through everything: eval, the same again, rescore, report; what came out of it, as complaints."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from tests.faults.table import KEY, Fault
 
 N = 8
 KEY_VARIABLE = "PLANTED_KEY"
+_TELLING = 14  # letters and digits of the key that nobody may read in a row
 SLOWEST = 60.0  # seconds for one fault through everything
 _STEERING = [chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2066)]
 
@@ -132,4 +134,15 @@ def _leaks(folder: Path, said: list[str]) -> list[str]:
         for path in folder.rglob("*") if path.is_file()
     }  # fmt: skip
     texts = {**files, **{f"said: {text[:40]!r}": text for text in said}}
-    return [f"the key is in {where}" for where, text in texts.items() if KEY[3:15].lower() in text.lower()]
+    key = _letters(KEY)
+    pieces = [key[at : at + _TELLING] for at in range(len(key) - _TELLING + 1)]
+    return [
+        f"the key is in {where}"
+        for where, text in texts.items()
+        if any(map(_letters(text.replace("\\n", "\n")).count, pieces))
+    ]
+
+
+def _letters(text: str) -> str:
+    """`text` without what may stand between the pieces of a key."""
+    return re.sub("[^0-9a-z]+", "", text.lower())

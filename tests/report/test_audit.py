@@ -63,7 +63,7 @@ def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> No
         "DP gap",
         "noise floor (95 %)",
         "accuracy vs x",
-        "these examples",
+        "rows like these",
         "yes | <F>",
     ):
         assert words in text

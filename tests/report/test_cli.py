@@ -33,9 +33,22 @@ def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., in
 def test_a_report_is_one_page_in_the_folder_named(make_run: MakeRun, command: Callable[..., int]) -> None:
     folder = make_run(repeats=1)
     assert command("report", folder) == 0
-    assert Path("report.html").read_text().startswith("<!DOCTYPE html>")
+    assert not Path("report.html").exists()
+    assert (folder / "report.html").read_text().startswith("<!DOCTYPE html>")
     assert command("report", folder, "-o", "other.md") == 0
     assert Path("other.md").read_text().startswith("# UCI Adult")
+
+
+def test_the_page_of_several_runs_overwrites_nothing_unless_named(
+    make_run: MakeRun, command: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = make_run("a", repeats=1), make_run("b", repeats=1)
+    assert command("report", *runs) == 0
+    before = Path("report.html").read_text()
+    assert command("report", *runs) == 2
+    assert "report.html exists already" in capsys.readouterr().err
+    assert command("report", runs[0], "-o", "report.html") == 0
+    assert Path("report.html").read_text() != before
 
 
 def test_text_formats_go_to_the_terminal(

@@ -1,6 +1,7 @@
 """`fwc-llm shots` and the comparison of strategies."""
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -55,12 +56,14 @@ def test_the_certificate_is_the_exact_distance(two: Task) -> None:
 
 def test_every_strategy_has_a_line(two: Task, three: Task) -> None:
     lines = {line.strategy: line for line in compare(two, m=8)}
-    assert set(lines) == set(strategies()) - {"ids"}
+    assert set(lines) == set(strategies()) - {"ids", "flipped"}
     assert lines["zero"].distance is None
     assert lines["zero"].note == "no examples"
     assert "means over 20 test rows" in lines["nearest"].note
     for name, line in lines.items():
-        if name != "zero":
+        if name == "counterfactual":
+            assert "4 of 8 examples are not true" in line.note
+        elif name != "zero":
             assert line.m == 8
             assert (line.distance or 0) > 0
             assert (line.tokens or 0) > (lines["zero"].tokens or 0) > 0
@@ -152,6 +155,31 @@ def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) 
     assert lines.index("fwc") < lines.index("random") < lines.index("zero")
     assert "zero: no examples" in err
     assert plot.exists()
+    assert re.search(r"choosing and measuring took \d+\.\d s in all", err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--compare", "--plot", "plot.txt"), "ends in .png or .svg"),
+        (("--compare", "-o", "x.json"), "saves no examples"),
+        (("--plot", "plot.svg"), "add --compare"),
+    ],
+)
+def test_what_a_comparison_cannot_do_is_said_before_the_work(
+    run: Run, arguments: tuple[str, ...], words: str
+) -> None:
+    """The task is not even looked for."""
+    code, _, err = run("--task", "nowhere.toml", *arguments)
+    assert code == 2
+    assert words in err
+
+
+def test_a_missing_plot_library_is_noticed_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, _, err = run("--task", "nowhere.toml", "--compare", "--plot", "plot.svg")
+    assert code == 2
+    assert "pip install 'fwc-llm[plot]'" in err
 
 
 def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The terminal's tables say what results.json says."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,23 @@ def test_what_is_more_than_noise(make_run: MakeRun) -> None:
     assert " vs " not in alone
 
 
+@pytest.mark.parametrize("width", [200, 80, 60, 40])
+def test_what_belongs_to_an_arm_stays_together(make_run: MakeRun, width: int) -> None:
+    """On a narrow terminal no line is cut, and all values of an arm are in one table."""
+    rates = {arm: {"A": (0.5, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "balanced", "fwc")}
+    folder = make_run(rates=rates, repeats=1, unparsed=0.0)
+    text = as_text(statistics_lines(folder), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    header, *tables = re.split(r"\n ─+", text)
+    for table in tables:
+        if "accuracy %" not in header.splitlines()[-1]:  # an arm a column: its table has every heading
+            assert all(line in table for line in ("accuracy %", "DP gap", "noise floor", "DP gap vs zero"))
+        else:
+            assert len(tables) == 1
+        header = table
+
+
 def test_markup_in_names_stays_text() -> None:
     text = as_text(results_table(results(arm("[red]x[/red]", rates={"[bold]A": 0.1, "B": 0.2}))), width=200)
     assert "[red]x[/red]" in text
@@ -127,3 +145,8 @@ def test_markup_in_names_stays_text() -> None:
 )
 def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
     assert text == wanted
+
+
+def test_hundreds_of_groups_are_printed_in_no_time_to_speak_of() -> None:
+    rates = {f"group {k}": 0.5 for k in range(600)}
+    assert "group 599" in as_text(results_table(results(arm("x", rates=rates))), width=80)

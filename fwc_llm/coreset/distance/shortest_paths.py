@@ -44,7 +44,7 @@ def _balance(  # type: ignore[no-untyped-def]
     previous, order, waiting = places[0], places[1], places[2]
     for i in range(n):
         n_unused -= 1
-        point = _nearest(cost[i], prices)
+        point = _nearest(cost[i], prices, rest)
         _add(pieces, first, eldest, unused[n_unused], i, point, unit)
         rest[point] -= unit
     for j in range(m):
@@ -87,12 +87,20 @@ def _balance(  # type: ignore[no-untyped-def]
 
 
 @part
-def _nearest(cost, prices):  # type: ignore[no-untyped-def]
-    """The point at which cost − prices is least."""
+def _nearest(cost, prices, rest):  # type: ignore[no-untyped-def]
+    """The point at which cost − prices is least; of equal ones the one that wants most.
+
+    With costs of absolute differences half the points may be equal: a row that lies outside all of them
+    differs by the same from each at these prices.
+    """
     best, least = 0, np.inf
     for j in range(len(prices)):
         if cost[j] - prices[j] < least:
             best, least = j, cost[j] - prices[j]
+    for j in range(len(prices)):
+        nothing = _ROUNDING * (abs(cost[j]) + abs(prices[j]))
+        if rest[j] > rest[best] and cost[j] - prices[j] <= least + nothing:
+            best = j
     return best
 
 

@@ -7,7 +7,7 @@ happen twice, so `submit` first looks for a batch of the same input file.
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -32,9 +32,17 @@ _USELESS = {"failed", "cancelling", "cancelled"}
 _ATTEMPTS = 8
 _LONGEST_LINE = 16 * 1024 * 1024  # bytes
 _BATCHES_SEEN = 1000  # of the account, when looking for the batch of a file
-_UPLOAD_SECONDS = 600.0
-_LIVE = "what was answered is kept; without --batch the rest is asked live"
+_SILENCE_SECONDS = 600.0  # without a byte
+_CALL_SECONDS, _FILE_SECONDS = 600.0, 4 * 3600.0  # for one call however slowly it comes, and for a file
+_LIVE = (
+    "what was answered is kept; the rest is asked live without --batch, or with --cancel-batch where a batch "
+    "was sent off"
+)
 _T = TypeVar("_T")
+
+
+class GoneError(ProviderError):
+    """The service does not know what it was asked for."""
 
 
 @dataclass(frozen=True)
@@ -73,32 +81,33 @@ class BatchClient:
         async def call(client: "openai.AsyncOpenAI") -> str:
             with path.open("rb") as file:
                 created = await client.files.create(file=(path.name, file), purpose="batch")
-            return _id(created, "id")
+            return self._id(created)
 
-        return await self._patiently(call)
+        return await self._patiently(call, _FILE_SECONDS)
 
     async def submit(self, file_id: str) -> str:
         """Start, or find again, the batch of an uploaded file; returns the batch's id."""
 
         async def call(client: "openai.AsyncOpenAI") -> str:
-            if (found := await _batch_of(client, file_id)) is not None:
+            if (found := await self._batch_of(client, file_id, _USELESS)) is not None:
                 return found
             created = await client.batches.create(
                 input_file_id=file_id, endpoint=ENDPOINT, completion_window="24h"
             )
-            return _id(created, "id")
+            return self._id(created)
 
         return await self._patiently(call)
 
     async def find(self, file_id: str) -> str | None:
         """The id of the batch of an uploaded file, if one was started."""
-        return await self._patiently(lambda client: _batch_of(client, file_id))
+        return await self._patiently(lambda client: self._batch_of(client, file_id, {"failed"}))
 
     async def cancel(self, batch_id: str) -> None:
         """Ask the service to stop a batch; what is done already can be fetched once it has ended."""
 
         async def call(client: "openai.AsyncOpenAI") -> None:
-            await client.batches.cancel(batch_id)
+            if self._read(await client.batches.retrieve(batch_id)).status not in _ENDED | {"cancelling"}:
+                await client.batches.cancel(batch_id)
 
         await self._patiently(call)
 
@@ -106,7 +115,7 @@ class BatchClient:
         """Where the batch stands."""
 
         async def call(client: "openai.AsyncOpenAI") -> BatchState:
-            return _read(await client.batches.retrieve(batch_id))
+            return self._read(await client.batches.retrieve(batch_id))
 
         return await self._patiently(call)
 
@@ -124,13 +133,16 @@ class BatchClient:
                         if isinstance(content, dict):
                             file.write(json.dumps(content, ensure_ascii=False) + "\n")
 
-        await self._patiently(call)
+        await self._patiently(call, _FILE_SECONDS)
 
-    async def _patiently(self, call: "Callable[[openai.AsyncOpenAI], Awaitable[_T]]") -> _T:
-        client = self._model.client().with_options(timeout=_UPLOAD_SECONDS)
+    async def _patiently(
+        self, call: "Callable[[openai.AsyncOpenAI], Awaitable[_T]]", seconds: float = _CALL_SECONDS
+    ) -> _T:
+        client = self._model.client().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await call(client)
+                async with asyncio.timeout(seconds):
+                    return await call(client)
             except AttemptError as error:
                 failure = error
             except OSError as error:
@@ -141,8 +153,8 @@ class BatchClient:
             except Exception as error:
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(("model", "deployment")):
-                raise ProviderError(
-                    f"the service has no Batch API, or lost a file of it ({failure}): {_LIVE}"
+                raise GoneError(
+                    f"the service has no Batch API, or lost a batch or a file of it ({failure}): {_LIVE}"
                 )
             if failure.reach is Reach.RUN:
                 raise ProviderError(self._model.explain(failure))
@@ -154,17 +166,45 @@ class BatchClient:
             f"the Batch API failed {_ATTEMPTS} times in a row (last: {failure}); the same command continues"
         )
 
+    async def _batch_of(
+        self, client: "openai.AsyncOpenAI", file_id: str, useless: Collection[str]
+    ) -> str | None:
+        """The batch of an uploaded file among the account's newest, or None."""
+        seen = 0
+        async for batch in client.batches.list(limit=100):  # the newest first
+            useful = getattr(batch, "status", None) not in useless
+            if useful and getattr(batch, "input_file_id", None) == file_id:
+                return self._id(batch)
+            if (seen := seen + 1) >= _BATCHES_SEEN:
+                break
+        return None
 
-async def _batch_of(client: "openai.AsyncOpenAI", file_id: str) -> str | None:
-    """The batch of an uploaded file among the account's newest, or None."""
-    seen = 0
-    async for batch in client.batches.list(limit=100):  # the newest first
-        useful = getattr(batch, "status", None) not in _USELESS
-        if useful and getattr(batch, "input_file_id", None) == file_id:
-            return _id(batch, "id")
-        if (seen := seen + 1) >= _BATCHES_SEEN:
-            break
-    return None
+    def _id(self, answer: Any, name: str = "id") -> str:
+        """The id in an answer of the service; it becomes part of addresses."""
+        found = getattr(answer, name, None)
+        if not isinstance(found, str) or not ID.fullmatch(found) or self._model.redact(found) != found:
+            raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
+        return found
+
+    def _optional_id(self, answer: Any, name: str) -> str | None:
+        return self._id(answer, name) if getattr(answer, name, None) is not None else None
+
+    def _read(self, batch: Any) -> BatchState:
+        """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
+        counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
+        said = getattr(errors, "data", None)
+        texts = [
+            str(getattr(error, "message", None) or getattr(error, "code", None) or "")
+            for error in (said if isinstance(said, list) else [])[:3]
+        ]
+        return BatchState(
+            str(getattr(batch, "status", "")),
+            whole(getattr(counts, "completed", None)) or 0,
+            whole(getattr(counts, "failed", None)) or 0,
+            self._optional_id(batch, "output_file_id"),
+            self._optional_id(batch, "error_file_id"),
+            shortened(storable(self._model.redact("; ".join(texts))), 300),
+        )
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -180,33 +220,3 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             rest = b""
     if rest:
         yield rest
-
-
-def _id(answer: Any, name: str) -> str:
-    """The id in an answer of the service; it becomes part of addresses."""
-    found = getattr(answer, name, None)
-    if not isinstance(found, str) or not ID.fullmatch(found):
-        raise AttemptError(Reach.ATTEMPT, f"the service's answer has no usable {name}")
-    return found
-
-
-def _optional_id(answer: Any, name: str) -> str | None:
-    return _id(answer, name) if getattr(answer, name, None) is not None else None
-
-
-def _read(batch: Any) -> BatchState:
-    """The SDK checks nothing of what it hands over: any field may be missing or of another kind."""
-    counts, errors = getattr(batch, "request_counts", None), getattr(batch, "errors", None)
-    said = getattr(errors, "data", None)
-    texts = [
-        str(getattr(error, "message", None) or getattr(error, "code", None) or "")
-        for error in (said if isinstance(said, list) else [])[:3]
-    ]
-    return BatchState(
-        str(getattr(batch, "status", "")),
-        whole(getattr(counts, "completed", None)) or 0,
-        whole(getattr(counts, "failed", None)) or 0,
-        _optional_id(batch, "output_file_id"),
-        _optional_id(batch, "error_file_id"),
-        shortened(storable("; ".join(texts)), 300),
-    )

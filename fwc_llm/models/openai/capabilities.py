@@ -11,14 +11,20 @@ REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 TOP_LOGPROBS = 20
 _FEWER_TOP_LOGPROBS = 5
 _REASONING = re.compile(r"(?:ft:)?(?:[\w.-]+/)*(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)", re.I)
+_KNOWN = re.compile(r"(?:ft:)?(?:o\d|gpt-5)(?!.*-chat)", re.I)
 _SECRET = re.compile(r"api.?key|authorization|password|secret", re.IGNORECASE)
 _OURS = {"model", "messages", "stream", "n"}
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 def is_reasoning(name: str) -> bool:
-    """Whether a model of this name is known to reason before it answers (o1, o3, o4, gpt-5 and later)."""
+    """Whether a model of this name is taken to reason before it answers (o1, o3, o4, gpt-5 and later)."""
     return _REASONING.match(name) is not None
+
+
+def is_known_to_reason(name: str) -> bool:
+    """Whether a model of this name at OpenAI's own service surely reasons; later ones only seem to."""
+    return _KNOWN.match(name) is not None
 
 
 def request_parameters(

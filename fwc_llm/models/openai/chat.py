@@ -1,6 +1,7 @@
 """Any service that speaks OpenAI's chat-completions protocol, asked with patience."""
 
 import asyncio
+import json
 import math
 import os
 import random
@@ -14,12 +15,18 @@ from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.models.openai.capabilities import adapted, completion_limit, is_reasoning, request_parameters
+from fwc_llm.models.openai.capabilities import (
+    adapted,
+    completion_limit,
+    is_known_to_reason,
+    is_reasoning,
+    request_parameters,
+)
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.secret import Secret
-from fwc_llm.untrusted import parse_json, tamed, visible
+from fwc_llm.untrusted import parse_json, shortened, tamed, visible
 
 if TYPE_CHECKING:
     import httpx2
@@ -81,7 +88,9 @@ class ChatModel:
         seed: int = 0,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        _check(name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout)
+        check_service(
+            name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
+        )
         self._name, self._base_url, self._api_key_env = name, base_url, api_key_env
         self._chosen = dict(params or {})
         self._parameters = request_parameters(name, self._chosen, max_tokens, logprobs)
@@ -98,8 +107,10 @@ class ChatModel:
         self._notice = notice
         self.notices: list[str] = []
         if is_reasoning(name) and "temperature" not in self._parameters:
+            known = base_url is None and is_known_to_reason(name)
+            what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
             self._tell(
-                f"{name} is a reasoning model: no temperature is sent, so replies may vary "
+                f"{name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
 
@@ -180,9 +191,9 @@ class ChatModel:
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = read_reply(body, attempts, time.monotonic() - sent_at)
-            # Once more: the key may have come in parts.
-            return replace(reply, text=self.redact(reply.text)) if reply.text else reply
+            return self._without_key(reply)
         except AttemptError as failure:
+            failure.reason = self.redact(failure.reason)
             if failure.reach is Reach.RUN and self._adapt(failure, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
@@ -220,7 +231,7 @@ class ChatModel:
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
             if isinstance(cause, UnusableResponseError):
-                return AttemptError(Reach.UNCLEAR, self.redact(str(cause)))
+                return AttemptError(Reach.UNCLEAR, shortened(self.redact(str(cause)), 300))
         if isinstance(error, openai.APIStatusError):
             self._pacer.learn(error.response.headers)
             return http_failure(
@@ -358,8 +369,15 @@ class ChatModel:
         """`text` without the key, which a service might echo in any encoding."""
         return self._secret.redact(text) if self._secret is not None else text
 
+    def _without_key(self, reply: Reply) -> Reply:
+        """The reply once more without the key, which may have come in parts."""
+        if self._secret is None:
+            return reply
+        raw = None if self._secret.is_in(json.dumps(reply.raw)) else reply.raw
+        return replace(reply, text=self.redact(reply.text or ""), raw=raw)
+
     def read_body(self, text: str) -> Any:
-        """What a service sent, as a value of bounded size without the key; the text where it is no JSON."""
+        """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
         try:
             return tamed(parse_json(text), self.redact)
         except ValueError:
@@ -379,6 +397,8 @@ class ChatModel:
             self._key  # noqa: B018 (reading it is the check)
             try:
                 self._client = self._make_client()
+                if self._secret is not None:
+                    self._secret.hide_in_logs()
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self._where} can be set up ({self._cause(error)}): check the base "
@@ -424,7 +444,8 @@ def read_key(variable: str, model: str) -> str:
     return key
 
 
-def _check(name: str, base_url: str | None, **numbers: float | None) -> None:
+def check_service(name: str, base_url: str | None, **numbers: float | None) -> None:
+    """Refuse with `FwcError` what is no model's name, no address, or not above 0."""
     if not name.strip():
         raise FwcError("the model's name is empty: name one with --model")
     if base_url is not None:

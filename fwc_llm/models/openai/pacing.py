@@ -80,7 +80,13 @@ class Pacer:
 
     def settle(self, expected: int, used: int) -> None:
         """Correct the token pace once a request's real use is known, by a minute at most."""
-        self._next_tokens += min((used - expected) * self._per_token, 60.0)
+        correction = (used - expected) * self._per_token
+        self._next_tokens += min(correction, _LONGEST_PAUSE)
+        if correction > _LONGEST_PAUSE:
+            self._notice(
+                "the service says that requests use far more tokens than expected: with --tpm they go out "
+                f"one in {_LONGEST_PAUSE:g} s until it says otherwise"
+            )
 
     def refused(self, sent_at: float, retry_after: float | None) -> None:
         """A 429: pause everybody. Requests sent before the pause began belong to the same refusal."""

@@ -56,7 +56,7 @@ def price_of(model: str, path: str | Path | None = None) -> Price | None:
 def _read(path: Path) -> dict[str, Price]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise FwcError(f"cannot read the price file {path}: {error}") from None
     try:
         date, source, batch = (

@@ -55,9 +55,7 @@ class BoundedClient(httpx2.AsyncClient):
 async def _content(response: httpx2.Response) -> bytes:
     """The body, unpacked. `UnusableResponseError` when it is too large."""
     if (encoding := response.headers.get("content-encoding", "").strip().lower()) not in _ENCODINGS:
-        raise UnusableResponseError(
-            f"the response has the encoding {encoding[:40]!r}, which was not asked for"
-        )
+        raise UnusableResponseError(f"the response has the encoding {encoding!r}, which was not asked for")
     parts, size = [], 0
     async for part in response.aiter_bytes():
         size += len(part)
@@ -72,10 +70,10 @@ async def _refuse_other_origin(response: httpx2.Response) -> None:
         try:
             target = response.request.url.join(response.headers["location"])
         except (httpx2.InvalidURL, ValueError):
-            raise UnusableResponseError("the service redirects to what is no address") from None
+            raise UnusableResponseError("the service redirects to an invalid address") from None
         if _origin(target) != _origin(response.request.url):
             raise UnusableResponseError(
-                f"the service redirects to another place ({target.host[:100]}): nothing is sent there"
+                f"the service redirects to another place ({target.host}): nothing is sent there"
             )
 
 

@@ -61,31 +61,49 @@ def complete(body: Any, model: Surrogate) -> dict[str, Any] | str:
     if name is None:
         raise ApiError(400, "You must provide a model parameter", param="model")
     model_card(name, 0)
-    messages = _messages(body.get("messages"))
+    messages = read_messages(body.get("messages"))
     if _field(body, "n", int, 1) != 1:
         raise ApiError(400, "'n' must be 1: the surrogate has one answer", "unsupported_value", "n")
     temperature = float(_field(body, "temperature", (int, float), model.temperature))
     if not 0 <= temperature <= 2 and "temperature" in body:
         raise ApiError(400, "'temperature' must lie between 0 and 2", "invalid_value", "temperature")
     answerer = Surrogate(temperature, _field(body, "seed", int, model.seed))
-    top = _top_logprobs(body)
+    _top_logprobs(body)
     try:
         reply = answerer.reply(messages)
     except UnreadablePromptError as error:
         raise ApiError(400, str(error), "unreadable_prompt", "messages") from None
+    return respond(body, reply, f"fp_{answerer.parameters['coefficients']}")
+
+
+def respond(body: Mapping[str, Any], reply: Reply, fingerprint: str | None = None) -> dict[str, Any] | str:
+    """The response body that gives `reply` to the request `body`, or the text of its event stream.
+
+    Raises `ApiError` for options of the request that make no sense.
+    """
+    top = _top_logprobs(body)
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),
         "model": reply.model,
-        "system_fingerprint": f"fp_{answerer.parameters['coefficients']}",
+        "system_fingerprint": fingerprint,
     }
-    logprobs = None if top is None else _logprobs(reply, top)
+    logprobs = None if top is None or not reply.logprobs else _logprobs(reply, top)
     if _field(body, "stream", bool, False):
         options = _field(body, "stream_options", Mapping, {})
         return _events(head, reply, logprobs, bool(options.get("include_usage")))
-    message = {"role": "assistant", "content": reply.text, "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": logprobs, "finish_reason": reply.finish_reason}
+    choice = {
+        "index": 0,
+        "message": _message(reply),
+        "logprobs": logprobs,
+        "finish_reason": reply.finish_reason,
+    }
     return {**head, "object": "chat.completion", "choices": [choice], "usage": _usage(reply)}
+
+
+def _message(reply: Reply) -> dict[str, Any]:
+    content, refusal = (None, reply.text) if reply.refusal else (reply.text, None)
+    return {"role": "assistant", "content": content, "refusal": refusal}
 
 
 def _field(body: Mapping[str, Any], name: str, kind: Any, default: Any) -> Any:
@@ -110,7 +128,8 @@ def _top_logprobs(body: Mapping[str, Any]) -> int | None:
     return top if wanted else None
 
 
-def _messages(messages: Any) -> list[Message]:
+def read_messages(messages: Any) -> list[Message]:
+    """The messages of a request, checked; parts of text become one text. Raises `ApiError`."""
     if not isinstance(messages, list) or not messages:
         raise ApiError(400, "'messages' must be a list with at least one message", param="messages")
     checked: list[Message] = []
@@ -165,9 +184,8 @@ def _events(head: Mapping[str, Any], reply: Reply, logprobs: Any, include_usage:
     def chunk(choices: list[dict[str, Any]], **more: Any) -> str:
         return json.dumps({**head, "object": "chat.completion.chunk", "choices": choices, **more})
 
-    word = {"role": "assistant", "content": reply.text}
     chunks = [
-        chunk([{"index": 0, "delta": word, "logprobs": logprobs, "finish_reason": None}]),
+        chunk([{"index": 0, "delta": _message(reply), "logprobs": logprobs, "finish_reason": None}]),
         chunk([{"index": 0, "delta": {}, "logprobs": None, "finish_reason": reply.finish_reason}]),
     ]
     if include_usage:

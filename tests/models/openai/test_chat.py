@@ -225,3 +225,15 @@ def test_open_model_chooses_by_name() -> None:
     assert open_model("gpt-4").name == "gpt-4"
     model = open_model("my/model", base_url="http://127.0.0.1:1/v1", seed=3, concurrency=2)
     assert (model.name, model.simulated) == ("my/model", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "said"),
+    [
+        ("o3", None, "o3 is a reasoning model"),
+        ("gpt-9-luna", None, "gpt-9-luna is taken for a reasoning model, by its name"),
+        ("o3", "http://127.0.0.1:1/v1", "o3 is taken for a reasoning model, by its name"),
+    ],
+)
+def test_what_is_not_known_to_reason_is_not_said_to(name: str, url: str | None, said: str) -> None:
+    assert said in ChatModel(name, base_url=url).notices[0]

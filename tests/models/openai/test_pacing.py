@@ -193,9 +193,13 @@ def test_a_pause_that_the_service_asks_for_ends_with_the_patience_but_a_pace_of_
     assert time.now - began == pytest.approx(6.0)
 
 
-def test_a_count_without_end_holds_nobody_up_for_long() -> None:
-    time = Time()
-    one = pacer(time, tpm=1000.0)
+def test_a_count_without_end_holds_nobody_up_for_long_and_is_said() -> None:
+    time, said = Time(), list[str]()
+    one = Pacer(tpm=1000.0, clock=time, sleep=time.sleep, notice=said.append)
+    one.settle(100, 1000)
+    assert said == []
     one.settle(0, 10**15)
     asyncio.run(one.turn(1))
-    assert time.now <= 1000.0 + 61.0
+    assert time.now <= 1000.0 + 121.0
+    assert len(said) == 1
+    assert "far more tokens" in said[0]

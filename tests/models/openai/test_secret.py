@@ -2,6 +2,7 @@
 
 import base64
 import json
+import textwrap
 import urllib.parse
 
 import pytest
@@ -32,6 +33,19 @@ def spellings() -> dict[str, str]:
         "all JSON escapes": "".join(f"\\u{ord(c):04x}" for c in KEY),
         "HTML": "".join(f"&#{ord(c)};" for c in KEY),
         "HTML, hex": "".join(f"&#x{ord(c):X};" for c in KEY),
+        "HTML, names": KEY.replace("/", "&sol;").replace("+", "&plus;").replace("=", "&equals;"),
+        "lines": "\r\n    ".join(textwrap.wrap(KEY, 9)),
+        "lines of HTML": "<br>\n".join(textwrap.wrap(KEY, 9)),
+        "lines in JSON in a text": "\\n".join(textwrap.wrap(KEY, 9)),
+        "pieces": str(textwrap.wrap(KEY, 9)),
+        "base64 in lines": "\n".join(textwrap.wrap(base64.b64encode(b"Bearer " + raw).decode(), 20)),
+        "base64, URL": urllib.parse.quote(base64.b64encode(b"user:" + raw).decode(), safe=""),
+        "JavaScript": "".join(f"\\u{{{ord(c):x}}}" for c in KEY),
+        "hex, bytes apart": raw.hex(":"),
+        "only its beginning": KEY[:25],
+        "after letters that grow": "İ" * 9 + KEY.upper(),
+        "its end after letters that grow": "İ" * 9 + KEY[-25:],
+        "only its end": KEY[-25:],
     }
 
 

@@ -1,0 +1,1 @@
+"""Applications to copy from, each with the test that its CI runs."""

@@ -1,0 +1,1 @@
+"""A desk that decides: a web handler, saved examples, and its test."""

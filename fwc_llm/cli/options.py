@@ -1,0 +1,128 @@
+"""What all options have in common: how help shows them, and what the shell completes."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from typer.core import HAS_RICH, TyperCommand, TyperGroup
+from typer.models import ArgumentInfo, ParameterInfo
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
+
+
+def tasks(incomplete: str) -> Iterator[str]:
+    """The built-in tasks, and the task files here."""
+    from fwc_llm.tasks import task_names
+
+    yield from _matching([*task_names(), *_files("*.toml")], incomplete)
+
+
+def strategies(incomplete: str) -> Iterator[str]:
+    """The next strategy of a list, or a file of saved shots."""
+    from fwc_llm.shots.registry import strategies as all_strategies
+
+    yield from _next_of([*all_strategies(), *_files("*.json")], incomplete)
+
+
+def templates(incomplete: str) -> Iterator[str]:
+    """The template sets that come with the package."""
+    from fwc_llm.resources import resource_dir
+
+    folders = (path.name for path in resource_dir("prompts").iterdir() if path.is_dir())
+    yield from _matching(sorted(folders), incomplete)
+
+
+def orders(incomplete: str) -> Iterator[str]:
+    """The next order of a list."""
+    yield from _next_of(("alternate", "random", "by-weight", "given"), incomplete)
+
+
+def formats(incomplete: str) -> Iterator[str]:
+    """The formats of a report."""
+    from fwc_llm.report.write import FORMATS
+
+    yield from _matching(FORMATS, incomplete)
+
+
+def experiments(incomplete: str) -> Iterator[str]:
+    """The TOML files here."""
+    yield from _matching(_files("*.toml"), incomplete)
+
+
+_COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
+    "experiment": experiments,
+    "task": tasks,
+    "shots": strategies,
+    "strategy": strategies,
+    "template": templates,
+    "order": orders,
+    "format": formats,
+    "weights": lambda incomplete: _matching(("show", "hide"), incomplete),
+    "redraw": lambda incomplete: _matching(("once", "per-row"), incomplete),
+    "model": lambda incomplete: _matching(("surrogate",), incomplete),
+}
+
+
+def shown(command: _F) -> _F:
+    """Prepare the options of a command's function for help and completion; return the function.
+
+    Placeholders are in upper case, square brackets in help are text and not markup, and the shell completes
+    what `_COMPLETED` knows by an option's name.
+    """
+    for name, parameter in inspect.signature(command).parameters.items():
+        for note in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(note, ParameterInfo):
+                kind = None if isinstance(note, ArgumentInfo) else parameter.annotation.__origin__
+                note.metavar = note.metavar or _placeholder(name, kind)
+                if HAS_RICH and note.help:
+                    note.help = note.help.replace("[", r"\[")
+                if name in _COMPLETED:
+                    note.autocompletion = _COMPLETED[name]
+    return command
+
+
+def _placeholder(name: str, kind: Any) -> str:
+    kinds = {kind, *get_args(kind)}
+    if bool in kinds:
+        return ""
+    if list[str] in kinds and name in _PAIRS:
+        return "KEY=VALUE"
+    known = (word for one, word in ((int, "N"), (float, "X"), (Path, "PATH")) if one in kinds)
+    return next(known, name.upper().replace("_", "-"))
+
+
+def _matching(words: Iterable[str], incomplete: str) -> Iterator[str]:
+    return (word for word in words if word.startswith(incomplete))
+
+
+def _next_of(words: Iterable[str], incomplete: str) -> Iterator[str]:
+    """Complete the last word of a comma-separated list; what is in the list is not offered again."""
+    begun, comma, last = incomplete.rpartition(",")
+    taken = set(begun.split(","))
+    return (f"{begun}{comma}{word}" for word in _matching(words, last) if word not in taken)
+
+
+def _files(pattern: str) -> list[str]:
+    return sorted(path.name for path in Path().glob(pattern))
+
+
+class _Plain:
+    """Help in which a flag, `--help` itself included, has no placeholder."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters, ready to be shown."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in params:
+            if one.metavar is None and getattr(one, "is_flag", False):
+                one.metavar = ""
+        return params
+
+
+class Command(_Plain, TyperCommand):
+    """A command."""
+
+
+class Group(_Plain, TyperGroup):
+    """A command that has commands."""

@@ -1,0 +1,94 @@
+"""A run as an experiment file: the options of `fwc-llm eval` that repeat it, as TOML.
+
+`fwc_llm.cli.experiment` reads such a file. Names are those of the flags.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.models import Client
+from fwc_llm.runs.folder import file_name
+from fwc_llm.runs.plan import Plan
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
+FILE_NAME = "experiment.toml"
+_HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
+_RENAMED = {"orders": "order", "strategy_options": "option", "params": "param"}
+_PATHS = {"prices", "data-dir"}
+_NONE = {"base-parity", "epsilon"}  # where None is no limit
+
+
+def experiment_text(plan: Plan, client: Client, model: str, **others: Any) -> str:
+    """Return the experiment file of a run; `others` are further options, the task among them.
+
+    The experiment's own options are all there, others where they are not the default. Saved examples are
+    those that the run's folder keeps. A table that was given as a value, not by name, becomes a comment.
+    """
+    found: dict[str, Any] = {
+        "task": others.pop("task", None),
+        "model": model,
+        "shots": ",".join(dict.fromkeys(_source(plan, arm.name, arm.source) for arm in plan.arms)),
+    }
+    found |= {_flag(name): value for name, value in plan.settings.as_json().items()}
+    if Path(plan.settings.template).is_dir():
+        found["template"] = _place(plan.settings.template)
+    bare = Client()
+    for one in fields(Client):
+        if (value := getattr(client, one.name)) != getattr(bare, one.name):
+            found[_flag(one.name)] = value
+    found |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
+    lines = [_line(name, value) for name, value in found.items() if value not in ([], {})]
+    return _HEAD + "\n".join(lines) + "\n"
+
+
+def task_option(task: "str | Path | Task") -> str | None:
+    """The task as an option: a built-in one's name, a task file's whole path, else nothing."""
+    if isinstance(task, str | Path):
+        return _place(task) if str(task).endswith(".toml") else str(task)
+    from fwc_llm.tasks import task_names
+
+    return task.name if task.name in task_names() else None
+
+
+def saved_name(arm: str) -> str:
+    """The file, in a run's folder, that keeps the examples that an arm was given."""
+    return f"given/{file_name(arm.partition('@')[0])}.json"
+
+
+def _source(plan: Plan, arm: str, source: str) -> str:
+    return saved_name(arm) if source in plan.saved else source
+
+
+def _flag(name: str) -> str:
+    return _RENAMED.get(name, name).replace("_", "-")
+
+
+def _place(path: str | Path) -> str:
+    return str(Path(path).expanduser().absolute())
+
+
+def _line(name: str, value: Any) -> str:
+    if value is None:
+        return f'{name} = "none"' if name in _NONE else f"# {name}: given as a value, in Python"
+    if name in _PATHS:
+        value = _place(value)
+    elif name == "order":
+        value = ",".join(value)
+    elif isinstance(value, Mapping):
+        value = [f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]
+    return f"{name} = {_toml(value)}"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,225 @@
+"""From a log of Inspect to a run's folder: the same questions and replies, scored by us."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.result import Result
+from fwc_llm.models.base import Reply
+from fwc_llm.models.inspect import require_inspect
+from fwc_llm.models.inspect.outputs import from_chat, to_reply
+from fwc_llm.models.openai.failures import one_line
+from fwc_llm.runs.calls import Call, make_record
+from fwc_llm.runs.contents import check_described, is_question
+from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
+from fwc_llm.runs.journal import Journal, request_id
+from fwc_llm.runs.results import score
+from fwc_llm.untrusted import parse_json
+
+if TYPE_CHECKING:
+    from inspect_ai.log import EvalLog, EvalSample
+
+FORMAT = "fwc-llm-inspect/1"
+KEY = "fwc_llm"  # under which a log's metadata holds what a report needs
+_MOST_EPOCHS = 1_000
+# Of how a model was asked: what may hold a key, and what does not change a reply.
+_LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "timeout", "attempt_timeout"}
+
+
+@contextmanager
+def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """The folders of runs; a log of Inspect among them becomes one for as long as the block runs."""
+    logs = [path.resolve() for path in paths if path.is_file()]
+    if len(set(logs)) < len(logs):
+        raise FwcError("a log is named twice")
+    with ExitStack() as stack:
+        folders = []
+        for path in paths:
+            if path.suffix == ".eval" and not path.exists():
+                raise FwcError(f"there is no log {path}")
+            if path.is_file():
+                place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-")))
+                folders.append(write_run(path, place / path.stem).folder)
+            else:
+                folders.append(path)
+        yield folders
+
+
+def write_run(path: Path, out: Path) -> Result:
+    """Write the run that a log holds to `out`; see `fwc_llm.inspect.import_log`."""
+    log = _read(path)
+    content = _content(log, path)
+    epochs = log.eval.config.epochs or 1
+    place = {str(name): number for number, name in enumerate(log.eval.dataset.sample_ids or ())}
+    arms = content["run"]["arms"]
+    samples = _whole_rows([(_question(sample, arms, epochs, path), sample) for sample in log.samples or ()])
+    samples.sort(key=lambda one: (one[0]["repeat"], arms.index(one[0]["arm"]), place.get(str(one[1].id), 0)))
+    if not samples:
+        raise FwcError(f"{path} holds no sample that was asked in full: there is nothing to report")
+    described = _described(log, content, [question for question, _ in samples], epochs)
+    check_described(described, path)
+    folder = RunFolder(out)
+    if folder.begun:
+        raise FwcError(f"{out} holds a run already: name a new folder")
+    folder.create()
+    with Journal(folder.path) as journal:
+        for question, sample in samples:
+            call = Call(question["arm"], question["repeat"], question["row"], question["variant"], ())
+            journal.append(
+                make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
+            )
+        folder.write_questions((question for question, _ in samples), len(samples))
+        _write_examples(folder, content, described, samples, epochs)
+        folder.begin(described)
+        asked = int(content["run"]["calls"]) * epochs
+        return Result(folder.path, score(folder, journal, _stopped(log, len(samples), asked)))
+
+
+def _read(path: Path) -> "EvalLog":
+    require_inspect(f"reading the log {path}")
+    from inspect_ai.log import read_eval_log
+
+    try:
+        return read_eval_log(path, resolve_attachments="core", exclude_fields={"events", "store"})
+    except Exception as error:  # whatever a zip file, a JSON document and a schema can be wrong in
+        why = one_line(str(error)) or type(error).__name__
+        raise FwcError(f"{path} is no log of Inspect (.eval or .json), or is damaged: {why}") from None
+
+
+def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
+    """What our task wrote into its log."""
+    content = (log.eval.metadata or {}).get(KEY)
+    if not isinstance(content, dict):
+        raise FwcError(
+            f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's (fwc_llm/adult, …): "
+            "`fwc-llm audit` measures decisions from elsewhere, given as a CSV file"
+        )
+    try:
+        content = parse_json(json.dumps(content))  # without the numbers that JSON does not have
+    except ValueError as error:
+        raise FwcError(f"{path} is damaged: {error}") from None
+    if content.get("format") != FORMAT:
+        raise FwcError(f"{path} has the format {content.get('format')!r}; this version reads {FORMAT!r}")
+    found: dict[str, Any] = content
+    run = found.get("run")
+    if not isinstance(run, dict) or not isinstance(run.get("calls"), int):
+        raise FwcError(f"{path} is damaged: its metadata does not describe a run")
+    check_described(run, path)
+    chosen = found.get("shots") or []
+    if not isinstance(chosen, list) or not all(map(_is_choice, chosen)):
+        raise FwcError(f"{path} is damaged: its metadata does not hold the examples of a run")
+    return found
+
+
+def _is_choice(chosen: Any) -> bool:
+    """Whether this says which examples an arm had in a repeat; what they are is checked later."""
+    return (
+        isinstance(chosen, dict)
+        and isinstance(chosen.get("arm"), str)
+        and isinstance(chosen.get("repeat"), int)
+        and isinstance(chosen.get("shots"), dict)
+    )
+
+
+def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
+    """The question behind a sample. Epochs become repeats that ask about the same rows again."""
+    question = {name: sample.metadata.get(name) for name in QUESTION_COLUMNS}
+    if (
+        not is_question(question)
+        or question["arm"] not in arms
+        or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS
+    ):
+        raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
+    question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
+    return question
+
+
+_Asked = list[tuple[dict[str, Any], "EvalSample"]]
+
+
+def _whole_rows(samples: _Asked) -> _Asked:
+    """Without the rows that a limit or an interruption kept from some arm: arms see the same rows."""
+    arms = {question["arm"] for question, _ in samples}
+    seen: dict[tuple[int, str], set[str]] = {}
+    for question, _ in samples:
+        if not question["variant"]:
+            seen.setdefault((question["repeat"], question["row"]), set()).add(question["arm"])
+    return [one for one in samples if seen.get((one[0]["repeat"], one[0]["row"])) == arms]
+
+
+def _described(
+    log: "EvalLog", content: Mapping[str, Any], questions: list[dict[str, Any]], epochs: int
+) -> dict[str, Any]:
+    """run.json: what the task planned, the model that Inspect asked, and what became of the plan."""
+    run: dict[str, Any] = content["run"]
+    spec = log.eval
+    simulated = any(
+        sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
+    )
+    seen = {question["arm"] for question in questions}
+    settings = dict(run["settings"])
+    settings["repeats"] = len({question["repeat"] for question in questions})
+    if len(questions) < run["calls"] * epochs:  # what is left has no base rates that anybody set
+        factual = [question for question in questions if not question["variant"]]
+        settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
+        settings["base_parity"] = None
+    described: dict[str, Any] = run | {
+        "model": spec.model,
+        "parameters": _parameters(log, bool(content.get("logprobs"))),
+        "simulated": simulated or bool(run["simulated"]),
+        "simulated_answers": simulated,
+        "arms": [arm for arm in run["arms"] if arm in seen],
+        "settings": settings,
+        "epochs": epochs,
+        "calls": len(questions),
+        "created": str(spec.created),
+        "versions": {**run.get("versions", {}), **{k: str(v) for k, v in spec.packages.items()}},
+        "command": f"inspect eval {spec.task}",
+        "inspect": {"log": Path(log.location).name, "status": log.status, "solver": spec.solver},
+    }
+    return described
+
+
+def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
+    from fwc_llm.inspect.scoring import default_options
+
+    config = log.eval.model_generate_config
+    chosen = config.merge(log.plan.config)
+    sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json") | default_options(
+        log.eval.model, chosen, logprobs
+    )
+    return {name: value for name, value in sorted(sent.items()) if name not in _LEFT_OUT}
+
+
+def _reply(sample: "EvalSample") -> Reply:
+    if sample.error is not None:
+        return Reply(text=None, error=one_line(sample.error.message))
+    if sample.invalidation is not None:
+        return Reply(text=None, error="the sample was invalidated in its log")
+    return to_reply(sample.output)
+
+
+def _stopped(log: "EvalLog", kept: int, asked: int) -> str | None:
+    """Why the run ended before its last question, if it did."""
+    if kept >= asked and log.status == "success":
+        return None
+    return f"{kept:,} of {asked:,} questions are in the log of Inspect (status: {log.status})"
+
+
+def _write_examples(
+    folder: RunFolder, content: Mapping[str, Any], described: Mapping[str, Any], samples: _Asked, epochs: int
+) -> None:
+    """The examples of every arm and repeat, and one full prompt per arm, as a run of ours keeps them."""
+    (folder.path / "shots").mkdir()
+    for chosen in content.get("shots") or ():
+        for epoch in range(epochs):
+            repeat = chosen["repeat"] * epochs + epoch
+            folder.write_json(f"shots/{file_name(chosen['arm'])}-{repeat}.json", chosen["shots"])
+    (folder.path / "prompts").mkdir()
+    for arm in described["arms"]:
+        first = next(sample for question, sample in samples if question["arm"] == arm)
+        folder.write_json(f"prompts/{file_name(arm)}.json", from_chat(first.input))

@@ -1,0 +1,96 @@
+"""Experiment files: what the flags say, in TOML; every run's folder has the one that repeats it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Outcome
+
+Run = Callable[..., Outcome]
+SMALL = """
+task = "census"
+model = "surrogate"
+shots = ["zero", "random"]
+n-test = 8
+m = 4
+order = ["random"]
+weights = "hide"
+"""
+
+
+def described(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return {key: value for key, value in content.items() if key not in {"created", "command"}}
+
+
+@pytest.mark.slow
+def test_a_file_says_what_flags_say_and_a_run_can_be_repeated(fwc: Run, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.toml").write_text(SMALL + 'out = "by-file"\nseed = 1\n')
+    first = fwc("eval", elsewhere / "x.toml", "--seed", 3)
+    assert first.code == 0, first.err
+    arguments = ("--shots", "zero,random", "--n-test", 8, "--m", 4, "--order", "random", "--weights", "hide")
+    flags = ("eval", "--task", "census", "--model", "surrogate", *arguments, "--seed", 3)
+    assert fwc(*flags, "-o", tmp_path / "by-flags").code == 0
+    by_file = elsewhere / "by-file"  # paths start from the file's folder
+    assert described(by_file) == described(tmp_path / "by-flags")
+    again = fwc("eval", by_file / "experiment.toml", "-o", tmp_path / "again")
+    assert again.code == 0, again.err
+    assert described(by_file) == described(tmp_path / "again")
+    for name in ("answers.csv", "results.json", "experiment.toml"):
+        assert (by_file / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+@pytest.mark.slow
+def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> None:
+    """The run's folder alone is enough, though the file of examples is gone and the folder has moved."""
+    shots = tmp_path / "mine.json"
+    assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
+    small = ("eval", "--task", "census", "--model", "surrogate", "--n-test", 8, "--repeats", 2)
+    options = ("--shots", f"{shots},fwc", "--m", 8, "--option", 'slots="equal"', "--order", "random,given")
+    first = fwc(*small, *options, "--param", 'x="5"', "-o", tmp_path / "run")
+    assert first.code == 0, first.err
+    shots.unlink()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    again = fwc("eval", tmp_path / "moved" / "experiment.toml", "-o", tmp_path / "again")
+    assert again.code == 0, again.err
+    for name in ("answers.csv", "results.json"):
+        assert (tmp_path / "moved" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('shotz = "zero"', "unknown option 'shotz': did you mean 'shots'?"),
+        ("n_tset = 8", "unknown option 'n_tset': did you mean 'n-test'?"),
+        ("quite_another_thing = 8", "there are allow-changed-data, api-key-env"),
+        ('n-test = "many"', "n-test is 'many': give a whole number"),
+        ("m = 1.5", "m is 1.5: give a whole number"),
+        ("m = true", "m is True: give a whole number"),
+        ('counterfactual = "yes"', "counterfactual is 'yes': give true or false"),
+        ("shots = [1, 2]", "shots is [1, 2]: give text"),
+        ("n-test = 8\nn_test = 9", "is there twice"),
+        ("option = 5", "give a table"),
+        ("[param]\nx = 1979-05-27", "cannot be sent"),
+        ("[param]\nx = nan", "cannot be sent"),
+        ('outcome = "income"', "it looks like a task file: pass it with --task"),
+        ("x = = 1", "cannot read the experiment file"),
+        ('model = "\ud800"', "cannot read the experiment file"),
+        (None, "cannot read the experiment file"),
+    ],
+)
+def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str | None, words: str) -> None:
+    path = tmp_path / "x.toml"
+    if text is None:
+        path.mkdir()
+    else:
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    outcome = fwc("eval", path)
+    assert outcome.code == 2
+    assert words in outcome.line
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,70 @@
+"""Runs of Inspect, in a process of their own: it sets up logging and hooks for the whole process.
+
+`python -m tests.inspect.runs FOLDER` writes the logs that the tests read; each is named after its run.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from inspect_ai import Task, eval, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import match
+
+from fwc_llm.inspect.registry import TASKS  # as the entry point does, where there is none
+from tests.data.tables import write_task
+from tests.inspect.designs import CENSUS_ARGUMENTS, KEY, MOCKED, table
+
+
+@task
+def somebodys() -> Task:
+    return Task(dataset=[Sample(input="Is it?", target="yes")], scorer=match())
+
+
+class Mock:
+    """Answers of every kind, one after the other."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def __call__(self, messages: Any, tools: Any, choice: Any, config: Any) -> ModelOutput:
+        kind = MOCKED[self.asked % len(MOCKED)]
+        self.asked += 1
+        if kind == "error":
+            raise RuntimeError("the provider fell over")
+        said = "I'm sorry, but I cannot help with that." if kind == "refusal" else kind
+        output = ModelOutput.from_content("mockllm", said)
+        if kind in {"filter", "long"}:
+            output.choices[0].stop_reason = "content_filter" if kind == "filter" else "max_tokens"
+        output.usage = ModelUsage(input_tokens=36, input_tokens_cache_read=64, output_tokens=1)
+        output.metadata = {"temperature": config.temperature, "max_tokens": config.max_tokens}
+        return output
+
+
+def main(folder: Path) -> None:
+    def run(name: str, what: Task, model: Any = None, **options: Any) -> None:
+        (log,) = eval(
+            what,
+            model=model or get_model("mockllm/model", custom_outputs=Mock()),
+            log_dir=str(folder / "raw"),
+            display="none",
+            log_realtime=False,
+            max_connections=1,
+            **options,
+        )
+        where = Path(log.location.removeprefix("file://"))
+        where.rename(folder / f"{name}{where.suffix}")
+
+    own = write_task(folder, table(), outcome='positive = ["yes"]\nnegative = ["no"]')
+    shown = {"file": str(own), "shots": "zero,balanced", "n_test": 8, "m": 4}
+    small = TASKS["taskfile"](**shown)
+    run("plain", TASKS["census"](**CENSUS_ARGUMENTS), "fwc/surrogate")
+    run("epochs", TASKS["taskfile"](**shown, repeats=2, counterfactual=True), epochs=2, fail_on_error=False)
+    run("limit", small, limit=5, log_format="json", fail_on_error=False, extra_headers={"x": KEY})
+    run("stopped", small, temperature=0.7)
+    run("foreign", somebodys())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

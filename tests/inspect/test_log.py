@@ -1,0 +1,201 @@
+"""Logs of Inspect as runs of ours: the same numbers, every kind of reply, and logs that nobody can use."""
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import FwcError, Result, evaluate
+from fwc_llm.inspect import import_log
+from fwc_llm.report.document import make_document
+from tests.cli.conftest import Outcome
+from tests.cli.conftest import fwc as fwc
+from tests.faults.mutation import damaged_json
+from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """The run of our own harness that `plain` is in Inspect."""
+    out = tmp_path_factory.mktemp("ours") / "run"
+    return evaluate("census", "surrogate", out=out, **CENSUS)
+
+
+def read(path: Path) -> Any:
+    from inspect_ai.log import read_eval_log
+
+    return read_eval_log(str(path))
+
+
+def test_the_numbers_are_those_of_our_own_harness(logs: Path, ours: Result, tmp_path: Path) -> None:
+    """In Inspect's own results, in the run that is made of its log, and in the report's statistics."""
+    measured = read(logs / "plain.eval").results.scores[0].metrics
+    for arm in ours.arms:
+        for name in ("coverage", "accuracy", "demographic_parity_difference"):
+            assert measured[f"{arm['arm']}/{name}"].value == pytest.approx(arm[name])
+    theirs = import_log(logs / "plain.eval", tmp_path / "run")
+    for key in ours.data.keys() - {"model"}:
+        assert theirs.data[key] == ours.data[key], key
+    assert theirs.answers().equals(ours.answers())
+    one, other = (make_document([result.folder])["runs"][0] for result in (ours, theirs))
+    for key in ("statistics", "examples", "prompts", "map", "simulated"):
+        assert one[key] == other[key], key
+    assert other["about"]["model"] == "fwc/surrogate"
+
+
+def test_report_and_compare_read_a_log(logs: Path, ours: Result, fwc: Any) -> None:
+    done: Outcome = fwc("report", logs / "plain.eval", "--format", "json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["runs"][0]["folder"] == "plain"
+    done = fwc("compare", ours.folder, logs / "plain.eval", "--json")
+    assert done.code == 0, done.err
+    assert {one["accuracy"]["difference"] for one in json.loads(done.out)["arms"]} == {0.0}
+
+
+def test_every_kind_of_reply_is_read_as_it_is_from_a_service(logs: Path, tmp_path: Path) -> None:
+    result = import_log(logs / "epochs.eval", tmp_path / "run")
+    answers = result.answers()
+    asked = len(answers)
+    assert asked == 8 * 2 * 2 * 2 * 2  # rows, repeats, epochs, arms, and each row told as the other sex
+    kinds = Counter(REASONS[i % len(MOCKED)] for i in range(asked))
+    assert Counter(answers["reason"]) == kinds
+    assert result.unanswered == kinds["error"]
+    assert result.data["no_reply"][0]["reason"].startswith("RuntimeError('the provider fell over')")
+    replies = asked - kinds["error"]
+    assert result.data["usage"] == {
+        "prompt_tokens": 100 * replies, "completion_tokens": replies, "cached_tokens": 64 * replies
+    }  # fmt: skip
+
+
+def test_epochs_are_repeats_of_the_same_rows_and_examples(logs: Path, tmp_path: Path) -> None:
+    result = import_log(logs / "epochs.eval", tmp_path / "run")
+    rows = result.answers().groupby("repeat")["row"].agg(frozenset)
+    assert rows[0] == rows[1] != rows[2] == rows[3]
+    (run,) = make_document([result.folder])["runs"]
+    assert "in 2 repeats (seeds 0 to 1), each with rows of its own, every question 2" in run["paragraph"]
+    balanced = run["examples"]["balanced"]
+    assert [one["repeat"] for one in balanced] == [0, 1, 2, 3]
+    assert balanced[0]["examples"] == balanced[1]["examples"] != balanced[2]["examples"]
+    assert any("2 draws of examples" in note for note in run["statistics"]["notes"])
+    found = read(logs / "epochs.eval").results.scores[0].metrics
+    for arm in result.arms:
+        assert found[f"{arm['arm']}/accuracy"].value == pytest.approx(arm["accuracy"])
+
+
+@pytest.mark.parametrize(("name", "status"), [("limit.json", "success"), ("stopped.eval", "error")])
+def test_what_a_limit_or_an_error_left_is_reported_as_that(
+    logs: Path, name: str, status: str, tmp_path: Path
+) -> None:
+    """Rows that not every arm was asked about are left out, and no base rate is claimed."""
+    result = import_log(logs / name, tmp_path / "run")
+    answers = result.answers()
+    assert answers.groupby("row")["arm"].nunique().eq(2).all()
+    assert len(answers) == 4 or status == "error"  # of the five that the limit let through
+    assert result.data["stopped"] == (
+        f"{len(answers)} of 16 questions are in the log of Inspect (status: {status})"
+    )
+    described = json.loads((result.folder / "run.json").read_text())
+    assert described["settings"]["base_parity"] is None
+    assert result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
+
+
+def test_our_parameters_are_sent_unless_the_user_sets_others(logs: Path, tmp_path: Path) -> None:
+    for name, temperature in (("limit.json", 0), ("stopped.eval", 0.7)):
+        (first, *_) = [sample for sample in read(logs / name).samples if sample.output.metadata]
+        assert first.output.metadata == {"temperature": temperature, "max_tokens": 20}
+        result = import_log(logs / name, tmp_path / name)
+        parameters = json.loads((result.folder / "run.json").read_text())["parameters"]
+        assert parameters == {"temperature": temperature, "max_tokens": 20}
+        for path in result.folder.rglob("*"):  # of a header that Inspect keeps in its log
+            assert not path.is_file() or KEY.encode() not in path.read_bytes()
+
+
+def test_a_log_of_somebody_elses_task_is_refused(logs: Path, fwc: Any) -> None:
+    done: Outcome = fwc("report", logs / "foreign.eval")
+    assert done.code == 2
+    assert "'somebodys', which is not one of fwc-llm's" in done.line
+    assert "fwc-llm audit" in done.line
+
+
+def test_a_log_that_is_not_there_or_named_twice_is_refused(logs: Path, fwc: Any, tmp_path: Path) -> None:
+    assert fwc("report", tmp_path / "gone.eval").line.endswith(f"there is no log {tmp_path / 'gone.eval'}")
+    assert fwc("report", logs / "plain.eval", logs / "plain.eval").line == "fwc-llm: a log is named twice"
+
+
+def damaged(logs: Path, how: str, folder: Path) -> Path:
+    whole = (logs / "plain.eval").read_bytes()
+    path = folder / f"log.{'json' if how in {'text', 'object', 'foreign object'} else 'eval'}"
+    contents = {
+        "cut": whole[: len(whole) // 2],
+        "empty": b"",
+        "garbled": whole[:2000] + b"\0" * 500 + whole[2500:],
+        "no zip": b"PK, or not",
+        "text": b"not JSON",
+        "object": b"{}",
+        "foreign object": b'{"version": 2, "eval": {"task": 3}}',
+    }
+    path.write_bytes(contents[how])
+    return path
+
+
+@pytest.mark.parametrize("how", ["cut", "empty", "garbled", "no zip", "text", "object", "foreign object"])
+def test_a_damaged_log_is_named(logs: Path, how: str, tmp_path: Path, fwc: Any) -> None:
+    done: Outcome = fwc("report", damaged(logs, how, tmp_path))
+    assert done.code == 2
+    assert "is no log of Inspect" in done.line
+    assert str(tmp_path) in done.line
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"), "format"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "does not describe a run"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "'arms'"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(shots=[{"arm": "x"}]), "examples"),
+        (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of our tasks"),
+        (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of our tasks"),
+        (lambda log: log["samples"][0].update(epoch=7), "no question of our tasks"),
+        (lambda log: log["samples"].append(log["samples"][0]), "twice"),
+        (lambda log: log.update(samples=[]), "nothing to report"),
+    ],
+)
+def test_a_log_that_somebody_edited_is_named(logs: Path, change: Any, words: str, tmp_path: Path) -> None:
+    content = json.loads((logs / "limit.json").read_text())
+    change(content)
+    path = tmp_path / "edited.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(FwcError, match=words):
+        make_document([import_log(path, tmp_path / "run").folder])
+
+
+def test_whatever_stands_in_a_log_is_reported_or_refused(logs: Path, tmp_path: Path) -> None:
+    content, rng = json.loads((logs / "limit.json").read_text()), random.Random(0)
+    parts = {"@metadata": content["eval"]["metadata"], "@samples": content["samples"]}
+    content["eval"]["metadata"], content["samples"] = parts
+    refused = 0
+    for number in range(40):
+        log = json.dumps(content).encode()
+        for place, part in parts.items():
+            written = json.dumps(part).encode()
+            log = log.replace(
+                f'"{place}"'.encode(), damaged_json(written, rng) if rng.random() < 0.7 else written
+            )
+        path = tmp_path / f"{number}.json"
+        path.write_bytes(log)
+        try:
+            make_document([import_log(path, tmp_path / str(number)).folder])
+        except FwcError:
+            refused += 1
+    assert 5 < refused < 40
+
+
+def test_a_folder_that_is_taken_is_not_written_over(logs: Path, ours: Result) -> None:
+    with pytest.raises(FwcError, match="holds a run already"):
+        import_log(logs / "plain.eval", ours.folder)

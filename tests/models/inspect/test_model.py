@@ -1,0 +1,228 @@
+"""Models behind Inspect: its mock model, a provider of our own, and a real one against a loopback server."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import evaluate, open_model
+from fwc_llm.answers import parse_answer
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models import Reply
+from fwc_llm.models.inspect import require_inspect
+from fwc_llm.models.surrogate.serve import serving
+from tests.conftest import missing
+from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
+from tests.models.asking import KEY, MESSAGES, ask
+
+NAME = "inspect:openai-api/mine/some-model"
+
+
+@pytest.fixture(autouse=True)
+def inspect_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        require_inspect("this test")
+    except FwcError as error:
+        missing(str(error))
+    monkeypatch.setenv("MINE_API_KEY", KEY)
+
+
+def asked(handler: Handler, name: str = NAME, times: int = 1, **options: Any) -> tuple[Reply, list[str]]:
+    """The reply of a model behind a loopback server, and what was said on the way."""
+    said: list[str] = []
+
+    async def go() -> Reply:
+        async with serve(handler) as url:
+            model = open_model(
+                name, base_url=f"{url}/v1", **{"deadline": 5.0, "notice": said.append} | options
+            )
+            try:
+                for _ in range(times):
+                    reply = await model.ask(MESSAGES)
+                return reply
+            finally:
+                await model.aclose()
+
+    return asyncio.run(go()), said
+
+
+def test_a_reply_is_read_whole() -> None:
+    seen: list[HttpRequest] = []
+    top = [{"token": "Yes", "logprob": -0.1, "bytes": None}, {"token": "No", "logprob": -2.4, "bytes": None}]
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request)
+        body = completion("Yes", "some-model-0613")
+        content = [{"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": top}]
+        body["choices"][0]["logprobs"] = {"content": content, "refusal": None}
+        return HttpReply(body)
+
+    reply, said = asked(handler, logprobs=True, params={"seed": 3})
+    assert (reply.text, reply.finish_reason, reply.error, reply.refusal) == ("Yes", "stop", None, False)
+    assert reply.logprobs == (("Yes", -0.1), ("No", -2.4))
+    assert vars(reply.usage or object()) == {
+        "prompt_tokens": 100, "completion_tokens": 1, "cached_tokens": 64
+    }  # fmt: skip
+    assert reply.model == "some-model-0613"
+    sent = seen[0].json()
+    assert [(m["role"], m["content"]) for m in sent["messages"]] == [
+        (m["role"], m["content"]) for m in MESSAGES
+    ]
+    assert {k: v for k, v in sent.items() if k not in {"messages", "model"}} == {
+        "temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3
+    }  # fmt: skip
+    assert seen[0].headers["authorization"] == f"Bearer {KEY}"
+    (once,) = said
+    assert "does not take (asked for: seed)" in once
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"message": {"role": "assistant", "content": None, "refusal": "I cannot judge people"}}, "refused"),
+        (
+            {"message": {"role": "assistant", "content": "Yes"}, "finish_reason": "content_filter"},
+            "filtered",
+        ),
+        ({"message": {"role": "assistant", "content": "Well,"}, "finish_reason": "length"}, "truncated"),
+        ({"message": {"role": "assistant", "content": ""}}, "empty"),
+    ],
+)
+def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], reason: str) -> None:
+    body = completion("Yes")
+    body["choices"][0] |= change
+    reply, _ = asked(lambda request: HttpReply(body))
+    assert reply.error is None
+    assert parse_answer(reply).reason == reason
+
+
+def test_a_prompt_that_is_too_long_is_a_row_without_a_reply() -> None:
+    said = "This model's maximum context length is 8 tokens. No more."
+    reply, _ = asked(lambda request: refusal(400, said, "context_length_exceeded"))
+    assert reply.text is None
+    assert "refuses this row" in str(reply.error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
+        (
+            refusal(400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"),
+            "--param temperature=null",
+        ),
+        (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
+        (refusal(403, "not for you"), r"rejects the run \(403: not for you\)"),
+    ],
+)
+def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
+    with pytest.raises(ProviderError, match=words) as caught:
+        asked(lambda request: answer)
+    assert KEY not in str(caught.value)
+
+
+def test_a_key_that_a_service_repeats_is_not_kept() -> None:
+    reply, _ = asked(lambda request: HttpReply(completion(f"Yes, says {KEY}")))
+    assert reply.text == "Yes, says [key]"
+    assert KEY not in repr(reply.raw)
+
+
+def test_a_row_has_a_deadline() -> None:
+    reply, _ = asked(lambda request: HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
+    assert reply.text is None
+    assert "no reply within the deadline of 0.3 s" in str(reply.error)
+
+
+def test_failures_in_a_row_stop_the_run() -> None:
+    with pytest.raises(ProviderError, match="failed 3 times in a row"):
+        asked(lambda request: refusal(400, "who knows"), times=3, breaker=3)
+
+
+def test_what_a_provider_cannot_do_is_said_once() -> None:
+    named = [{"role": "system", "name": "example_user", "content": "x"}, *MESSAGES]
+
+    async def go(model: Any) -> None:
+        for _ in range(2):
+            await model.ask(named)
+        await model.aclose()
+
+    model = open_model("inspect:mockllm/model", logprobs=True)
+    asyncio.run(go(model))
+    names, logprobs = model.notices  # type: ignore[attr-defined]
+    assert "names" in names
+    assert "gives no log-probabilities" in logprobs
+
+
+def test_inspects_own_mock_model_answers_and_is_not_parsed() -> None:
+    reply = ask(open_model("inspect:mockllm/model"))
+    assert reply.text == "Default output from mockllm/model"
+    assert parse_answer(reply).reason == "other"
+    assert reply.usage is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("inspect:", {}, "names no model"),
+        ("inspect:anthropic", {}, "names no model"),
+        ("inspect:/x", {}, "names no model"),
+        ("inspect:nobody/x", {}, "nobody"),
+        ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
+        (NAME, {"api_key_env": "NOT_SET"}, "NOT_SET"),
+        (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
+        (NAME, {"params": {"cache": True}}, "leave out --param cache"),
+        (NAME, {"params": {"api_key": "x"}}, "looks like a key"),
+        (NAME, {"params": {"temperature": "hot"}}, "'temperature'"),
+        (NAME, {"concurrency": 0}, "concurrency is 0"),
+        (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_a_request(name: str, options: Any, words: str) -> None:
+    with pytest.raises(FwcError, match=words) as caught:
+        open_model(name, **{"base_url": "http://127.0.0.1:9/v1"} | options).require_key()  # type: ignore[attr-defined]
+    assert caught.value.exit_code == 2
+    assert "\n" not in str(caught.value)
+    assert "[bold]" not in str(caught.value)
+
+
+def test_a_parameter_is_left_out_where_it_is_null() -> None:
+    seen: list[HttpRequest] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request)
+        return HttpReply(completion("Yes"))
+
+    asked(handler, params={"temperature": None})
+    assert "temperature" not in seen[0].json()
+
+
+def test_a_reasoning_model_gets_room_and_no_temperature() -> None:
+    assert open_model("inspect:openai/gpt-5-mini").parameters == {"max_tokens": 2000}
+    assert open_model("inspect:anthropic/claude-x").parameters == {"temperature": 0, "max_tokens": 20}
+
+
+def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("fwc_llm.models.inspect.find_spec", lambda name: None)
+    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[inspect\]'"):
+        open_model("inspect:anthropic/claude-x")
+
+
+@pytest.mark.slow
+def test_a_run_through_inspect_is_the_run_without(tmp_path: Path) -> None:
+    """The journal, the statistics and a second pass: nothing is asked twice, and the numbers are the same."""
+    arms, rows = ("zero", "balanced"), {"n_test": 16, "m": 4}
+    with serving(key=KEY) as url:
+        name = "inspect:openai-api/mine/surrogate"
+        there = evaluate("census", name, arms=arms, base_url=url, logprobs=True, out=tmp_path / "a", **rows)
+    again = evaluate(
+        "census", name, arms=arms, base_url=url, logprobs=True, out=tmp_path / "a", **rows
+    )  # the server is gone
+    here = evaluate("census", "surrogate", arms=arms, out=tmp_path / "b", **rows)
+    assert again.data == there.data
+    for key in ("arms", "usage", "unanswered", "returned_models"):
+        assert there.data[key] == here.data[key]
+    assert there.answers().drop(columns="simulated").equals(here.answers().drop(columns="simulated"))
+    for path in (tmp_path / "a").rglob("*"):
+        assert not path.is_file() or KEY.encode() not in path.read_bytes()

@@ -1,0 +1,254 @@
+"""Applications' tests: what the SDK's calls are answered, and that nothing leaves the machine."""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+
+from fwc_llm import FwcError, Reply, build_prompt, evaluate, load_task
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.testing import Answers, Call, Failure, answers
+from fwc_llm.testing.plugin import fwc_openai as fwc_openai
+from tests.faults.loopback import HttpReply, serve_in_thread
+
+HELLO: Any = [{"role": "user", "content": "Is it?"}]
+QUESTION: Any = {"type": "predicate", "instructions": "Is it?", "name": "q"}
+
+
+@pytest.fixture(scope="module")
+def prompt() -> Any:
+    task = load_task("census")
+    return build_prompt(task, task.test().iloc[0])
+
+
+def chat(messages: Any = HELLO, **options: Any) -> Any:
+    return openai.OpenAI().chat.completions.create(model="gpt-6-luna", messages=messages, **options)
+
+
+def said(messages: Any = HELLO, **options: Any) -> str | None:
+    return chat(messages, **options).choices[0].message.content
+
+
+def decision(given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any) -> Any:
+    return (
+        openai.OpenAI()
+        .decisions.create(model="gpt-6-luna", input=given, questions=questions, **options)
+        .answers
+    )
+
+
+def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: Answers, prompt: Any) -> None:
+    ours = Surrogate().reply(prompt)
+    reply = chat(prompt, logprobs=True, top_logprobs=2)
+    assert reply.choices[0].message.content == ours.text
+    top = reply.choices[0].logprobs.content[0].top_logprobs
+    assert {each.token: each.logprob for each in top} == dict(ours.logprobs or ())
+    assert reply.model == "surrogate (simulated)"
+
+    async def both() -> tuple[Any, Any, str]:
+        async with openai.AsyncOpenAI() as client:
+            one = await client.chat.completions.create(model="x", messages=prompt)
+            other = await client.decisions.create(model="x", input=prompt, questions=[QUESTION])
+            stream = await client.chat.completions.create(model="x", messages=prompt, stream=True)
+            return one, other, "".join([part.choices[0].delta.content or "" async for part in stream])
+
+    one, other, streamed = asyncio.run(both())
+    assert one.choices[0].message.content == streamed == ours.text
+    assert other.answers[0].probability == pytest.approx(Surrogate().p_yes(prompt), abs=1e-6)
+    assert other.answers == decision(prompt)
+    assert [call.path for call in fwc_openai.calls] == [
+        "/v1/chat/completions", "/v1/chat/completions", "/v1/decisions", "/v1/chat/completions",
+        "/v1/decisions",
+    ]  # fmt: skip
+    assert [call.model for call in fwc_openai.calls][:2] == ["gpt-6-luna", "x"]
+    assert fwc_openai.calls[0].messages == prompt == fwc_openai.calls[2].messages
+
+
+def test_a_prompt_that_the_surrogate_cannot_read_is_an_error(fwc_openai: Answers) -> None:
+    for ask in (chat, decision):
+        with pytest.raises(openai.BadRequestError, match="cannot read this prompt"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "probability"),
+    [
+        ("Yes.", "Yes.", 1.0),
+        ("no", "no", 0.0),
+        (True, "yes", 1.0),
+        (0.25, "no", 0.25),
+        (1, "yes", 1.0),
+        (Reply("Yes", logprobs=(("Yes", -0.5), ("No", -2.0))), "Yes", 0.817574),
+        ("Who knows", "Who knows", None),
+        (Reply("I will not", refusal=True), None, None),
+    ],
+)
+def test_fixed_answers(source: Any, text: str | None, probability: float | None) -> None:
+    with answers(source):
+        message = chat().choices[0].message
+        assert message.content == text
+        assert message.refusal == ("I will not" if text is None else None)
+        (answer,) = decision()
+        if probability is None:
+            assert (answer.type, answer.name) == ("refusal", "q")
+        else:
+            assert (answer.type, answer.probability) == ("predicate", pytest.approx(probability, abs=1e-6))
+
+
+def test_choices_and_whole_answers() -> None:
+    choice = {"type": "choice", "instructions": "?", "choices": [{"value": "a"}, {"value": "B"}]}
+    score = {"type": "score", "instructions": "?", "levels": []}
+    whole = {"score": 1.5, "confidence": 1.0, "probabilities": []}
+    with answers(["b", whole, "b"]):
+        found, scored = decision(questions=[choice, score])
+        assert (found.choice, scored.score, scored.type) == ("B", 1.5, "score")
+        with pytest.raises(openai.BadRequestError, match="whole answer"):
+            decision(questions=[score])
+
+
+def test_a_function_sees_the_call() -> None:
+    def answer(call: Call) -> Any:
+        if call.question is not None:
+            return 0.9 if call.question["name"] == "q" else 0.1
+        return "Yes" if "it" in call.messages[-1]["content"] else "No"
+
+    with answers(answer) as given:
+        assert said() == "Yes"
+        assert [one.probability for one in decision(questions=[QUESTION, QUESTION | {"name": "r"}])] == [
+            0.9, 0.1
+        ]  # fmt: skip
+        assert len(given.calls) == 2
+        given.use("changed")
+        assert said() == "changed"
+
+
+@pytest.mark.parametrize("kind", ["list", "mapping", "file"])
+def test_recorded_answers(kind: str, tmp_path: Path) -> None:
+    with answers("recorded"):
+        body = chat().model_dump()
+    source: Any = {"list": [body, "No"], "mapping": {"Is it": body, "Other": "No"}}.get(kind)
+    if kind == "file":
+        source = tmp_path / "replies.json"
+        source.write_text(json.dumps([body, "No"]))
+    with answers(source):
+        assert said() == "recorded"
+        assert said([{"role": "user", "content": "Other"}]) == "No"
+
+
+def test_failures_are_the_sdks_own_errors() -> None:
+    with answers(Failure(429, "slow down", "rate_limit_exceeded", {"x-should-retry": "false"})):
+        with pytest.raises(openai.RateLimitError, match="slow down"):
+            chat()
+        with pytest.raises(openai.RateLimitError):
+            decision()
+    with answers(httpx2.ConnectTimeout("too slow")), pytest.raises(openai.APITimeoutError):
+        openai.OpenAI(max_retries=0).chat.completions.create(model="x", messages=HELLO)
+
+
+def embedded() -> None:
+    openai.OpenAI().embeddings.create(model="m", input="x")
+
+
+def elsewhere() -> None:
+    httpx2.get("https://weather.example/today")
+
+
+def twice() -> None:
+    for _ in range(2):
+        chat()
+
+
+@pytest.mark.parametrize(
+    ("source", "act", "named"),
+    [
+        ("Yes", embedded, "POST /v1/embeddings"),
+        ("Yes", elsewhere, "GET https://weather.example/today"),
+        (["Yes"], twice, "POST /v1/chat/completions, after 1 recorded answers"),
+        ({"Other": "Yes"}, chat, r"POST /v1/chat/completions \('Is it\?'\)"),
+        (lambda call: None, chat, r"POST /v1/chat/completions \('Is it\?'\)"),
+    ],
+)
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_an_unexpected_call_fails_by_name(
+    source: Any, act: Callable[[], Any], named: str, swallowed: bool
+) -> None:
+    """Also where the application catches whatever happens."""
+
+    def application() -> None:
+        try:
+            act()
+        except Exception:
+            if not swallowed:
+                raise
+
+    with (
+        pytest.raises(AssertionError, match=f"^calls that the test did not expect: {named}$"),
+        answers(source),
+    ):
+        application()
+
+
+def test_what_the_tests_function_raises_comes_out() -> None:
+    def check(call: Call) -> str:
+        raise ValueError("not like that")
+
+    with pytest.raises(ValueError, match="not like that"), answers(check), pytest.raises(openai.OpenAIError):
+        chat()
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (3.5, "3.5 is no answer"),
+        (object(), "no source of answers"),
+        (Path("gone.json"), "cannot be read"),
+        (Path(__file__), "is not JSON"),
+    ],
+)
+def test_what_is_no_source_is_refused(source: Any, words: str) -> None:
+    with pytest.raises(FwcError, match=words), answers(source):
+        pass
+
+
+def test_everything_is_as_before_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    before = httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request
+    with pytest.raises(AssertionError, match="embeddings"), answers("outer"):
+        embedded_quietly()
+    with answers("outer"):
+        assert os.environ["OPENAI_API_KEY"]
+        with answers("inner"):
+            assert said() == "inner"
+        assert said() == "outer"
+    assert before == (httpx2.HTTPTransport.handle_request, httpx2.AsyncHTTPTransport.handle_async_request)
+    assert "OPENAI_API_KEY" not in os.environ
+
+
+def embedded_quietly() -> None:
+    with pytest.raises(openai.BadRequestError):
+        embedded()
+
+
+def test_a_tests_own_server_is_still_reached() -> None:
+    with serve_in_thread(lambda request: HttpReply("hello")) as url, answers("Yes") as given:
+        assert httpx2.get(f"{url}/anything").text == "hello"
+        client = openai.OpenAI(base_url=f"{url}/v1")
+        assert client.chat.completions.create(model="x", messages=HELLO).choices[0].message.content == "Yes"
+        assert len(given.calls) == 1
+
+
+@pytest.mark.slow
+def test_our_own_client_is_answered_too(fwc_openai: Answers, tmp_path: Path) -> None:
+    """A whole evaluation by name of a model, without a key: the surrogate behind OpenAI's address."""
+    arms = {"arms": ("zero",), "n_test": 16}
+    there = evaluate("census", "gpt-4", logprobs=True, out=tmp_path / "a", **arms)  # type: ignore[arg-type]
+    here = evaluate("census", "surrogate", out=tmp_path / "b", **arms)  # type: ignore[arg-type]
+    assert there.data["arms"] == here.data["arms"]
+    assert len(fwc_openai.calls) == 16
+    assert fwc_openai.calls[0].body["temperature"] == 0
