@@ -30,10 +30,18 @@ _HAPPENS = {
     "readmi": "be readmitted", "repa": "be repaid", "graduat": "graduate", "drop_?out": "drop out",
 }  # fmt: skip
 _DULL = re.compile(
-    r"^(data|dataset|table|export|final|copy|clean|raw|train|test|sample|my|new|file|csv|v?\d+)$",
+    r"(data|dataset|table|export|final|copy|clean|raw|train|test|sample|my|new|file|csv|list|a|an|the|of|all"
+    r"|\w*\d\w*)$",
     re.IGNORECASE,
 )
-_PLURALS = {"people": "person", "persons": "person", "children": "child", "women": "woman", "men": "man"}
+_PLURALS = {
+    "people": "person",
+    "persons": "person",
+    "children": "child",
+    "women": "woman",
+    "men": "man",
+    "staff": "employee",
+}
 
 
 def draft_question(stem: str, outcome: str, positive: str | None, above: float | None) -> str:

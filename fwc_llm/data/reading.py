@@ -1,6 +1,7 @@
 """A CSV, Parquet, Excel or JSON lines file as columns of raw texts, each with its place in the file."""
 
 import csv
+import importlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -135,11 +136,14 @@ def read_frame(path: Path, content: bytes, format: Format) -> "pd.DataFrame":
 
     if format == "jsonl":
         return _read_jsonl(path, content)
+    if path.suffix.lower() == ".xls":
+        raise FwcError(f"{path}: the old Excel format is not read: save the sheet as .xlsx or CSV (UTF-8)")
     needs, words = (NEEDS_PYARROW, "Parquet") if format == "parquet" else (NEEDS_OPENPYXL, "Excel")
     try:
         if format == "parquet":
             return pd.read_parquet(BytesIO(content))
-        return pd.read_excel(BytesIO(content), dtype=object)
+        importlib.import_module("openpyxl")
+        return pd.read_excel(BytesIO(content), dtype=object, engine="openpyxl")
     except ImportError as error:
         raise FwcError(needs.format(path)) from error
     except Exception as error:  # their readers raise many kinds, all of which mean that this is no such table

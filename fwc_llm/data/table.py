@@ -10,6 +10,7 @@ from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
 from fwc_llm.data.lost import RowCount, count_rows
+from fwc_llm.data.missing import apply_rules
 from fwc_llm.data.reading import RawTable, Texts
 from fwc_llm.data.writing import as_plain
 from fwc_llm.errors import FwcError
@@ -57,7 +58,7 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
         if item.bands:
             raw[item.name] = _banded(task, item, raw[item.name], ids)
-    keep, said, lost = _missing(task, used, raw, ids)
+    keep, said, lost = apply_rules(task, used, raw, ids)
     notes, rows = (*_kept(task, raws, keep), said), count_rows(task.protected, raw, keep, lost)
     if not any(keep):
         raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
@@ -114,60 +115,6 @@ def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> Non
                     "ids must be unique: remove the repeated row or give the column another role"
                 )
             seen[cell] = place
-
-
-def _missing(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
-) -> tuple[list[bool], str, dict[str, list[int]]]:
-    """Apply the missing-value rules: which rows to keep, a note, and the rows lost for each reason.
-
-    May fill `raw` in place.
-    """
-    places = {item.name: [k for k, cell in enumerate(raw[item.name]) if cell is None] for item in used}
-    lacking = [item for item in used if places[item.name]]
-    keep = [True] * len(ids)
-    if not lacking:
-        return keep, "no value is missing", {}
-    dropped: list[str] = []
-    filled: list[str] = []
-    for item in lacking:
-        rule = item.missing or task.missing
-        if rule == "drop":
-            dropped.append(item.name)
-            for place in places[item.name]:
-                keep[place] = False
-            continue
-        _check_fillable(task, item, rule, ids[places[item.name][0]], _counted(lacking, places))
-        filled.append(item.name)
-        raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
-    said = []
-    if filled:
-        which = _counted([item for item in lacking if item.name in filled], places)
-        said.append(f"missing values made the category {UNKNOWN!r} ({which})")
-    if dropped:
-        lost = len(ids) - sum(keep)
-        which = _counted([item for item in lacking if item.name in dropped], places)
-        said.append(f"{lost:,} row{'s' * (lost > 1)} with a missing value dropped ({which})")
-    return keep, "; ".join(said), {f"no value in {name}": places[name] for name in dropped}
-
-
-def _counted(items: Sequence[Field], places: dict[str, list[int]]) -> str:
-    return ", ".join(f"{item.name} {len(places[item.name]):,}" for item in items)
-
-
-def _check_fillable(task: TaskFile, item: Field, rule: str, place: str, said: str) -> None:
-    """Refuse a missing value that the rule does not allow, or that cannot be a category."""
-    if rule == "error":
-        raise FwcError(
-            f'{place}: no value in column {item.name!r} (missing values: {said}); set missing = "drop" or '
-            f'"category" in {task.path}, or repair the table'
-        )
-    if item.column.kind != "categorical" or item.name == task.outcome.source:
-        what = "the outcome" if item.name == task.outcome.source else f"a column of kind {item.column.kind}"
-        raise FwcError(
-            f"{place}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
-            f'set missing = "drop" in {task.path}, for the table or for this column'
-        )
 
 
 def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> list[str]:

@@ -144,9 +144,10 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
     centre = np.asarray(encoded.mean(axis=0)).ravel()
     moments = (encoded.T @ encoded).toarray() / len(features)
     variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
-    axes = directions[:, ::-1][:, :2]
+    second = [(0, 0), (0, max(0, 2 - len(variances)))]  # one column spreads in one direction
+    axes = np.pad(directions[:, ::-1][:, :2], second)
     axes = axes * np.where(np.abs(axes).max(0) == axes.max(0), 1.0, -1.0)  # a direction has no sign: fix one
-    explained = variances[::-1][:2] / variances.sum() if variances.sum() else np.zeros(2)
+    explained = np.pad(variances[::-1][:2], second[1]) / (variances.sum() or 1.0)
     chosen = np.sort(np.random.default_rng(0).choice(len(pool), min(_ROWS_ON_MAP, len(pool)), replace=False))
     places = encoded[chosen] @ axes - centre @ axes
     labels, groups = task.labels(pool), task.sensitive(pool)

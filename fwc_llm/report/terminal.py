@@ -285,4 +285,4 @@ def _smallest(results: Mapping[str, Any]) -> str:
         return ""
     name = min(sizes, key=lambda group: sizes[group])
     rows = sizes[name] / int(results["repeats"])
-    return f", smallest group {name} with {rows:g}{' (few)' if rows < FEW else ''}"
+    return f", smallest group {name} with {round(rows, 1):g}{' (few)' if rows < FEW else ''}"

@@ -181,6 +181,6 @@ def _fitting_m(cells: _Cells, m: int, left: "np.ndarray") -> tuple[int, str]:
         return wanted, ""
     fitting = min(wanted, least * each)
     return fitting, (
-        f"{wanted} examples in equal parts are more than the cell {cells.smallest(left)} can give: "
+        f"{wanted} examples in equal parts are more than the different rows of {cells.smallest(left)} give: "
         f"{fitting} are shown (--m sets another number)"
     )

@@ -95,7 +95,8 @@ def _checked(
     if m < 1:
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     if m > mask.sum() and strategy not in {"zero", "ids"}:
-        raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples: lower m")
+        why = " (others equal a test row: draw fewer of these)" if not mask.all() else ""
+        raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples{why}: lower m")
     check_epsilon(epsilon)
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}

@@ -1,0 +1,228 @@
+"""Newcomers with tables of their own: odd files go the whole way, or are refused with what to do."""
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.walks.loans import loans
+from fwc_llm.tasks import load_task
+from tests.cli.conftest import Outcome
+
+Run = Callable[..., Outcome]
+
+
+def grants(folder: Path) -> Path:
+    """Tabs, quotes, empty lines, a repeated title, columns called "row" and "yes", seven rows in a level."""
+    rng = np.random.default_rng(3)
+    lines = ['"row"\t"yes"\tregion\tjob title\tjob title\tnote "x"\tthreshold\tgranted']
+    for k in range(900):
+        level = "Islander" if k % 129 == 0 else str(rng.choice(["North", "South", "East"]))
+        cells = [
+            f'"r{k}"',
+            str(rng.choice(["often", "never", "some\t times"])).replace("\t", ""),
+            f'"{level}"',
+            str(rng.choice(["cook", "clerk"])),
+            "x",
+            '"said ""hi"""' if k % 2 else '""',
+            str(rng.integers(1, 90)),
+            "Y" if rng.random() < 0.4 + 0.2 * (level == "North") else "N",
+        ]
+        lines += ["\t".join(cells), *([""] if k % 50 == 0 else [])]
+    path = folder / "grant list.tsv"
+    path.write_text("\n".join(lines) + "\n\n\n", encoding="utf-8")
+    return path
+
+
+def exams(folder: Path) -> Path:
+    """Semicolons, the Windows encoding, decimal commas, a euro sign, umlauts, 0 and 1; a small group."""
+    rng = np.random.default_rng(3)
+    lines = ["Gruppe;Note;Größe;Preis €;frage;ok"]
+    for _ in range(400):
+        group = rng.choice(["männlich", "weiblich", "divers"], p=(0.5, 0.46, 0.04))
+        note = f"{rng.uniform(1, 5):.1f}".replace(".", ",")
+        price, asked = f"{rng.uniform(1, 9000):.2f} €", rng.choice(["ja", "nein"])
+        lines.append(f"{group};{note};{rng.integers(150, 200)};{price};{asked};{rng.integers(2)}")
+    path = folder / "Prüfungen.csv"
+    path.write_bytes("\r\n".join(lines).encode("cp1252"))
+    return path
+
+
+def people(folder: Path) -> Path:
+    """JSON lines: numbers for the protected attribute and the outcome, true and false, a gap; one column."""
+    rng = np.random.default_rng(3)
+    path = folder / "people.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for k in range(600):
+            age = int(rng.integers(18, 80))
+            visits = None if k % 9 == 0 else int(rng.integers(0, 9))
+            row = {"weight": float(rng.normal(70, 9)), "age": age, "smoker": bool(k % 3), "visits": visits}
+            file.write(json.dumps(row | {"cost": float(rng.lognormal(8 + age / 90, 0.5))}) + "\n\n")
+    return path
+
+
+def one_column(folder: Path) -> Path:
+    """UTF-16 as spreadsheets save it, dates, one number besides the groups."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame(
+        {
+            "when": pd.date_range("2020-01-01", periods=200).strftime("%d/%m/%Y"),
+            "grp": rng.choice(["x", "y"], 200),
+            "val": rng.normal(size=200).round(3),
+            "res": rng.choice([True, False], 200),
+        }
+    )
+    frame.to_csv(folder / "u16.txt", sep="\t", index=False, encoding="utf-16")
+    return folder / "u16.txt"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("table", "protected", "outcome", "said", "features"),
+    [
+        (grants, "region", "granted", "'job title' 2 times|names it 2 times", ["yes", "threshold"]),
+        (exams, "Gruppe", "ok", "'1' was taken for yes", ["Note", "Größe", "Preis €", "frage"]),
+        (people, "age", "cost", "say above which threshold", ["weight", "smoker", "visits"]),
+        (one_column, "grp", "res", "when: dates", ["val"]),
+    ],
+)  # fmt: skip
+def test_odd_tables_go_the_whole_way_at_the_defaults(
+    fwc: Run,
+    tmp_path: Path,
+    table: Callable[[Path], Path],
+    protected: str,
+    outcome: str,
+    said: str,
+    features: list[str],
+) -> None:
+    path = table(tmp_path)
+    drafted = fwc("task", "init", path, "--protected", protected, "--outcome", outcome)
+    assert drafted.code == 0, drafted.err
+    assert any(words in drafted.out for words in said.split("|"))
+    task = path.with_suffix(".toml")
+    if table is people:  # what cannot be guessed stands there as a comment
+        refused = fwc("task", "check", task)
+        assert refused.code == 2
+        assert "split a number with threshold" in refused.line
+        task.write_text(
+            task.read_text(encoding="utf-8").replace("# threshold", "threshold"), encoding="utf-8"
+        )
+    assert [column.name for column in load_task(task).features] == features
+    checked = fwc("task", "check", task)
+    assert checked.code == 0, checked.err
+    assert "refused: --model surrogate" in checked.out
+    ran = fwc("eval", "--task", task, "--model", "baseline", "--out", tmp_path / "run")
+    assert ran.code == 0, ran.err
+    assert "REFERENCE, NO LANGUAGE MODEL" in ran.out
+    reported = fwc("report", tmp_path / "run", "-o", tmp_path / "report.html")
+    assert reported.code == 0, reported.err
+    assert "logistic regression, all training rows" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("t.csv", b"a,b,c\n1,2,3\n4,5\n6,7,8\n", "with ',' line 3 has 2 values, most have 3"),
+        ("t.csv", b"g,g,y\n1,2,3\n", "names column 'g' more than once"),
+        ("t.jsonl", b'{"g": 1, "y": 2}\n[1]\n', "t.jsonl:2: a row is an object"),
+        ("t.jsonl", b'{"g": 1, "y": 2}\n{"g"\n', "t.jsonl:2: this line is no JSON object"),
+        ("t.json", b"[]", "it has no rows"),
+        ("t.xls", b"\xd0\xcf", "save the sheet as .xlsx or CSV"),
+        ("t.csv", b"x;g;y\n1;a;b\n", "no column 'z'"),
+    ],
+)
+def test_what_cannot_be_read_is_named_with_what_to_do(
+    fwc: Run, tmp_path: Path, name: str, content: bytes, words: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    answer = "z" if b";" in content else "y"
+    outcome = fwc("task", "init", tmp_path / name, "--protected", "g", "--outcome", answer)
+    assert outcome.code == 2
+    assert words in outcome.line
+
+
+def test_excel_is_read_with_the_extra_and_named_without(fwc: Run, tmp_path: Path) -> None:
+    if importlib.util.find_spec("openpyxl") is None:
+        (tmp_path / "t.xlsx").write_bytes(b"PK")
+        outcome = fwc("task", "init", tmp_path / "t.xlsx", "--protected", "sex", "--outcome", "ok")
+        assert outcome.code == 2
+        assert "pip install 'fwc-llm[excel]'" in outcome.line
+        return
+    ok = [True, False, False, True] * 10
+    frame = pd.DataFrame({"sex": list("fm") * 20, "pay": range(40), "ok": ok})
+    frame.to_excel(tmp_path / "t.xlsx", index=False)
+    assert fwc("task", "init", tmp_path / "t.xlsx", "--protected", "sex", "--outcome", "ok").code == 0
+    assert len(load_task(tmp_path / "t.toml").pool()) == 40
+
+
+@pytest.fixture
+def loan_task(fwc: Run, tmp_path: Path) -> Path:
+    (tmp_path / "loans.csv").write_bytes(loans())
+    assert (
+        fwc("task", "init", tmp_path / "loans.csv", "--protected", "ethnicity", "--outcome", "approved").code
+        == 0
+    )
+    return tmp_path / "loans.toml"
+
+
+def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task: Path) -> None:
+    moved = "200 test rows over 3 groups do not come out whole: 204 are drawn"
+    for command in (
+        ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--dry-run"),
+        ("prompt",),
+        ("power",),
+    ):
+        outcome = fwc(*command, "--task", loan_task)
+        assert outcome.code == 0, outcome.err
+        assert moved in outcome.err
+        refused = fwc(*command, "--task", loan_task, "--n-test", 200)
+        assert refused.code == 2
+        assert "nearest number that works is 204 or 192" in refused.line
+        fall = fwc(
+            *command[:1],
+            *(command[1:] if command[0] == "eval" else ()),
+            "--task",
+            loan_task,
+            "--base-parity",
+            "none",
+        )
+        assert fall.code == 0, fall.err
+        assert moved not in fall.err
+        wrong = fwc(*command, "--task", loan_task, "--base-parity", "half")
+        assert (wrong.code, "give a number, or `none`" in wrong.line) == (2, True)
+
+
+def test_the_surrogate_is_refused_before_anything_is_chosen(
+    fwc: Run, loan_task: Path, tmp_path: Path
+) -> None:
+    outcome = fwc("eval", "--task", loan_task, "--m", 9999, "--out", tmp_path / "run", "--model", "surrogate")
+    assert outcome.code == 2
+    assert "--model baseline" in outcome.line
+    assert not (tmp_path / "run").exists()
+
+
+def test_commands_without_a_task_share_one_and_fall_back_alike(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(variable, str(tmp_path))
+    monkeypatch.delenv("FWC_LLM_DATA", raising=False)
+    shots = tmp_path / "shots.json"
+    stands_in = "the simulated census stands in"
+    chosen = fwc("shots", "--strategy", "random", "-o", shots)
+    assert chosen.code == 0, chosen.err
+    assert stands_in in chosen.err
+    assert json.loads(shots.read_text())["task"] == "census"
+    for command in (
+        ("prompt", "--shots", shots),
+        ("eval", "--shots", shots, "--n-test", 8, "--out", tmp_path / "run"),
+        ("eval", "--model", "gpt-6-luna", "--shots", "zero", "--n-test", 8, "--dry-run"),
+        ("power", "--n-test", 8),
+    ):
+        outcome = fwc(*command)
+        assert outcome.code == 0, outcome.err
+        assert stands_in in outcome.err
