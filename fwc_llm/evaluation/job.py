@@ -95,17 +95,18 @@ class Job:
         on_progress: "Callable[[Progress], None] | None" = None,
         cancel_batch: bool = False,
         on_resume: Callable[[int], None] | None = None,
+        elsewhere: float = 0.0,
     ) -> Result:
         """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
 
         Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
         for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
-        that continues are answered.
+        that continues are answered. `elsewhere` is what other runs under the same limit have cost.
         """
         from fwc_llm.runs.budget import Budget
 
         most = self.client.max_cost
-        budget = Budget(self.model, self.price, most) if most is not None else None
+        budget = None if most is None else Budget(self.model, self.price, most, elsewhere=elsewhere)
 
         async def ask() -> "Outcome":
             from fwc_llm.runs.batch import batches_under_way, run_batch
@@ -125,7 +126,7 @@ class Job:
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
-            self._refuse_early()
+            self.refuse_early()
         folder.create()
         with Journal(folder.path) as journal:
             with _before_any_request():
@@ -133,7 +134,7 @@ class Job:
                     folder.begin(describe(self.plan, self.model))
                 else:
                     _write_examples(folder, self.plan)
-                    self._write_experiment(folder)
+                    self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
                 folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
             if begun and on_resume is not None:
@@ -161,25 +162,54 @@ class Job:
         parameters = parameters_json(self.model)
         return sum(journal.answered(call_id(parameters, call)) for call in self.plan.calls())
 
-    def _write_experiment(self, folder: RunFolder) -> None:
-        text = experiment_text(self.plan, self.client, self.model.name, **self.asked)
-        folder.write_text(FILE_NAME, text)
+    def write_options(self, folder: Path, model: str) -> None:
+        """Write the experiment file, for this model or several, and the examples that were given."""
+        from fwc_llm.shots import save_shots
+
+        text = experiment_text(self.plan, self.client, model, **self.asked)
+        RunFolder(folder).write_text(FILE_NAME, text)
+        for source, shots in self.plan.saved.items():
+            name = next(arm.name for arm in self.plan.arms if arm.source == source)
+            save_shots(shots, folder / saved_name(name))
+
+    def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
+        """The same questions to another model. A simulation, which costs nothing, needs no limit of cost."""
+        model = self.model if name == self.model.name else _open(name, self.client, notice)
+        free = traits(model).simulated and self.client.max_cost is not None
+        return replace(self, model=model, client=replace(self.client, max_cost=None) if free else self.client)
+
+    def used(self, folder: Path) -> float:
+        """What the run in a folder has cost so far, in dollars; 0 where no price is known."""
+        if self.price is None or not RunFolder(folder).begun:
+            return 0.0
+        with Journal(folder) as journal:
+            return self.price.dollars(journal.usage) + self.price.dollars(journal.batch_usage, batch=True)
+
+    def answered(self, folder: Path) -> int:
+        """How many questions of the plan have a reply in a folder."""
+        if not RunFolder(folder).begun:
+            return 0
+        with Journal(folder) as journal:
+            return self._answered(journal)
 
     def named(self, task: str | Path) -> "Job":
         """The same run, of a task that has been read from this name or file."""
         return replace(self, asked={**self.asked, "task": task_option(task)})
 
-    def _refuse_early(self) -> None:
-        """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
+    def refuse_early(self) -> None:
+        """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
+        without a price, unusable prompts.
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
-        from fwc_llm.runs.budget import check_context
+        from fwc_llm.runs.budget import Budget, check_context
 
         if self.client.concurrency < 1:
             raise FwcError(
                 f"concurrency is {self.client.concurrency}: at least one request must be under way at once"
             )
+        if self.client.max_cost is not None:
+            Budget(self.model, self.price, self.client.max_cost)
         said = traits(self.model)
         said.require_key()
         for call in self.plan.first_calls:
@@ -249,9 +279,6 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
-    for source, shots in plan.saved.items():
-        name = next(arm.name for arm in plan.arms if arm.source == source)
-        save_shots(shots, folder.path / saved_name(name))
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 

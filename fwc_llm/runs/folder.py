@@ -24,6 +24,7 @@ ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
     "simulated",
 )  # fmt: skip
+GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
@@ -55,6 +56,8 @@ class RunFolder:
             is_folder = False
         if not is_folder:
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
+        if not folder.begun and is_file(folder.path / GROUP_FILE):
+            raise FwcError(f"{path} holds a run for each of several models: name one of the folders in it")
         folder.describe()
         return folder
 
@@ -73,6 +76,11 @@ class RunFolder:
                 f"cannot write to {self.path}: {reason(error)}; name another folder with --out"
             ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
+        if GROUP_FILE in entries:
+            raise FwcError(
+                f"{self.path} holds runs of several models: name them all again to continue, or a new folder "
+                "with --out"
+            )
         if "run.json" not in entries and entries and "journal.jsonl" not in entries:
             raise FwcError(
                 f"{self.path} is not empty ({entries[0]}) and holds no run: name a new folder with --out"
