@@ -9,7 +9,7 @@ from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, gi
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
-from fwc_llm.cli.several import ask_several
+from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def evaluate(
     from fwc_llm.runs.plan import Settings
 
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
-    models = _words(model) or ("surrogate",)
+    models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
         **given(m=m, n_test=n_test),

@@ -5,12 +5,25 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fwc_llm.errors import IncompleteRunError, InterruptedRunError, ProviderError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
     from fwc_llm.runs.group import Group
+
+
+def model_names(text: str | None) -> tuple[str, ...]:
+    """The models that --model names, each once; without it the simulation."""
+    if text is None:
+        return ("surrogate",)
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise FwcError("--model names no model: give a name, or several with commas between them")
+    for name in names:
+        if names.count(name) > 1:
+            raise FwcError(f"--model names {name!r} twice: give each model once")
+    return names
 
 
 def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]") -> None:

@@ -25,9 +25,6 @@ class Group:
 
         By default it is ./runs/<time>-<task>-<number>-models.
         """
-        for model in models:
-            if models.count(model) > 1:
-                raise FwcError(f"the model {model!r} is named twice: give each once")
         default = Path("runs") / f"{time.strftime('%Y%m%d-%H%M%S')}-{file_name(task)}-{len(models)}-models"
         group = cls(path or default, tuple(models))
         folder = RunFolder(group.path)
