@@ -60,6 +60,9 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     assert again.code == 0, again.err
     for name in ("answers.csv", "results.json"):
         assert (tmp_path / "moved" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    continued = fwc("eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again")
+    assert continued.code == 0, continued.err
+    assert "nothing to ask" in continued.err
     assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
 
 
@@ -94,3 +97,7 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str
     assert outcome.code == 2
     assert words in outcome.line
     assert "Traceback" not in outcome.err
+
+
+def test_a_task_in_place_of_a_file_is_told_where_it_belongs(fwc: Run) -> None:
+    assert "a task is named with --task" in fwc("eval", "adult").line
