@@ -21,7 +21,6 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend
 from fwc_llm.coreset.search import local_search as search
-from fwc_llm.coreset.search.compiled_gains import CompiledGains
 from fwc_llm.coreset.search.swaps import swap_rows
 from fwc_llm.coreset.threads import Threads
 
@@ -41,7 +40,7 @@ def main() -> None:
     estimator = FairCoreset(16, support="rows", slots="balanced-positive")
     problem = estimator.problem(frame, task.labels(pool), task.sensitive(pool))
     threads = Threads(arguments.threads)
-    steps, gains = CompiledSteps(problem, threads), CompiledGains(problem, threads)
+    steps = CompiledSteps(problem, threads)
     results: list[float] = []
     best = None
     known = json.loads(RESULT.read_text())["objective"] if RESULT.exists() else np.inf
@@ -49,7 +48,7 @@ def main() -> None:
         rng = np.random.default_rng(arguments.seed + k)
         found = search.search(problem, steps, rng, threads, 300, arguments.starts, 4096)
         while True:
-            rows = swap_rows(steps, np.asarray(found.rows), gains, gains, rng, 10)
+            rows = swap_rows(steps, np.asarray(found.rows), threads, rng)
             again = descend(steps, rows, 300)
             if again.objective >= found.objective * (1 - 1e-9):
                 break

@@ -2,6 +2,7 @@
 
 python -m evals.faults            # all of them, a few minutes; the exit code is 1 when something is wrong
 python -m evals.faults redirect   # those whose name holds the word
+python -m evals.faults --record   # and write the result to evals/results/reliability.md
 """
 
 import os
@@ -9,13 +10,15 @@ import sys
 import tempfile
 from pathlib import Path
 
+from evals.reliability import record
 from tests.faults.passage import KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY
 
 
 def main() -> int:
     os.environ[KEY_VARIABLE] = KEY
-    words = sys.argv[1:] or [""]
+    keep = "--record" in sys.argv
+    words = [word for word in sys.argv[1:] if word != "--record"] or [""]
     chosen = [fault for fault in FAULTS if any(word in fault.name for word in words)]
     failed = 0
     for fault in chosen:
@@ -29,6 +32,8 @@ def main() -> int:
             how = "lasting" if lasting else "once"
             print(f"{fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}", flush=True)
     print(f"{2 * len(chosen)} passages of {len(chosen)} faults, {failed} of them wrong")
+    if keep:
+        record("faults", {"faults": len(chosen), "passages": 2 * len(chosen), "wrong": failed})
     return int(failed > 0)
 
 

@@ -2,18 +2,24 @@
 
     python -m evals.fit_surrogate        # needs FWC_LLM_DATA with adult/ and gpt4-answers/
 
-writes fwc_llm/models/surrogate.json (the coefficients) and evals/results/surrogate.{json,md} (the figures).
+writes fwc_llm/models/surrogate/surrogate.json (the coefficients) and evals/results/surrogate.{json,md} (the
+figures).
 
 Two logistic regressions, both with a ridge. The first models prior knowledge: income from the features of a
 row, on adult.data. The second is fitted to GPT-4's answers: 400 zero-shot, 200 with 4 and 200 with 16
-balanced examples. One model has all of them, so that zero-shot and few-shot answers inform each other.
-Folds are drawn over distinct rows: all answers about a row are in one fold.
+balanced examples, 40 with 30 examples as they fall. One model has all of them, so that zero-shot and few-shot
+answers inform each other. The ridge spares the columns of the examples: there are three of them beside
+eighty features, their spread is small, and a common ridge shrinks the effect of the examples away.
+
+Folds are drawn over distinct rows: all answers about a row are in one fold. To show that the examples matter,
+the held-out rows are asked three times: with their own examples, with what the examples say replaced by its
+mean (`RESPONSE`: "none"), and with the examples of another conversation of the same length ("another row's").
 """
 
 import argparse
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +39,20 @@ RECORDED = {
     0: ("gpt-4-0314_adult_0_200.jsonl", "gpt-4-0314_adult_0_200_8.jsonl"),
     4: ("gpt-4-0314_adult_4_200.jsonl",),
     16: ("gpt-4-0314_adult_16_200.jsonl",),
+    30: ("gpt-4-0314_adult_30.jsonl",),
 }
+# Whose examples a held-out row is asked with.
+RESPONSE = ("its own", "none", "another row's")
 COMMAND = "python -m evals.fit_surrogate"
 REPEATS, FOLDS = 10, 10
 # Ridge strengths (scikit-learn's C) tried; chosen within the training folds alone.
-STRENGTHS = (0.01, 0.03, 0.1)
+STRENGTHS = (0.03, 0.1, 0.3)
 WORLD_STRENGTH = 0.1
 # The log-odds are a single but important feature: its penalty is smaller than the others', by this factor.
 LOG_ODDS_BOOST = np.sqrt(8.0)
+# The columns of the examples are as good as free: their penalty is smaller by the square of this factor.
+CONTEXT_BOOST = 100.0
+_VOTES = slice(-2, None)  # the columns of vote and surprise
 # Adult's columns by the words that prompts use for them.
 COLUMNS = {
     "age": "age", "highest education level": "education-num", "capital gain": "capital-gain",
@@ -86,24 +98,54 @@ def fit_world(data_dir: Path) -> tuple[Floats, float]:
 
 
 def design(recorded: Recorded, world: Coefficients) -> Floats:
-    """One row per answer (n, p + 1 + 7): features, log-odds, and the terms of the examples."""
+    """One row per answer (n, p + 1 + 3): features, log-odds, and the terms of the examples."""
     return np.array(
         [np.r_[vector(r.person), world.log_odds(r.person), context(r, world)] for r in recorded.readings]
     )
 
 
+def without_effect(X: Floats, recorded: Recorded) -> Floats:
+    """`X` with the examples' vote and surprise at their means over the conversations of the same length."""
+    flat = X.copy()
+    for m in RECORDED:
+        flat[recorded.shots == m, _VOTES] = X[recorded.shots == m, _VOTES].mean(axis=0)
+    return flat
+
+
+def with_others(recorded: Recorded, seed: int) -> Recorded:
+    """Each row with the examples of another conversation of the same length."""
+    readings = list(recorded.readings)
+    for m in RECORDED:
+        turn = np.random.default_rng(seed).permutation(np.flatnonzero(recorded.shots == m))
+        for here, there in zip(turn, np.roll(turn, 1), strict=True):
+            other = recorded.readings[there]
+            readings[here] = replace(readings[here], examples=other.examples, answers=other.answers)
+    return replace(recorded, readings=tuple(readings))
+
+
 def cross_validate(
-    X: Floats, recorded: Recorded, repeats: int = REPEATS, strengths: tuple[float, ...] = STRENGTHS
-) -> Floats:
-    """Held-out probabilities of yes (repeats, n); the ridge is chosen within each training part."""
-    held_out = np.empty((repeats, len(X)))
+    X: Floats,
+    recorded: Recorded,
+    world: Coefficients,
+    repeats: int = REPEATS,
+    strengths: tuple[float, ...] = STRENGTHS,
+) -> dict[str, Floats]:
+    """Held-out probabilities of yes (repeats, n) by whose examples are shown.
+
+    The ridge is chosen within each training part, which always has the rows' own examples.
+    """
+    held_out = {whose: np.empty((repeats, len(X))) for whose in RESPONSE}
+    flat = without_effect(X, recorded)
     for repeat in range(repeats):
+        asked = dict(zip(RESPONSE, (X, flat, design(with_others(recorded, repeat), world)), strict=True))
         fold = _folds(recorded.rows, repeat)
         for k in range(FOLDS):
             train = fold != k
             strength = _choose(X[train], recorded.answers[train], recorded.rows[train], repeat, strengths)
             weights, intercept = _ridge(X[train], recorded.answers[train], strength, _boost(X))
-            held_out[repeat, fold == k] = 1 / (1 + np.exp(-(X[fold == k] @ weights + intercept)))
+            for whose, rows in asked.items():
+                score = rows[fold == k] @ weights + intercept
+                held_out[whose][repeat, fold == k] = 1 / (1 + np.exp(-score))
     return held_out
 
 
@@ -142,6 +184,19 @@ def parity(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
+def response(held_out: dict[str, Floats], recorded: Recorded) -> list[dict[str, Any]]:
+    """Agreement on the answers with examples, by whose examples are shown: any number, then each."""
+    lines: list[dict[str, Any]] = []
+    for m in (None, *(m for m in RECORDED if m)):
+        part = recorded.shots > 0 if m is None else recorded.shots == m
+        same = {
+            whose: float(np.mean((p[:, part] > 0.5) == recorded.answers[part]))
+            for whose, p in held_out.items()
+        }
+        lines.append({"examples": m, "answers": int(part.sum()), "agreement": same})
+    return lines
+
+
 def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """The content of surrogate.json, and the report on the fit."""
     recorded = load_recorded(data_dir / "gpt4-answers")
@@ -149,7 +204,8 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     names = (*feature_names(), "log-odds")
     knowing = Coefficients(world, world_intercept, np.zeros(len(names)), np.zeros(len(context_names())), 0.0)
     X = design(recorded, knowing)
-    lines = figures(cross_validate(X, recorded), recorded)
+    held_out = cross_validate(X, recorded, knowing)
+    lines = figures(held_out["its own"], recorded)
     strength = _choose(X, recorded.answers, recorded.rows, REPEATS, STRENGTHS)
     weights, intercept = _ridge(X, recorded.answers, strength, _boost(X))
     coefficients = {
@@ -170,6 +226,7 @@ def fit(data_dir: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         "folds": FOLDS,
         "ridge": strength,
         "held_out": lines,
+        "response": response(held_out, recorded),
         "demographic_parity": parity(lines),
     }
     return coefficients, report
@@ -204,6 +261,14 @@ held-out recorded answers that the surrogate gives too.
 |---:|---|---:|---:|---:|---:|---:|
 {chr(10).join(_held_out_line(line) for line in report["held_out"])}
 
+Does it heed the examples? Agreement on the held-out answers with examples, by whose examples it is shown: the
+row's own; none, which is to say with what they say replaced by its mean; or those of another conversation of
+the same length.
+
+| examples | answers | {" | ".join(RESPONSE)} |
+|---|---:|---:|---:|---:|
+{chr(10).join(_response_line(line) for line in report["response"])}
+
 | examples | DP of GPT-4 (men − women) | DP of the surrogate, same rows |
 |---:|---:|---:|
 {chr(10).join(_parity_line(line) for line in report["demographic_parity"])}
@@ -216,6 +281,11 @@ def _held_out_line(line: dict[str, Any]) -> str:
     return f"| {line['examples']} | {line['group']} | {line['answers']} | {agreement} | {numbers} |"
 
 
+def _response_line(line: dict[str, Any]) -> str:
+    numbers = " | ".join(f"{line['agreement'][whose]:.3f}" for whose in RESPONSE)
+    return f"| {line['examples'] or 'any'} | {line['answers']} | {numbers} |"
+
+
 def _parity_line(line: dict[str, Any]) -> str:
     return f"| {line['examples']} | {line['gpt4']:.3f} | {line['surrogate']:.3f} |"
 
@@ -223,6 +293,7 @@ def _parity_line(line: dict[str, Any]) -> str:
 def _boost(X: Floats) -> Floats:
     boost = np.ones(X.shape[1])
     boost[len(feature_names())] = LOG_ODDS_BOOST
+    boost[len(feature_names()) + 1 :] = CONTEXT_BOOST
     return boost
 
 

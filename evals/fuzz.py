@@ -11,12 +11,15 @@ Every case is the same for the same number. What fails is printed with its numbe
 import argparse
 import os
 import random
+import re
+import subprocess
 import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 
+from evals.reliability import record
 from fwc_llm.errors import FwcError
 from tests.faults.targets import TARGETS, one_case
 
@@ -30,25 +33,29 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--case", type=int, help="one case again")
     parser.add_argument("--guided", action="store_true", help="let coverage lead (atheris)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--record", action="store_true", help="write evals/results/reliability.md")
     arguments = parser.parse_args()
     names = arguments.target or list(TARGETS)
     if arguments.case is not None:
         for name in names:
             one_case(name, arguments.case)
         return 0
-    if arguments.guided:
-        return _guided(names[0], arguments.minutes)
-    seconds = 60.0 * arguments.minutes / len(names) * (processes := min(os.cpu_count() or 1, len(names)))
-    total, failed = 0, 0
+    processes = min(arguments.processes, len(names))
+    seconds = 60.0 * arguments.minutes / len(names) * processes
+    counts, failed = dict[str, int](), 0
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
+        work = _guided if arguments.guided else _cases
         for name, cases, failures in pool.map(
-            _cases, names, [seconds] * len(names), [arguments.first] * len(names)
+            work, names, [seconds] * len(names), [arguments.first] * len(names)
         ):
-            total, failed = total + cases, failed + failures.total()
+            counts[name], failed = cases, failed + failures.total()
             print(f"{name:12} {cases:>10,} cases, {failures.total()} failures", flush=True)
             for what, count in failures.most_common(5):
                 print(f"    {count} times, {what}", flush=True)
-    print(f"{total:,} cases, {failed} failures")
+    print(f"{sum(counts.values()):,} cases, {failed} failures")
+    if arguments.record:
+        record("guided" if arguments.guided else "fuzz", {"cases": counts, "failures": failed})
     return int(failed > 0)
 
 
@@ -86,18 +93,27 @@ class _Fed(random.Random):
         return self.getrandbits(16) / 65536.0
 
 
-def _guided(name: str, minutes: float) -> int:
-    """libFuzzer chooses the numbers that make the cases, by what they reach."""
+def _guided(name: str, seconds: float, first: int) -> tuple[str, int, Counter[str]]:
+    """libFuzzer chooses the numbers that make the cases, by what they reach. It ends its process itself."""
+    command = [sys.executable, "-c", f"from evals.fuzz import guide; guide({name!r}, {seconds})"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    cases = re.findall(r"^#(\d+)", done.stderr, re.MULTILINE)
+    said = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    return name, max(map(int, cases), default=0), Counter(said)
+
+
+def guide(name: str, seconds: float) -> None:
+    """Let coverage lead through one target."""
     import atheris
 
     def one_input(data: bytes) -> None:
         with suppress(FwcError):
             TARGETS[name](_Fed(data))
 
+    one_input(b"")  # with its imports
     atheris.instrument_all()
-    atheris.Setup([sys.argv[0], f"-max_total_time={int(60 * minutes)}", "-rss_limit_mb=4096"], one_input)
+    atheris.Setup(["fuzz", f"-max_total_time={int(seconds)}", "-rss_limit_mb=4096"], one_input)
     atheris.Fuzz()
-    return 0
 
 
 if __name__ == "__main__":

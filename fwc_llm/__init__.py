@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
     from fwc_llm.evaluation.evaluate import evaluate
     from fwc_llm.evaluation.result import Result
-    from fwc_llm.models import Client, Message, Messages, Model, Reply, Usage, open_model
+    from fwc_llm.models import Asked, Client, Message, Messages, Model, Reply, Training, Usage, open_model
     from fwc_llm.prompts import build_prompt
     from fwc_llm.report.audit import Audit, audit
     from fwc_llm.runs.plan import Settings
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task, load_task
 
 __all__ = [
+    "Asked",
     "Audit",
     "Certificate",
     "Client",
@@ -50,6 +51,7 @@ __all__ = [
     "Settings",
     "Shots",
     "Task",
+    "Training",
     "Transport",
     "Usage",
     "audit",
@@ -70,7 +72,9 @@ _HOME = {
     "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),
-    "models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
+    "models": (
+        "Asked", "Client", "Message", "Messages", "Model", "Reply", "Training", "Usage", "open_model",
+    ),
     "prompts": ("build_prompt",),
     "report.audit": ("Audit", "audit"),
     "runs.plan": ("Settings",),

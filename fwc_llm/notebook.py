@@ -69,10 +69,12 @@ def element(name: str, *parts: object, **attributes: object) -> Markup:
     return Markup(f"<{name}{said}>{join(parts)}</{name}>")
 
 
-def figure(title: str, *parts: Markup, simulated: bool = False) -> str:
-    """Return the HTML of a value: its title, its parts, and a mark if it is simulated."""
-    badge = element("b", "SIMULATED", style="background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px")
-    head = element("div", element("b", title), " ", badge if simulated else "")
+def figure(title: str, *parts: Markup, simulated: bool = False, reference: bool = False) -> str:
+    """Return the HTML of a value: its title, its parts, and a mark if it is simulated or a reference."""
+    marks = ["SIMULATED"] * simulated + ["REFERENCE, NO LANGUAGE MODEL"] * reference
+    style = "background:#f2c94c;color:#000;padding:0 .4em;border-radius:3px"
+    badges = join(join([" ", element("b", mark, style=style)]) for mark in marks)
+    head = element("div", element("b", title), badges or " ")
     return element("div", head, *parts, style=_FRAME)
 
 

@@ -9,7 +9,7 @@ cache it; the queried row comes last.
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from functools import cache, lru_cache, partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from jinja2 import StrictUndefined, Template
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 
 from fwc_llm.errors import FwcError
-from fwc_llm.records import Record, ShownColumns, decimal
+from fwc_llm.records import Record, ShownColumns, clean, decimal
 from fwc_llm.resources import resource_dir
 from fwc_llm.sandbox import BoundLoader, Sandbox, limited
 from fwc_llm.untrusted import storable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any] | pd.Series  # column names to values
 
+EDITS = ("removal", "instruction")
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
@@ -45,7 +46,9 @@ class Prompt:
     """The prompts of one task, one set of examples and one template set.
 
     `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
-    weights of weighted shots; examples of weight zero are always left out. Building raises `FwcError` for
+    weights of weighted shots; examples of weight zero are always left out. `edits` may name "removal" (the
+    protected attribute, and what names it, is taken out of every text; see `Task.naming`) and "instruction"
+    (the template set's sentence that asks for fairness is added). Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -55,11 +58,13 @@ class Prompt:
         shots: "Shots | None" = None,
         template: str | Path = "default",
         show_weights: bool = True,
+        edits: Collection[str] = (),
     ) -> None:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
+        check_edits(edits)
         self._templates = _template_set(template)
-        self._cells = ShownColumns(task)
+        self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
             for example, weight in (shots.shown() if shots is not None else ())
@@ -68,12 +73,26 @@ class Prompt:
             "task": SimpleNamespace(name=task.name, title=task.title, question=task.question),
             "m": len(examples),
             "weighted": any(example.weight is not None for example in examples),
+            "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
         }
+        fixed = self._begin(examples)
+        if "instruction" in edits:
+            self._variables["fair"] = "group" if "removal" in edits else _words(task)
+            plain, fixed = fixed, self._begin(examples)
+            if fixed == plain:
+                raise FwcError(
+                    f"{self._templates.folder / 'system.j2'} has no sentence for `instruction`: write one "
+                    "between {% if fair %} and {% endif %}"
+                )
+        self._fixed = tuple(fixed)
+
+    def _begin(self, examples: "list[ShownExample]") -> "list[Message]":
+        """System and examples."""
         fixed = self._templates.render("system.j2", self._variables)
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
-        self._fixed = tuple(fixed)
+        return fixed
 
     @property
     def prefix(self) -> "list[Message]":
@@ -120,6 +139,31 @@ def build_prompt(
 
 
 _recent: "deque[tuple[Task, Shots | None, TemplateSet, Prompt]]" = deque(maxlen=_KEPT_PROMPTS)
+
+
+def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
+    """An arm's strategy or file, and the edits of its prompt: "fwc+instruction" is fwc with instruction.
+
+    An edit alone ("removal") is that of the prompt without examples.
+    """
+    base, edits = source, []
+    while base.rpartition("+")[2] in EDITS:
+        base, _, edit = base.rpartition("+")
+        edits.append(edit)
+    if len(set(edits)) < len(edits):
+        raise FwcError(f"the arm {source!r} names {edits[0]!r} twice")
+    return base or "zero", tuple(reversed(edits))
+
+
+def check_edits(edits: Collection[str]) -> None:
+    """Refuse edits that do not exist."""
+    if unknown := sorted(set(edits) - set(EDITS)):
+        raise FwcError(f"a prompt has no edit {unknown[0]!r}: choose {' or '.join(EDITS)}")
+
+
+def _words(task: "Task") -> str:
+    """The protected attributes as prompts name them."""
+    return " or ".join(clean(task.column(name).text) for name in task.protected)
 
 
 def _mapping(row: "Row") -> Mapping[str, Any]:

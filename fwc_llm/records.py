@@ -8,7 +8,7 @@ invisible characters, and without the marks by which chat servers separate messa
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -130,12 +130,13 @@ def _numbered(values: Mapping[str, str]) -> dict[float, str]:
 
 
 class ShownColumns:
-    """The columns of a task that a prompt may show, compiled once."""
+    """The columns of a task that a prompt may show, compiled once; `without` are taken out of all texts."""
 
-    def __init__(self, task: "Task") -> None:
+    def __init__(self, task: "Task", without: Collection[str] = ()) -> None:
         self.task = task.name
         self.outcome = task.outcome
-        self.by_name = {column.name: Cell(column) for column in task.shown}
+        self.without = frozenset(without)
+        self.by_name = {column.name: Cell(column) for column in task.shown if column.name not in self.without}
         self.extras = frozenset(column.name for column in task.shown if column.role == "extra")
         self.described = tuple(cell for name, cell in self.by_name.items() if name not in self.extras)
 
@@ -143,6 +144,11 @@ class ShownColumns:
         """Why a row has nothing to show for `name`."""
         if name == self.outcome:
             return f"{name!r} is the outcome of task {self.task!r}: no template may show it"
+        if name in self.without:
+            return (
+                f"`removal` takes {name!r} out of the texts, and the template shows it: write "
+                f'{{% if "{name}" in row %}} around it'
+            )
         if name not in self.by_name:
             return f"task {self.task!r} has no column {name!r}; it has {', '.join(self.by_name)}"
         return f"the row lacks the attribute {name!r}, which prompts for task {self.task!r} show"
@@ -156,6 +162,10 @@ class _Row:
     def __init__(self, cells: ShownColumns, values: Mapping[str, Any]) -> None:
         self._cells = cells
         self._values = values
+
+    def __contains__(self, name: object) -> bool:
+        """Whether a template may show the column: false for one that `removal` takes out."""
+        return name in self._cells.by_name and name in self._values
 
     def _found(self, name: str) -> tuple[Cell, Any]:
         try:

@@ -1,7 +1,7 @@
 """`Task`: what the columns mean, which is protected, which answer is positive, the question, the table."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,15 +11,17 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, read_taskfile
+from fwc_llm.taskfile import TaskFile, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.data.lost import RowCount
     from fwc_llm.data.table import Tables
 
 _LARGEST_CENSUS = 10_000_000
+_FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -29,7 +31,8 @@ class Task:
     `columns` are those of `pool()` and `test()` in file order, protected and outcome included. The table is
     read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
     `locate` returns the files that hold it, or none if they are not on this machine.
-    `simulated` is true where the rows are drawn from a model; every output must then say so.
+    `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
+    task file's content and `folder` the place of a task file of one's own, where a task comes from a file.
     """
 
     name: str
@@ -44,6 +47,8 @@ class Task:
     licence: str = ""
     citation: str = ""
     note: str = ""
+    text: str = field(repr=False, default="")
+    folder: Path | None = None
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -84,6 +89,33 @@ class Task:
     def notes(self) -> tuple[str, ...]:
         """What was kept and dropped when the table was read."""
         return self._tables.notes
+
+    @property
+    def rows(self) -> "RowCount | None":
+        """The rows that were read and kept, by group, and why others were lost; None where none could be."""
+        return self._tables.rows
+
+    @cached_property
+    def naming(self) -> tuple[str, ...]:
+        """The columns that name a row's protected level: the protected ones, and those that give it away.
+
+        A categorical column gives it away if one of its values stands in at least 30 rows of the pool, and
+        99 % of them or more are of one level (Adult's relationship: Husband, Wife).
+        """
+        import pandas as pd
+
+        pool = self.pool()
+        names = list(self.protected)
+        for column in self.columns:
+            if column.kind == "numeric" or column.name in (*names, self.outcome):
+                continue
+            for attribute in self.protected:
+                counts = pd.crosstab(pool[column.name], pool[attribute]).to_numpy()
+                rows = counts.sum(axis=1)
+                if ((rows >= _FEWEST_TO_NAME) & (counts.max(axis=1) >= _NAMES_LEVEL * rows)).any():
+                    names.append(column.name)
+                    break
+        return tuple(names)
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
@@ -174,15 +206,34 @@ def task_names() -> tuple[str, ...]:
     )
 
 
-def load_task(name: str | Path, data_dir: str | Path | None = None) -> Task:
-    """The built-in task called `name`, or the task of a TOML file.
+def load_task(
+    name: "str | Path | pd.DataFrame",
+    data_dir: str | Path | None = None,
+    *,
+    protected: str | Sequence[str] | None = None,
+    outcome: str | None = None,
+    positive: object = None,
+    above: float | None = None,
+    question: str | None = None,
+) -> Task:
+    """The built-in task called `name`, the task of a TOML file, or one for a data frame.
 
     The data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
     folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
     has a `url`, it is downloaded. Nothing is read before it is needed.
 
+    For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
+    of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
+    the like. The rest is judged as `fwc-llm task init` does: `task.text` is the file that it would write.
+
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
+    if not isinstance(name, str | Path):
+        if not hasattr(name, "columns"):
+            raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
+        return _from_frame(name, protected, outcome, positive, above, question)
+    if any(given is not None for given in (protected, outcome, positive, above, question)):
+        raise FwcError("protected, outcome, positive, above and question are for a data frame alone")
     text = str(name)
     if text.endswith(".toml"):
         path = home_expanded(text)
@@ -240,6 +291,49 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
+def recorded_task(text: str, name: str, folder: Path | None, data_dir: str | Path | None = None) -> Task:
+    """The task that a run recorded: its file's `text`, which stood in `folder` where it was no built-in one.
+
+    Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
+    """
+    taskfile = parse_taskfile(text, Path(f"{name}.toml"))
+    offline = replace(taskfile, name=name, source=replace(taskfile.source, url=""))
+    return _from_file(offline, data_dir, folder)
+
+
+def _from_frame(
+    frame: "pd.DataFrame",
+    protected: str | Sequence[str] | None,
+    outcome: str | None,
+    positive: object,
+    above: float | None,
+    question: str | None,
+) -> Task:
+    from fwc_llm.data.reading import as_text, table_of
+    from fwc_llm.data.sniff import draft_frame
+    from fwc_llm.taskfile import Source
+
+    if not protected or not outcome:
+        raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
+    if not len(frame):
+        raise FwcError("the data frame has no rows")
+    here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
+    attributes = [protected] if isinstance(protected, str) else list(protected)
+    wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
+    raw = table_of(frame, here, Source(("table",)), names, "row")
+    drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above)
+    taskfile = parse_taskfile(drafted.text, here)
+    raw = table_of(frame, here, taskfile.source, names, "row")
+
+    def load() -> "Tables":
+        from fwc_llm.data.table import build_tables
+
+        return build_tables(taskfile, [raw])
+
+    task = _from_file(replace(taskfile, name="table", question=question or taskfile.question), None, None)
+    return replace(task, load=load, locate=lambda: ())
+
+
 def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:
     from fwc_llm.data.locate import find_files, places_from_environment
 
@@ -262,4 +356,6 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         licence=taskfile.licence,
         citation=taskfile.citation,
         note=taskfile.note,
+        text=taskfile.text,
+        folder=beside,
     )

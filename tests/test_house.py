@@ -27,7 +27,7 @@ ALONE = {
     "taskfile": BASE,
     "coreset": BASE,
     "metrics": BASE,
-    "models": BASE,
+    "models": BASE | {"coreset", "metrics"},
     "data": BASE | {"taskfile"},
 }
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py"))

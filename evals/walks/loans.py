@@ -1,4 +1,4 @@
-"""A table as people have them: 3,000 loan applications of nobody, drawn from a seed, for own-table.md.
+"""A table as people have them: 3,000 loan applications of nobody, drawn from a seed.
 
     python -m evals.walks.loans loans.csv             # commas, a byte order mark, $106,790.63
     python -m evals.walks.loans kredite.csv --german  # semicolons, latin-1, 106.790,63 €
@@ -20,6 +20,12 @@ _GROUPS = ("Asian", "Black", "White")
 _SHARES = (0.14, 0.22, 0.64)
 _PURPOSES = ("car", "home improvement", "medical bills", "debt consolidation", "wedding", "business")
 _JOBS = ("employed", "self-employed", "retired", "unemployed")
+_GERMAN = {
+    "employed": "angestellt",
+    "self-employed": "selbständig",
+    "retired": "im Ruhestand",
+    "unemployed": "arbeitslos",
+}
 _NOTES = (
     "Applicant called twice; asked about early repayment.",
     "Wants the money before the end of the month, if possible.",
@@ -68,7 +74,7 @@ def _row(rng: np.random.Generator, number: int, german: bool) -> list[str]:
         "" if rng.random() < often else _money(income, german),
         _money(amount, german),
         "N/A" if rng.random() < 0.015 else str(score),
-        "" if rng.random() < often else job,
+        "" if rng.random() < often else _GERMAN[job] if german else job,
         str(rng.choice(_PURPOSES)),
         f"{rng.integers(1_000, 99_999):05d}",
         notes,

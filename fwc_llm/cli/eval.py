@@ -65,14 +65,18 @@ def evaluate(
     model: Annotated[
         str | None,
         _service(
-            "The model's name as its provider spells it, `azure:DEPLOYMENT`, `inspect:PROVIDER/MODEL` (what "
-            "Inspect reaches), or `surrogate`, a simulation "
-            "without key or network; several, comma-separated, are asked the same questions. [default: "
-            "surrogate]"
+            "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
+            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
+            "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
+            "asked the same questions. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
-        str, _experiment("The arms, comma-separated: strategies or files of saved shots (.json).")
+        str,
+        _experiment(
+            "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
+            "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
+        ),
     ] = "zero,balanced,fwc",
     m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
@@ -342,8 +346,10 @@ def _where(job: "Job") -> str:
     """Who will answer: whether over a network, and whether it may cost something."""
     from fwc_llm.models import is_local, traits
 
-    url = job.client.base_url
-    if traits(job.model).simulated:
+    url, said = job.client.base_url, traits(job.model)
+    if said.reference:
+        return "a reference, no language model, no network"
+    if said.simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
     if is_local(url):
         return f"at {url}, on this machine"
@@ -360,7 +366,7 @@ def _report(job: "Job", result: "Result") -> None:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
-    if not result.data["simulated_answers"]:
+    if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
     console.err.print(where, soft_wrap=True)

@@ -10,7 +10,12 @@ from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, gi
 
 def prompt(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
-    shots: Annotated[str, typer.Option(help="A strategy, or a file of saved shots (.json).")] = "zero",
+    shots: Annotated[
+        str,
+        typer.Option(
+            help="A strategy, or a file of saved shots (.json); +removal, +instruction edit the prompt."
+        ),
+    ] = "zero",
     row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
     m: Annotated[
         int | None, typer.Option("--m", help=f"Examples, when a strategy chooses them. {M_HELP}")
@@ -65,6 +70,8 @@ def prompt(
     for message in messages:
         out.print(Text(f"── {message['role']} {message.get('name', '')}".rstrip(), style="bold"))
         out.print(Text(message["content"]), soft_wrap=True)
+    for said in plan.untrue.values():
+        err.print(f"{plan.arms[0].name}: {said}", style="bold", highlight=False)
     counter = TokenCounter("gpt-4")
     tokens = f"{counter.count(messages):,} tokens{'' if counter.exact else ', estimated'} for gpt-4"
     err.print(f"row {row} of the split is {split.index[row]}; {len(messages)} messages, {tokens}")

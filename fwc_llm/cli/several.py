@@ -97,7 +97,8 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Grou
     if shown:
         console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
     for job in jobs:
-        if (result := shown.get(job.model.name)) is not None and not result.data["simulated_answers"]:
+        result = shown.get(job.model.name)
+        if result is not None and not (result.data["simulated_answers"] or result.data["reference"]):
             console.err.print(f"{job.model.name}: {cost_line(result.data, job.price)}", soft_wrap=True)
     where = quote(str(group.path))
     console.err.print(f"everything is in {group.path}; see it with: fwc-llm report {where}", soft_wrap=True)

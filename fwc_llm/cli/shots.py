@@ -23,8 +23,10 @@ def shots(
         str | None,
         typer.Option(
             help="How to choose: zero, random, balanced, fwc, strata, kmeans, kmedoids, kmedian-coreset, "
-            "indfair-coreset, fairlets, reweighing, ids, or module:function; with --compare several, "
-            "comma-separated. [default: fwc; all with --compare]"
+            "indfair-coreset, fairlets, reweighing, uncertain, minority, counterfactual, flipped (a "
+            "diagnostic: its labels are not true), ids, or module:function; with --compare several, "
+            "comma-separated. "
+            "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
@@ -37,7 +39,10 @@ def shots(
     ] = "given",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="KEY=VALUE for the strategy (slots=equal, metric=l2); repeatable."),
+        typer.Option(
+            help="KEY=VALUE for the strategy (slots=equal, slots=Female:no=1,Female:yes=7,…, "
+            "labels=unbalanced); repeatable."
+        ),
     ] = None,
     ids: Annotated[
         str | None, typer.Option(help="Row ids, comma-separated: these rows, with the strategy `ids`.")
@@ -116,6 +121,8 @@ def shots(
             f"fwc-llm eval --task {task or table.name} --shots {out}",
             markup=False,
         )
+    if chosen.untrue:
+        console.err.print(chosen.untrue, style="bold", markup=False)
     if chosen.certificate:
         console.err.print(_certificate(chosen.certificate), markup=False)
 
@@ -209,7 +216,8 @@ def _listing(chosen: "Shots", task: "Task") -> Any:
     for example in chosen.examples:
         group = " & ".join(str(example.values[name]) for name in task.protected)
         weight = "" if example.weight is None else f"{example.weight:.4f}"
-        cells = (example.row, group, example.label, displayed.get(example.row) or "", weight)
+        label = f"{example.label} ({example.altered})" if example.altered else example.label
+        cells = (example.row, group, label, displayed.get(example.row) or "", weight)
         listing.add_row(*map(Text, cells))
     return listing
 

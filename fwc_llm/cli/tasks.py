@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.check import check as check_command
 from fwc_llm.cli.options import Command, Group, shown
 
 task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
+task_app.command("check", cls=Command)(shown(check_command))
 
 
 def tasks(
@@ -48,7 +50,9 @@ def tasks(
 @task_app.command("init", cls=Command)
 @shown
 def init(
-    table: Annotated[Path, typer.Argument(help="A CSV file with a header line, or a Parquet file.")],
+    table: Annotated[
+        Path, typer.Argument(help="A CSV file with a header line, JSON lines, a Parquet or an Excel file.")
+    ],
     protected: Annotated[list[str], typer.Option(help="The protected attribute's column; may be repeated.")],
     outcome: Annotated[str, typer.Option(help="The outcome's column.")],
     output: Annotated[
@@ -87,4 +91,4 @@ def init(
         out.print(Text(f"It cannot be used yet: {error}"))
     else:
         out.print(Text(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"))
-        out.print(Text(f"Next: fwc-llm shots --task {target} -o shots.json"))
+        out.print(Text(f"Next: fwc-llm task check {target}"))

@@ -1,17 +1,25 @@
-"""A CSV or Parquet file as columns of raw texts, each row with its place in the file."""
+"""A CSV, Parquet, Excel or JSON lines file as columns of raw texts, each with its place in the file."""
 
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import Source
-from fwc_llm.untrusted import storable
+from fwc_llm.taskfile.values import Format
+from fwc_llm.untrusted import parse_json, storable
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+NEEDS_OPENPYXL = (
+    "{}: reading Excel needs openpyxl: pip install 'fwc-llm[excel]', or save the sheet as CSV (UTF-8)"
+)
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 Texts = list[str | None]  # one column: raw texts, None where the value is missing
 
@@ -33,8 +41,8 @@ def read_table(path: Path, content: bytes, source: Source, names: Sequence[str],
 
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
-    if source.format == "parquet":
-        return _read_parquet(path, content, source, names, label or path.name)
+    if source.format != "csv":
+        return table_of(read_frame(path, content, source.format), path, source, names, label or path.name)
     return _read_csv(path, content, source, names, label or path.name)
 
 
@@ -119,23 +127,61 @@ def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> di
     return found
 
 
-def _read_parquet(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> RawTable:
+def read_frame(path: Path, content: bytes, format: Format) -> "pd.DataFrame":
+    """A table that is no CSV file as a frame of typed cells; `FwcError` says what it takes to read it."""
     from io import BytesIO
 
     import pandas as pd
 
+    if format == "jsonl":
+        return _read_jsonl(path, content)
+    needs, words = (NEEDS_PYARROW, "Parquet") if format == "parquet" else (NEEDS_OPENPYXL, "Excel")
     try:
-        frame = pd.read_parquet(BytesIO(content))
+        if format == "parquet":
+            return pd.read_parquet(BytesIO(content))
+        return pd.read_excel(BytesIO(content), dtype=object)
     except ImportError as error:
-        raise FwcError(NEEDS_PYARROW.format(path)) from error
-    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no Parquet table
-        raise FwcError(f"{path} is no Parquet table: {error}") from error
-    titles = [str(title) for title in frame.columns]
+        raise FwcError(needs.format(path)) from error
+    except Exception as error:  # their readers raise many kinds, all of which mean that this is no such table
+        raise FwcError(f"{path} is no {words} table: {error}") from error
+
+
+def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":
+    """JSON lines, or one JSON list: an object for every row."""
+    import pandas as pd
+
+    rows = []
+    try:
+        text = content.decode("utf-8-sig")
+    except ValueError as error:
+        raise FwcError(f"{path} is no JSON: {error}") from error
+    whole = text.lstrip().startswith("[")
+    for number, line in enumerate([text] if whole else text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            found = parse_json(line)
+        except ValueError as error:
+            raise FwcError(f"{path}:{number}: this line is no JSON object: {error}") from error
+        for row in found if whole and isinstance(found, list) else [found]:
+            if not isinstance(row, dict):
+                raise FwcError(
+                    f"{path}:{number}: a row is an object with a value for every column, not {row!r:.40}"
+                )
+            rows.append(row)
+    if not rows:
+        raise FwcError(f"{path}: the file holds no table: it has no rows")
+    return pd.DataFrame(rows, dtype=object)
+
+
+def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str) -> RawTable:
+    """The cells of a frame as a CSV file would have them; rows are "label:row", counted from 1."""
+    titles = [str(title).strip() for title in frame.columns]
     clean = Cleaner(source.markers)
     columns: dict[str, Texts] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
-            None if _is_null(cell) else clean[_as_text(cell)] for cell in frame.iloc[:, position].tolist()
+            None if _is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, position].tolist()
         ]
     return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
@@ -146,10 +192,12 @@ def _is_null(cell: Any) -> bool:
     return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool
 
 
-def _as_text(cell: Any) -> str:
+def as_text(cell: Any) -> str:
     """A typed cell as a CSV file would have it: 39.0 is "39", True is "true"."""
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
+    if isinstance(cell, date):
+        return str(cell).removesuffix(" 00:00:00")
     return storable(str(cell))

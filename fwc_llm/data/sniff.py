@@ -1,24 +1,29 @@
 """A first task file for a user's own table: what can be guessed from the values, and what must be checked."""
 
 import json
-import math
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from fwc_llm.data.reading import NEEDS_PYARROW, Texts, csv_records, read_table
+from fwc_llm.data.looks import FEW, Look, is_number, look_at
+from fwc_llm.data.question import draft_question, means_yes, spoken
+from fwc_llm.data.reading import NEEDS_PYARROW, RawTable, Texts, csv_records, read_frame, read_table
+from fwc_llm.data.writing import as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import DEFAULT_MARKERS, Source
+from fwc_llm.taskfile.values import ENDINGS
 
 _SEPARATORS = (",", ";", "\t", "|", " ")
 _MORE_MARKERS = ("NA", "N/A", "n/a", "#N/A", "null", "NULL", "None", "-", ".")
-_YES_WORDS = frozenset(
-    {"yes", "y", "true", "t", "1", "good", "positive", "pos", "approved", "accepted", "granted"}
-)
-_FEW = 10  # a numeric column with at most so many distinct whole values may be a code
+_LITTLE, _HALF = (
+    0.03,
+    0.5,
+)  # shares of rows whose loss goes without saying, and beyond which a column tells little
+_WHERE = {"feature": "", "id": "; it is not shown", "drop": "; it is left out"}
 
 
 @dataclass(frozen=True)
@@ -54,24 +59,85 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
                 "(a table without a header line needs a task file written by hand: header = false)"
             )
     # A column without a title (such as a saved index) is left out.
-    raw = read_table(path, content, source, [title for title in titles if title])
-    checks: list[str] = []
+    repeated = {title for title in titles if titles.count(title) > 1}
+    for name in named:
+        if name in repeated:
+            raise FwcError(f"{path}: the header names column {name!r} more than once: rename one of them")
+    usable = [title for title in titles if title and title not in repeated]
+    raw = read_table(path, content, source, usable)
+    checks = [
+        f"column {_one_line(name)}: the header names it {titles.count(name)} times; to use it, rename it"
+        for name in sorted(repeated - {""})
+    ]
+    return _draft(path, source, raw, protected, outcome, beside, checks)
+
+
+def draft_frame(
+    raw: RawTable, protected: Sequence[str], outcome: str, positive: Sequence[str], above: float | None
+) -> Draft:
+    """Draft a task for columns that are at hand; yes means one of `positive`, or a number above `above`.
+
+    Raises `FwcError` for a column that is not there.
+    """
+    for name in (*protected, outcome):
+        if name not in raw.columns:
+            raise FwcError(f"there is no column {name!r}: there are {', '.join(map(repr, raw.columns))}")
+    path = Path("table")
+    source = Source((path.name,), format="parquet")
+    return _draft(path, source, raw, protected, outcome, Path(), [], positive, above)
+
+
+def _draft(
+    path: Path,
+    source: Source,
+    raw: RawTable,
+    protected: Sequence[str],
+    outcome: str,
+    beside: Path,
+    checks: list[str],
+    positive: Sequence[str] = (),
+    above: float | None = None,
+) -> Draft:
+    """The draft for a table that has been read."""
+    named = (*protected, outcome)
+    special = {**dict.fromkeys(protected, "protected"), outcome: "outcome"}
     markers, columns = _markers(raw.columns)
-    missing = {name: cells.count(None) for name, cells in columns.items() if None in cells}
-    lines = [*_head(path, outcome, missing, len(raw.ids), checks), "columns = ["]
+    looks = {name: look_at(name, cells, name in named) for name, cells in columns.items()}
     for name, cells in columns.items():
-        lines.append(_column(name, cells, name in named, checks))
+        missing = cells.count(None) / len(cells)
+        plain = name not in special and (looks[name].kind, looks[name].role) == ("numeric", "feature")
+        if plain and missing > _HALF:
+            why = f"CHECK: {100 * missing:.0f} % of its values are missing"
+            looks[name] = replace(looks[name], role="drop", why=why)
+    if all(look.role != "feature" for name, look in looks.items() if name not in special):
+        # A task needs a feature: rather a doubtful one than none.
+        doubtful = {n: replace(look, role="feature") for n, look in looks.items() if any(columns[n])}
+        looks |= {name: look for name, look in doubtful.items() if name not in special}
+    used = [name for name, look in looks.items() if look.role == "feature"]
+    lacking = {name: columns[name].count(None) for name in used if None in columns[name]}
+    lost = sum(None in row for row in zip(*(columns[name] for name in used), strict=True))
+    rule = "category" if lost > _LITTLE * len(raw.ids) else "drop"
+    answer = _answer(outcome, columns[outcome], looks[outcome])
+    if positive or above is not None:
+        said = f"threshold = {{ above = {above} }}" if above is not None else f"positive = {_list(positive)}"
+        answer = positive[0] if positive else None, above, [*answer[2][:2], said], answer[3]
+    question = draft_question(path.stem, outcome, *answer[:2])
+    lines = [*_head(path, question, rule, lacking, len(raw.ids), checks), "columns = ["]
+    for name, cells in columns.items():
+        lines.append(_column(name, cells, looks[name], rule, special.get(name, ""), checks))
     lines += ["]", "", *_data(path, source, markers, beside), ""]
-    lines += _outcome(outcome, columns[outcome], checks)
+    lines += answer[2]
+    checks.append(answer[3])
     for name in protected:
-        lines += ["", *_protected(name, columns[name], checks)]
+        lines += ["", *_protected(name, columns[name], looks[name], checks)]
     return Draft("\n".join(lines) + "\n", tuple(checks))
 
 
 def _sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
     """How the file is written, and its column names."""
     files = (path.name,)
-    if path.suffix.lower() in (".parquet", ".pq"):
+    format = ENDINGS.get(path.suffix.lower(), "csv")
+    if format == "parquet":
         try:
             import pyarrow.parquet as parquet
         except ImportError as error:
@@ -80,34 +146,48 @@ def _sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
             return Source(files, format="parquet"), list(parquet.read_schema(path).names)
         except (OSError, ValueError) as error:
             raise FwcError(f"{path} is no Parquet table: {error}") from error
-    encoding = "utf-8-sig"
-    try:
-        content.decode(encoding)
-    except UnicodeDecodeError:
-        encoding = "latin-1"
+    if format != "csv":
+        frame = read_frame(path, content, format)
+        return Source(files, format=format), [str(title).strip() for title in frame.columns]
+    encoding = _encoding(content)
     best: tuple[Source, list[str]] | None = None
+    odd = ""
     for separator in _SEPARATORS:
         source = Source(files, separator=separator, encoding=encoding)
-        records = [record for _, record in zip(range(200), _quietly(path, content, source), strict=False)]
-        widths = {len(record) for record in records}
+        records = [record for _, record in zip(range(200), csv_records(path, content, source), strict=False)]
+        widths = {len(record) for _, record in records}
         # The separator that cuts every line into the same, largest number of columns.
-        if len(widths) == 1 and (best is None or len(records[0]) > len(best[1])):
-            best = source, [title.strip() for title in records[0]]
+        if len(widths) == 1 and (best is None or len(records[0][1]) > len(best[1])):
+            best = source, [title.strip() for title in records[0][1]]
+        common = Counter(len(record) for _, record in records).most_common(1)
+        if not odd and len(widths) > 1 and common[0][0] > 1 and common[0][1] > len(records) / 2:
+            line, other = next((n, len(r)) for n, r in records if len(r) != common[0][0])
+            odd = f": with {separator!r} line {line} has {other} values, most have {common[0][0]}"
     if best is None or len(best[1]) < 2:
-        raise FwcError(f"{path} is no table: no separator cuts its lines into the same number of columns")
+        raise FwcError(
+            f"{path} is no table: no separator cuts its lines into the same number of columns{odd}"
+        )
     return best
 
 
-def _quietly(path: Path, content: bytes, source: Source) -> Iterator[list[str]]:
-    for _, record in csv_records(path, content, source):
-        yield record
+def _encoding(content: bytes) -> str:
+    """The encoding of a text file: by its mark, else UTF-8 where it is, else that of Western Windows."""
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    for encoding in ("utf-8-sig", "cp1252" if re.search(rb"[\x80-\x9f]", content) else "latin-1"):
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
 
 
 def _markers(columns: dict[str, Texts]) -> tuple[list[str], dict[str, Texts]]:
     """Further missing markers, found as the only texts among numbers, and the columns cleared of them."""
     found: list[str] = []
     for cells in columns.values():
-        texts = {cell for cell in set(cells) if cell is not None and not _is_number(cell)}
+        texts = {cell for cell in set(cells) if cell is not None and not is_number(cell)}
         if texts and texts <= set(_MORE_MARKERS) and any(cell not in texts for cell in cells if cell):
             found += sorted(texts - set(found))
     marked = frozenset(found)
@@ -116,27 +196,27 @@ def _markers(columns: dict[str, Texts]) -> tuple[list[str], dict[str, Texts]]:
     }
 
 
-def _is_number(cell: str | None) -> bool:
-    try:
-        return cell is not None and "_" not in cell and math.isfinite(float(cell))
-    except ValueError:
-        return False
-
-
-def _head(path: Path, outcome: str, missing: dict[str, int], n: int, checks: list[str]) -> list[str]:
-    checks.append("question: write it as a person would ask it, to be answered with yes or no")
+def _head(
+    path: Path, question: str, rule: str, missing: dict[str, int], n: int, checks: list[str]
+) -> list[str]:
+    checks.append(f"question: {question} Write it as a person would ask it, to be answered with yes or no")
     lines = [
         f"# A task for fwc-llm, drafted from {_one_line(path.name)} ({n:,} rows). Guesses are marked CHECK.",
         "",
-        f"title = {_quote(path.stem)}",
-        f"question = {_quote(f'Is the outcome {outcome} of this row positive?')} # CHECK",
+        f"title = {_quote(spoken(path.stem))}",
+        f"question = {_quote(question)} # CHECK",
     ]
-    if missing:
-        said = ", ".join(f"{_one_line(name)} {count:,}" for name, count in missing.items())
+    said = ", ".join(f"{_one_line(name)} {count:,}" for name, count in missing.items())
+    if not missing:
+        lines.append('missing = "error" # no value is missing; otherwise "drop" or "category"')
+    elif rule == "drop":
         lines.append(f'missing = "drop" # CHECK: or "category", or "error"; missing values: {said}')
         checks.append(f"missing: rows with a missing value are dropped ({said})")
     else:
-        lines.append('missing = "error" # no value is missing; otherwise "drop" or "category"')
+        lines.append(
+            f'missing = "category" # CHECK: dropping rows would lose too many; missing values: {said}'
+        )
+        checks.append(f'missing: a missing value becomes the category "unknown" ({said})')
     lines += [
         "",
         "# role: feature, extra (shown where a template asks, unused by the solver), id (unique), or drop.",
@@ -144,35 +224,50 @@ def _head(path: Path, outcome: str, missing: dict[str, int], n: int, checks: lis
     return lines
 
 
-def _column(name: str, cells: Texts, special: bool, checks: list[str]) -> str:
-    known = [cell for cell in cells if cell is not None]
-    distinct = set(known)
-    numeric = bool(distinct) and all(map(_is_number, distinct))
-    entry, comment = (
-        [f"name = {_quote(name)}", f"text = {_quote(name.replace('_', ' ').replace('-', ' '))}"],
-        "",
+def _column(name: str, cells: Texts, look: Look, rule: str, special: str, checks: list[str]) -> str:
+    """One column's line; `special` is "protected", "outcome" or "".
+
+    Under the rule "category" a number that is missing gets bands, or loses its rows.
+    """
+    entry = [f"name = {_quote(name)}", f"text = {_quote(name.replace('_', ' ').replace('-', ' '))}"]
+    kind, why = look.kind, look.why
+    missing = cells.count(None) / len(cells)
+    share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
+    bands: list[float] = []
+    if look.role != "feature":
+        entry.append(f'role = "{look.role}"')
+    elif rule == "category" and missing:
+        if kind == "categorical" and special == "protected" and missing > _LITTLE:
+            why = f'CHECK: {share} lack it and make a group "unknown"; missing = "drop" leaves them out'
+        elif special:
+            entry.append('missing = "drop"')
+            why = "a row without it cannot be used"
+        elif kind == "numeric" and missing > _LITTLE and (bands := _quartiles(cells, look)):
+            kind = "categorical"
+            why = f'CHECK: {share} are missing; bands, so that "unknown" can be one of them'
+        elif kind == "numeric":
+            entry.append('missing = "drop"')
+            why = f"CHECK: {share} are missing, and a number cannot be unknown: these rows are dropped"
+    if look.role == "feature":
+        entry.insert(2, f'kind = "{kind}"')
+        if look.written:
+            entry.append(f"written = {_quote(look.written)}")
+        if bands:
+            entry.append(f"bands = [{', '.join(f'{limit:.10g}' for limit in bands)}]")
+    if why.startswith("CHECK: "):
+        checks.append(f"column {_one_line(name)}: {why.removeprefix('CHECK: ')}{_WHERE[look.role]}")
+    return f"  {{ {', '.join(entry)} }},{f' # {why}' if why else ''}"
+
+
+def _quartiles(cells: Texts, look: Look) -> list[float]:
+    """Three limits that cut the numbers into four equal parts; fewer where values repeat, none for one."""
+    numbers = sorted(float(as_plain(cell, look.written)) for cell in cells if cell is not None)
+    limits = sorted({numbers[len(numbers) * k // 4] for k in (1, 2, 3)} - {numbers[-1]})
+    return (
+        [float(f"{limit:.3g}") for limit in limits]
+        if len({f"{x:.3g}" for x in limits}) == len(limits)
+        else limits
     )
-    whole = numeric and all(float(cell).is_integer() for cell in distinct)
-    unique = len(distinct) == len(cells) > _FEW and (not numeric or whole)
-    consecutive = unique and whole and max(map(float, distinct)) - min(map(float, distinct)) < 2 * len(cells)
-    if not special and unique and (not numeric or consecutive or name.lower().endswith("id")):
-        entry.append('role = "id"')
-        comment = "CHECK: every value differs, so it was taken for an id"
-        checks.append(f"column {name}: every value differs; it was taken for an id and is not shown")
-    elif not special and not distinct:
-        entry.append('role = "drop"')
-        comment = "it has no values"
-    elif numeric:
-        entry.append('kind = "numeric"')
-        if whole and not special and 2 < len(distinct) <= _FEW:
-            comment = f'CHECK: only {len(distinct)} values; a code? then kind = "categorical"'
-            checks.append(f"column {name}: numeric with only {len(distinct)} values; is it a code?")
-    else:
-        entry.append('kind = "categorical"')
-        if not special and len(distinct) > max(50, len(cells) // 4):
-            comment = f'CHECK: {len(distinct):,} different texts; role = "drop"?'
-            checks.append(f"column {name}: {len(distinct):,} different texts; is it useful as a feature?")
-    return f"  {{ {', '.join(entry)} }},{f' # {comment}' if comment else ''}"
 
 
 def _data(path: Path, source: Source, markers: Sequence[str], beside: Path) -> list[str]:
@@ -183,50 +278,52 @@ def _data(path: Path, source: Source, markers: Sequence[str], beside: Path) -> l
         if source.encoding != "utf-8-sig":
             lines.append(f'encoding = "{source.encoding}" # CHECK: it is no UTF-8')
     if markers:
-        lines.append(f"missing_marker = [{', '.join(map(_quote, (*DEFAULT_MARKERS, *markers)))}]")
+        lines.append(f"missing_marker = {_list((*DEFAULT_MARKERS, *markers))}")
     return lines
 
 
-def _outcome(name: str, cells: Texts, checks: list[str]) -> list[str]:
+def _answer(name: str, cells: Texts, look: Look) -> tuple[str | None, float | None, list[str], str]:
+    """Which value, or above which number, means yes; the lines that say so; what to check."""
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[outcome]", f"column = {_quote(name)}"]
     said = ", ".join(f"{_one_line(value)} ({count:,})" for value, count in counts.most_common(12))
-    if len(counts) > 2 and all(map(_is_number, counts)):
-        middle = median(float(str(cell)) for cell in counts.elements())
+    if len(counts) > 2 and look.kind == "numeric":
+        middle = median(float(as_plain(str(cell), look.written)) for cell in counts.elements())
         lines.append(
             f"# threshold = {{ above = {middle:g} }} # CHECK: the median; above which number is it yes?"
         )
-        checks.append(f"outcome {name}: a number; say above which threshold the answer is yes")
-        return lines
-    likely = [value for value in counts if value.casefold() in _YES_WORDS or value.startswith(">")]
-    if len(counts) == 2 and len(likely) == 1:
-        (negative,) = set(counts) - set(likely)
-        lines.append(f"positive = [{_quote(likely[0])}] # CHECK: the values are {said}")
-        lines.append(f"negative = [{_quote(negative)}]")
-        checks.append(f"outcome {name}: {likely[0]!r} was taken for yes, {negative!r} for no")
-        return lines
-    example = likely[0] if likely else next(iter(counts), "…")
+        return None, middle, lines, f"outcome {name}: a number; say above which threshold the answer is yes"
+    if answers := means_yes(counts):
+        yes, no = answers
+        lines.append(f"positive = {_list(yes)} # CHECK: the values are {said}")
+        lines.append(f"negative = {_list(no)}")
+        taken = f"{', '.join(map(repr, yes))} was taken for yes, {', '.join(map(repr, no))} for no"
+        return yes[0], None, lines, f"outcome {name}: {taken}"
+    example = next(iter(counts), "…")
     lines.append(f"# positive = [{_quote(example)}] # CHECK: which of these mean yes? {said}")
-    checks.append(f"outcome {name}: say which values mean yes: {said}")
-    return lines
+    return example, None, lines, f"outcome {name}: say which values mean yes: {said}"
 
 
-def _protected(name: str, cells: Texts, checks: list[str]) -> list[str]:
+def _protected(name: str, cells: Texts, look: Look, checks: list[str]) -> list[str]:
     counts = Counter(cell for cell in cells if cell is not None)
     lines = ["[[protected]]", f"column = {_quote(name)}"]
-    if len(counts) > _FEW and all(map(_is_number, counts)):
-        middle = median(float(str(cell)) for cell in counts.elements())
+    if len(counts) > FEW and look.kind == "numeric":
+        middle = median(float(as_plain(str(cell), look.written)) for cell in counts.elements())
         lines.append(
             f"# threshold = {{ above = {middle:g} }} # CHECK: the median; or group the values with a map"
         )
         checks.append(f"protected {name}: a number with {len(counts):,} values; split it with a threshold")
         return lines
     rare = [value for value, count in counts.items() if count < 10]
-    if rare or len(counts) > _FEW:
+    if rare or len(counts) > FEW:
         listed = ", ".join(f"{_quote(value)} = {_quote(value)}" for value in list(counts)[:20])
         lines.append(f"# map = {{ {listed} }} # CHECK: group rare levels by giving them one name")
         checks.append(f"protected {name}: {len(counts)} levels, some with few rows; a map can group them")
     return lines
+
+
+def _list(texts: Sequence[str]) -> str:
+    return f"[{', '.join(map(_quote, texts))}]"
 
 
 def _one_line(text: str) -> str:

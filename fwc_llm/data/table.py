@@ -2,15 +2,19 @@
 
 import math
 import unicodedata
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
-from typing import TYPE_CHECKING
+from itertools import compress, pairwise
+from typing import TYPE_CHECKING, Any, get_args
 
+from fwc_llm.data.lost import RowCount, count_rows
 from fwc_llm.data.reading import RawTable, Texts
+from fwc_llm.data.writing import as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
+from fwc_llm.taskfile.values import Written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,11 +26,15 @@ _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"),
 
 @dataclass(frozen=True)
 class Tables:
-    """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped."""
+    """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
+
+    `rows` counts the rows that were read and kept; None where there was nothing to lose.
+    """
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
     notes: tuple[str, ...]
+    rows: RowCount | None = None
 
 
 def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
@@ -45,8 +53,12 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = [
                 cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
             ]
-    keep, said = _missing(task, used, raw, ids)
-    notes = (*_kept(task, raws, keep), said)
+        if item.written:
+            raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
+        if item.bands:
+            raw[item.name] = _banded(task, item, raw[item.name], ids)
+    keep, said, lost = _missing(task, used, raw, ids)
+    notes, rows = (*_kept(task, raws, keep), said), count_rows(task.protected, raw, keep, lost)
     if not any(keep):
         raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
     ids = list(compress(ids, keep))
@@ -77,13 +89,13 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
         index=index,
     )
     if len(raws) == 1:
-        return Tables(frame, frame, notes)
+        return Tables(frame, frame, notes, rows)
     n_pool = sum(keep[: len(raws[0].ids)])
     if n_pool in (0, len(frame)):
         raise FwcError(
             f"{task.path}: {task.source.files[n_pool > 0]}: no row is left after the missing-value rule"
         )
-    return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes)
+    return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes, rows)
 
 
 def _is_used(task: TaskFile, item: Field) -> bool:
@@ -106,43 +118,56 @@ def _check_ids(task: TaskFile, raw: dict[str, Texts], ids: Sequence[str]) -> Non
 
 def _missing(
     task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
-) -> tuple[list[bool], str]:
-    """Apply the missing-value rule: return which rows to keep, and a note. May fill `raw` in place."""
-    counts = {item.name: raw[item.name].count(None) for item in used}
-    counts = {name: count for name, count in counts.items() if count}
-    total = len(ids)
-    if not counts:
-        return [True] * total, "no value is missing"
-    said = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-    if task.missing == "error":
-        name = next(iter(counts))
-        place = ids[raw[name].index(None)]
+) -> tuple[list[bool], str, dict[str, list[int]]]:
+    """Apply the missing-value rules: which rows to keep, a note, and the rows lost for each reason.
+
+    May fill `raw` in place.
+    """
+    places = {item.name: [k for k, cell in enumerate(raw[item.name]) if cell is None] for item in used}
+    lacking = [item for item in used if places[item.name]]
+    keep = [True] * len(ids)
+    if not lacking:
+        return keep, "no value is missing", {}
+    dropped: list[str] = []
+    filled: list[str] = []
+    for item in lacking:
+        rule = item.missing or task.missing
+        if rule == "drop":
+            dropped.append(item.name)
+            for place in places[item.name]:
+                keep[place] = False
+            continue
+        _check_fillable(task, item, rule, ids[places[item.name][0]], _counted(lacking, places))
+        filled.append(item.name)
+        raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
+    said = []
+    if filled:
+        which = _counted([item for item in lacking if item.name in filled], places)
+        said.append(f"missing values made the category {UNKNOWN!r} ({which})")
+    if dropped:
+        lost = len(ids) - sum(keep)
+        which = _counted([item for item in lacking if item.name in dropped], places)
+        said.append(f"{lost:,} row{'s' * (lost > 1)} with a missing value dropped ({which})")
+    return keep, "; ".join(said), {f"no value in {name}": places[name] for name in dropped}
+
+
+def _counted(items: Sequence[Field], places: dict[str, list[int]]) -> str:
+    return ", ".join(f"{item.name} {len(places[item.name]):,}" for item in items)
+
+
+def _check_fillable(task: TaskFile, item: Field, rule: str, place: str, said: str) -> None:
+    """Refuse a missing value that the rule does not allow, or that cannot be a category."""
+    if rule == "error":
         raise FwcError(
-            f'{place}: no value in column {name!r} (missing values: {said}); set missing = "drop" or '
+            f'{place}: no value in column {item.name!r} (missing values: {said}); set missing = "drop" or '
             f'"category" in {task.path}, or repair the table'
         )
-    if task.missing == "drop":
-        keep = [True] * total
-        for name in counts:
-            for position, cell in enumerate(raw[name]):
-                if cell is None:
-                    keep[position] = False
-        dropped = total - sum(keep)
-        return keep, f"{dropped:,} row{'s' * (dropped > 1)} with a missing value dropped ({said})"
-    for item in used:
-        if item.name not in counts:
-            continue
-        if item.column.kind != "categorical" or item.name == task.outcome.source:
-            what = (
-                "the outcome" if item.name == task.outcome.source else f"a column of kind {item.column.kind}"
-            )
-            place = ids[raw[item.name].index(None)]
-            raise FwcError(
-                f"{place}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
-                f'set missing = "drop" in {task.path}'
-            )
-        raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
-    return [True] * total, f"missing values made the category {UNKNOWN!r} ({said})"
+    if item.column.kind != "categorical" or item.name == task.outcome.source:
+        what = "the outcome" if item.name == task.outcome.source else f"a column of kind {item.column.kind}"
+        raise FwcError(
+            f"{place}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
+            f'set missing = "drop" in {task.path}, for the table or for this column'
+        )
 
 
 def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> list[str]:
@@ -155,6 +180,19 @@ def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> lis
     return notes
 
 
+def _banded(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> Texts:
+    """Numbers as the names of the bands they lie in."""
+    known = [k for k, cell in enumerate(cells) if cell is not None]
+    found: Any = numbers(task, item, [cells[k] for k in known], [ids[k] for k in known])
+    limits = [f"{limit:,.10g}" for limit in item.bands]
+    middle = [f"{low} to {high}" for low, high in pairwise(limits)]
+    names = [f"up to {limits[0]}", *middle, f"above {limits[-1]}"]
+    banded: Texts = [None] * len(cells)
+    for k, number in zip(known, found.tolist(), strict=True):
+        banded[k] = names[bisect_left(item.bands, number)]
+    return banded
+
+
 def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> object:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
     import numpy as np
@@ -164,6 +202,12 @@ def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> ob
         number = _number(cell)
         if number is None:
             place = ids[cells.index(cell)]
+            hint = next((way for way in get_args(Written) if cell and as_plain(cell, way) != cell), None)
+            if hint:
+                raise FwcError(
+                    f"{place}: {cell!r} in the numeric column {item.name!r}: say how its numbers are "
+                    f'written, written = "{hint}", in {task.path}'
+                )
             raise FwcError(
                 f"{place}: {cell!r} in the numeric column {item.name!r} is no finite number; repair "
                 f'it, list it as a missing_marker, or make the column kind = "categorical" in {task.path}'

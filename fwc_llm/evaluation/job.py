@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, saved_name, task_option
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, is_local, open_model, traits
+from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.shots.base import Shots
 
@@ -56,6 +57,8 @@ def prepare(
         )
     answerer = _open(model, client, notice) if isinstance(model, str) else model
     table = task if isinstance(task, Task) else load_task(task, data_dir)
+    if (check := traits(answerer).check) is not Traits().check:
+        check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
     if max_prompt_tokens is not None:
         from fwc_llm.runs.token_limit import fit_prompts
 
@@ -131,27 +134,31 @@ class Job:
         with Journal(folder.path) as journal:
             with _before_any_request():
                 if begun:
-                    folder.begin(describe(self.plan, self.model))
+                    folder.begin(describe(self.plan, self.model, folder.path))
                 else:
                     _write_examples(folder, self.plan)
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
-                folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
+                # Last: a folder with a run.json is complete.
+                folder.begin(describe(self.plan, self.model, folder.path))
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
                 outcome = _run(ask())
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
-                    error.result = Result(folder.path, score(folder, journal))
+                    error.result = self._result(folder, journal)
                 raise
             except (KeyboardInterrupt, asyncio.CancelledError):
                 interrupted = InterruptedRunError(
                     f"interrupted; the same command with --out {quote(str(folder.path))} continues"
                 )
-                interrupted.result = Result(folder.path, score(folder, journal))
+                interrupted.result = self._result(folder, journal)
                 raise interrupted from None
-            return Result(folder.path, score(folder, journal, outcome.stopped))
+            return self._result(folder, journal, outcome.stopped)
+
+    def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
+        return Result(folder.path, score(folder, journal, stopped), self.plan.task)
 
     def _answered(self, journal: Journal) -> int:
         """How many questions of the plan have a reply in the journal."""
@@ -173,10 +180,13 @@ class Job:
             save_shots(shots, folder / saved_name(name))
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
-        """The same questions to another model. A simulation, which costs nothing, needs no limit of cost."""
+        """The same questions to another model. One that asks nobody needs no limit of cost."""
         model = self.model if name == self.model.name else _open(name, self.client, notice)
-        free = traits(model).simulated and self.client.max_cost is not None
-        return replace(self, model=model, client=replace(self.client, max_cost=None) if free else self.client)
+        said = traits(model)
+        limited = self.client.max_cost is not None and not (said.simulated or said.reference)
+        return replace(
+            self, model=model, client=self.client if limited else replace(self.client, max_cost=None)
+        )
 
     def used(self, folder: Path) -> float:
         """What the run in a folder has cost so far, in dollars; 0 where no price is known."""
@@ -226,31 +236,52 @@ def _before_any_request() -> Iterator[None]:
         raise FwcError(str(error)) from None
 
 
-def describe(plan: Plan, model: Model) -> dict[str, Any]:
-    """The content of run.json: everything that determines the run, and the versions used."""
-    return describe_asked(plan, model.name, model.parameters, traits(model).simulated)
+def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
+    """The content of run.json in `folder`: everything that determines the run, and the versions used."""
+    said = traits(model)
+    described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
+    if plan.task.folder is not None:
+        described["task_folder"] = _relative(plan.task.folder, folder)
+    return described
 
 
-def describe_asked(plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool) -> dict[str, Any]:
+def describe_asked(
+    plan: Plan, model: str, parameters: Mapping[str, Any], simulated: bool, reference: bool = False
+) -> dict[str, Any]:
     """The content of run.json for a model that somebody else asks."""
-    return {
+    task = plan.task
+    described = {
         "format": FORMAT,
-        "task": plan.task.name,
-        "title": plan.task.title,
-        "protected": list(plan.task.protected),
+        "task": task.name,
+        "title": task.title,
+        "protected": list(task.protected),
         "model": model,
         "parameters": dict(parameters),
-        "simulated": simulated or plan.task.simulated,
+        "simulated": simulated or task.simulated,
         "simulated_answers": simulated,
+        "reference": reference,
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
+        **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
-        "fingerprint": plan.task.fingerprint,
+        "fingerprint": task.fingerprint,
         "calls": plan.n_calls,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
         "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+        "rows": task.rows.as_json() if task.rows else None,
     }
+    if task.text:  # so that a report needs nothing but this folder and the data
+        described["task_file"] = task.text
+    return described
+
+
+def _relative(path: Path, start: Path) -> str:
+    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
+    try:
+        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
+    except ValueError:
+        return path.resolve().as_posix()
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:

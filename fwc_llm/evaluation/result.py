@@ -1,7 +1,7 @@
 """`Result`: what a run found, as a value that prints, draws, reports and compares itself."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.report.audit import Audit
+    from fwc_llm.tasks import Task
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What a run found. `data` is results.json; `folder` holds everything else."""
+    """What a run found. `data` is results.json; `folder` holds everything else.
+
+    `task` is the task that the run was made with, where this process made it.
+    """
 
     folder: Path
     data: dict[str, Any]
+    task: "Task | None" = field(default=None, repr=False, compare=False)
 
     @property
     def arms(self) -> list[dict[str, Any]]:
@@ -58,13 +63,13 @@ class Result:
     def report(
         self,
         path: str | Path | None = None,
-        task: str | Path | None = None,
+        task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
-        The file's ending decides the format: html, md, json or csv. `task` is the task's file (.toml) when
-        it is not built in, `data_dir` where its data lies.
+        The file's ending decides the format: html, md, json or csv. The run knows its task;
+        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
@@ -73,7 +78,7 @@ class Result:
         from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write_whole(render([self.folder], choose_format(None, where), task, data_dir), where)
+        write_whole(render([self.folder], choose_format(None, where), task or self.task, data_dir), where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
@@ -110,6 +115,12 @@ class Result:
         return f"{self.data['task']} · {self.data['model']}"
 
     @property
+    def _marks(self) -> list[str]:
+        """What every print of the result must say of its answers."""
+        reference = self.data.get("reference", False)
+        return ["SIMULATED"] * self.data["simulated"] + ["REFERENCE, NO LANGUAGE MODEL"] * reference
+
+    @property
     def _missing(self) -> str:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
@@ -117,12 +128,12 @@ class Result:
         from fwc_llm.metrics.cells import METRICS
 
         shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
-        label = "  (SIMULATED)" if self.data["simulated"] else ""
+        label = "".join(f"  ({mark})" for mark in self._marks)
         return f"{self._title}{label}\n{shown.to_string(na_rep='–')}"
 
     def __repr__(self) -> str:
         names = ", ".join(str(arm["arm"]) for arm in self.arms)
-        label = ", SIMULATED" if self.data["simulated"] else ""
+        label = "".join(f", {mark}" for mark in self._marks)
         missing = f"; {self._missing}" if self.unanswered else ""
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
@@ -146,7 +157,8 @@ class Result:
         parts = [table(headings, rows), *([draw_rates(found)] if found else [])]
         parts += [note(self._missing)] if self.unanswered else []
         parts += [note(f"in brackets 95 % intervals; everything is in {self.folder}")]
-        return figure(self._title, *parts, simulated=bool(self.data["simulated"]))
+        marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}
+        return figure(self._title, *parts, **marks)
 
 
 class RunComparison(dict[str, Any]):

@@ -31,9 +31,14 @@ _LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "t
 @contextmanager
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """The folders of runs; a log of Inspect among them becomes one for as long as the block runs."""
+    logs = [path.resolve() for path in paths if path.is_file()]
+    if len(set(logs)) < len(logs):
+        raise FwcError("a log is named twice")
     with ExitStack() as stack:
         folders = []
         for path in paths:
+            if path.suffix == ".eval" and not path.exists():
+                raise FwcError(f"there is no log {path}")
             if path.is_file():
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-")))
                 folders.append(write_run(path, place / path.stem).folder)

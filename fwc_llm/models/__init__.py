@@ -1,16 +1,18 @@
-"""Who answers: OpenAI-compatible services, Azure OpenAI, Inspect's providers and the offline surrogate."""
+"""Who answers: OpenAI-compatible services, Azure, Inspect, and models without a network."""
 
 from typing import Unpack
 
-from fwc_llm.models.base import Message, Messages, Model, Reply, Traits, Usage, traits
+from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
 from fwc_llm.models.client import ChatOptions, Client
 
 __all__ = [
+    "Asked",
     "Client",
     "Message",
     "Messages",
     "Model",
     "Reply",
+    "Training",
     "Traits",
     "Usage",
     "is_local",
@@ -36,17 +38,21 @@ def open_model(
 ) -> Model:
     """The model that `name` stands for.
 
-    `surrogate` is the offline simulation, `azure:DEPLOYMENT` a deployment on Azure OpenAI,
-    `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a model behind an
-    OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
+    `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
+    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a
+    model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
     environment variable that holds the key. Further options are those of
-    `fwc_llm.models.openai.chat.ChatModel`; the surrogate ignores them. No request is made and no key is
-    needed until the first question.
+    `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no key
+    is needed until the first question.
     """
     if name == "surrogate" and base_url is None:
         from fwc_llm.models.surrogate.model import Surrogate
 
         return Surrogate()
+    if name == "baseline" and base_url is None:
+        from fwc_llm.models.baseline import Baseline
+
+        return Baseline()
     if name.startswith("azure:"):
         from fwc_llm.models.openai.azure import AzureModel
 

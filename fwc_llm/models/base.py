@@ -1,8 +1,12 @@
 """The interface of every model: chat messages in, one reply out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
 
 
 class _RequiredMessage(TypedDict):
@@ -80,6 +84,33 @@ class Model(Protocol):
         """Let go of connections."""
 
 
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The rows that a model may learn from: those of the pool that are no test rows of this repeat.
+
+    `rows` (n) holds the features and the protected attributes, numbers as numbers, ranks as ordered
+    categoricals, all else as text; `labels` (n,) int8 is 1 for yes.
+    """
+
+    rows: "pd.DataFrame"
+    labels: "np.ndarray"
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The row behind a question, for a model that reads rows and not prompts (`Traits.ask_row`).
+
+    `row` is its id, `values` what a prompt may show of it, with the protected level changed where the run
+    asks for that; the outcome is not among them. `training()` gives the same object for every question of a
+    repeat.
+    """
+
+    row: str
+    repeat: int
+    values: Mapping[str, Any] = field(repr=False)
+    training: Callable[[], Training] = field(repr=False)
+
+
 def _accept(*_: object) -> None:
     """Find nothing wrong."""
 
@@ -89,16 +120,22 @@ class Traits:
     """The members that a model may have besides those of `Model`, and what holds for one without them.
 
     simulated         true when the answers are a simulation; every output then says so
+    reference         true when this is no language model but something to set beside one; every output then
+                      says so
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
                       called with the first prompt of every arm before anything is written
+    ask_row           takes the messages and the row behind them (`Asked`) and returns a reply; runs call it
+                      instead of `ask`, so that a model can answer from the table
     """
 
     simulated: bool = False
+    reference: bool = False
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
+    ask_row: Callable[[Messages, Asked], Awaitable[Reply]] | None = None
 
 
 def traits(model: Model) -> Traits:

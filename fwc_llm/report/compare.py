@@ -15,6 +15,7 @@ from fwc_llm.metrics.answers import samples_of
 from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.estimates import estimate
 from fwc_llm.metrics.statistics import plain
+from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.tables.rows import certificate_text
@@ -39,6 +40,15 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     if first.simulated or second.simulated:
         which = "Both runs are" if first.simulated and second.simulated else "One of the runs is"
         notes.append(f"{which} simulated: nothing here is a finding about a language model.")
+    files = first.described.get("task_file"), second.described.get("task_file")
+    if all(files) and files[0] != files[1]:
+        notes.append("The two runs used different versions of the task file.")
+    notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
+    if first.reference or second.reference:
+        which = (
+            "Both runs are references" if first.reference and second.reference else "One run is a reference"
+        )
+        notes.append(f"{which}, no language model: its answers come from the rows, not from prompts.")
     if not shared:
         notes.append("The runs have no arm in common.")
     compared: dict[str, Any] = plain(
@@ -54,6 +64,12 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
         }
     )
     return compared
+
+
+_SHOWN_ELSEWHERE = {
+    "created", "command", "settings", "versions", "calls", "arms", "sources", "reference", "rows",
+    "task_file", "task_folder",
+}  # fmt: skip
 
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
@@ -81,9 +97,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Everything that run.json says differently, the date and the command left out."""
-    for name in sorted(
-        {*first, *second} - {"created", "command", "settings", "versions", "calls", "arms", "sources"}
-    ):
+    for name in sorted({*first, *second} - _SHOWN_ELSEWHERE):
         if first.get(name) != second.get(name):
             yield {"name": name, "first": _word(first.get(name)), "second": _word(second.get(name))}
     for section in ("settings", "versions"):

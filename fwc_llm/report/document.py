@@ -15,40 +15,60 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 FORMAT = "fwc-llm-report/1"
+_UNUSABLE = "the run's task file and the data found here do not fit together (--task with the file says why)"
 
 
 def make_document(
-    paths: Sequence[str | Path], task: str | Path | None = None, data_dir: str | Path | None = None
+    paths: Sequence[str | Path],
+    task: "str | Path | Task | None" = None,
+    data_dir: str | Path | None = None,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
-    `task` names the task file of runs whose task is not built in. Keys: `format`, `task`, `title`,
-    `simulated`, and `runs`, one object each: `label`, `about` (settings, versions, hashes), `paragraph`,
-    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
-    what needs the data is not there. Raises `FwcError` as `read_runs` does.
+    `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
+    `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
+    hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
+    `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there. Raises
+    `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
-    table, missing = _find_task(task or runs[0].task, data_dir)
+    table, missing = _find_task(runs[0], task, data_dir)
     return {
         "format": FORMAT,
         "task": runs[0].task,
         "title": str(runs[0].described.get("title") or runs[0].task),
         "simulated": any(run.simulated for run in runs),
+        "reference": any(run.reference for run in runs),
         "runs": [_describe(run, table, missing) for run in runs],
     }
 
 
-def _find_task(name: str | Path, data_dir: str | Path | None) -> "tuple[Task | None, str]":
-    """The task with its data, or why there is none. A report downloads nothing."""
-    from fwc_llm.tasks import load_task
+def _find_task(
+    run: Run, given: "str | Path | Task | None", data_dir: str | Path | None
+) -> "tuple[Task | None, str]":
+    """The task with its data, or why there is none. A report downloads nothing.
 
+    The run's own record comes before a built-in task of its name. What a record makes of files is not
+    told: it may be anybody's, and name any file.
+    """
+    from fwc_llm.tasks import Task, load_task, recorded_task
+
+    text = run.described.get("task_file") if given is None else None
+    folder = run.described.get("task_folder")
     try:
-        task = load_task(name, data_dir)
+        if isinstance(given, Task):
+            task = given
+        elif text:
+            task = recorded_task(text, run.task, run.folder / folder if folder else None, data_dir)
+        else:
+            task = load_task(given or run.task, data_dir)
         if task.locate() is None:
             return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
         task.pool()
     except FwcError as error:
-        return None, str(error)
+        return None, _UNUSABLE if text else str(error)
+    if text and task.fingerprint != run.described.get("fingerprint"):
+        return None, "the data found here is not the table that the run was made with"
     return task, ""
 
 
@@ -70,6 +90,8 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "folder": run.folder.resolve().name,
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
+            "reference": run.reference,
+            "rows": run.results.get("rows"),
             "about": {
                 "command": "",
                 **run.described,

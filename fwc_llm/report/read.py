@@ -55,6 +55,11 @@ class Run:
         """Whether the model is simulated; a real one may well be asked about a simulated table."""
         return bool(self.described.get("simulated_answers", self.simulated))
 
+    @property
+    def reference(self) -> bool:
+        """Whether the answers are no language model's, but something to set beside one."""
+        return bool(self.described.get("reference", False))
+
     @cached_property
     def answered(self) -> Answered:
         """What the statistics start from; reads the examples, to know which repeats share them."""

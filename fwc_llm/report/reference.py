@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.one_hot import frequent, one_hot
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
@@ -18,30 +18,13 @@ from fwc_llm.shots.examples import features_frame
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy import sparse
 
     from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
 _ROWS_ON_MAP = 500
 _FARTHEST = 3.0
-
-
-def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> sparse.csr_array:
-    """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
-
-    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it
-    (docs/method.md, "Ground cost and scaling"). Every row has one entry a column of the frame, so the matrix
-    is as small as the frame.
-    """
-    table = encoder.encode(frame, strict=False)
-    sizes = [len(column.values) for column in encoder.columns[table.n_numeric :]]
-    starts = table.n_numeric + np.cumsum([0, *sizes[:-1]])
-    data = np.hstack([table.numbers, np.where(table.codes >= 0, 0.5, 0.0)])
-    numeric = np.broadcast_to(np.arange(table.n_numeric), table.numbers.shape)
-    place = np.hstack([numeric, starts[: len(sizes)] + np.maximum(table.codes, 0)])
-    rows = np.arange(table.n + 1) * table.p
-    shape = (table.n, table.n_numeric + sum(sizes))
-    return sparse.csr_array((data.ravel(), place.ravel(), rows), shape=shape)
 
 
 def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
@@ -87,10 +70,10 @@ def _from_examples(
             if len(set(labels.tolist())) < 2:
                 answers[here] = labels[0]
                 continue
-            beta = fit_logistic(
-                one_hot(encoder, _example_features(task, one, protected=True)), labels, weights
-            )
-            test = one_hot(encoder, _rows(features, a.row[here].tolist()))
+            chosen = one_hot(encoder, _example_features(task, one, protected=True))
+            used = frequent(chosen)
+            beta = fit_logistic(chosen[:, used], labels, weights)
+            test = one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used]
             answers[here] = logistic_probability(beta, test) >= 0.5
         rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
     return rows
@@ -102,6 +85,8 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
     pool = task.pool()
     labels = task.labels(pool)
     encoded = one_hot(encoder, features.loc[pool.index] if len(features) > len(pool) else features)
+    used = frequent(encoded)
+    encoded = encoded[:, used]
     answers = np.full(len(a), np.nan)
     beta: Floats | None = None
     for repeat in np.unique(a.repeat):
@@ -110,7 +95,8 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
         if beta is None or not training.all():
             beta = fit_logistic(encoded[training], labels[training])
         answers[here] = (
-            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))) >= 0.5
+            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
+            >= 0.5
         )
     return _measured(run, "logistic regression, all training rows", answers)
 
@@ -138,7 +124,7 @@ def _example_features(task: "Task", shots: "Shots", protected: bool = False) -> 
         raise FwcError(f"the examples lack the column {error}") from None
 
 
-def _near(encoded: sparse.csr_array) -> sparse.csr_array:
+def _near(encoded: "sparse.csr_array") -> "sparse.csr_array":
     encoded.data = encoded.data.clip(-_FARTHEST, _FARTHEST)
     return encoded
 
@@ -152,7 +138,9 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
     pool = task.pool()
     features = features_frame(task, pool)
     encoder = Encoder.fit(features)[0]
-    encoded = _near(one_hot(encoder, features))
+    encoded = one_hot(encoder, features)
+    used = frequent(encoded)
+    encoded = _near(encoded[:, used])
     centre = np.asarray(encoded.mean(axis=0)).ravel()
     moments = (encoded.T @ encoded).toarray() / len(features)
     variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
@@ -167,7 +155,7 @@ def _map(run: Run, task: "Task") -> dict[str, Any]:
         shots = run.shots(arm)
         if shots and shots[min(shots)].examples:
             one = shots[min(shots)]
-            where = _near(one_hot(encoder, _example_features(task, one))) @ axes - centre @ axes
+            where = _near(one_hot(encoder, _example_features(task, one))[:, used]) @ axes - centre @ axes
             examples[arm] = [
                 {
                     "x": float(x),

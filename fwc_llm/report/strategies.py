@@ -11,7 +11,7 @@ import numpy as np
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import labelled_pool
-from fwc_llm.shots.registry import accepted_options, is_per_row, strategies
+from fwc_llm.shots.registry import ONLY_BY_NAME, accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def compare(
     options: Mapping[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> list[Comparison]:
-    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` by default.
+    """Every strategy's examples from the task's pool, measured. `names`: all but `ids` and `flipped`.
 
     `options` go to the strategies that take them; `model` decides how tokens are counted. A strategy that
     refuses the task becomes a line with its reason.
@@ -69,7 +69,7 @@ def compare(
     rows = labelled_pool(task, pool)
     tokens = _token_counter(task, template, model, queries[0])
     lines = []
-    for name in names or [name for name in strategies() if name != "ids"]:
+    for name in names or [name for name in strategies() if name not in ONLY_BY_NAME]:
         if progress:
             progress(f"comparing: {name}")
         accepted = accepted_options(name)
@@ -99,6 +99,8 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     note = str(shots.options.get("note", ""))
     if not shots.examples:
         return Comparison(shots.strategy, note=note or "no examples")
+    if shots.untrue:
+        return Comparison(shots.strategy, shots.m, note=f"{shots.untrue}: nothing to measure")
     positions = pool.index.get_indexer(pd.Index([example.row for example in shots.examples], dtype=object))
     weights = np.array([1.0 if example.weight is None else example.weight for example in shots.examples])
     examples = rows.take(positions)

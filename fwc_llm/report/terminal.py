@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ _METRICS = (
     ("equalized_odds_difference", "EO gap", 1.0, 3),
 )
 FEW = 10
+REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
 TITLE = "Values with 95 % intervals, and what is more than noise"
 
 
@@ -40,6 +42,8 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     if results["simulated"]:
         what = "ANSWERS" if _simulated_answers(results) else "TABLE"
         title.append(f"  SIMULATED {what}", style="bold black on yellow")
+    if results.get("reference"):
+        title.append("  REFERENCE, NO LANGUAGE MODEL", style="bold black on cyan")
     columns = [
         (heading, [mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits) for arm in arms])
         for key, heading, scale, digits in _METRICS
@@ -61,7 +65,7 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     columns: dict[str, list[str]] = {}
     for run in runs:
         found = statistics(run.answered)
-        mark = " (simulated)" if run.simulated_answers else ""
+        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
         names += [f"{run.label}{mark} · {arm['arm']}" for arm in found["arms"]]
         for heading, cells in audit_columns({**found, "comparisons": []}):
             columns.setdefault(heading, []).extend(cells)
@@ -281,11 +285,15 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
             if arm.get(key) is None:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
+    notes += [f"{arm}: {said}" for arm, said in (results.get("untrue") or {}).items()]
     if results["simulated"]:
         source = "the answers come from an offline surrogate, not from a language model"
         if not _simulated_answers(results):
             source = "the rows are of no real people"
         notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
+    notes += lost_lines(results.get("rows"))
+    if results.get("reference"):
+        notes.append(f"Reference, no language model: {REFERENCE}.")
     return [Text(note, style="dim") for note in notes]
 
 

@@ -26,16 +26,17 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     times += f", every question {epochs} times" if epochs > 1 else ""
     stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
-    model = (
-        f"the model {run.described['model']}"
-        if not run.simulated_answers
-        else f"{run.described['model']}, a simulation,"
-    )
+    model = f"the model {run.described['model']}"
+    if run.simulated_answers:
+        model = f"{run.described['model']}, a simulation,"
+    elif run.reference:
+        model = f"{run.described['model']}, a reference and no language model,"
     return (
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
         f"with {arms}: {', '.join(run.arms)}."
         + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
         + (f" The run ended before its last question: {stopped}." if stopped else "")
+        + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
     )
 
 

@@ -3,8 +3,12 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
 
 FORMATS = ("html", "md", "json", "csv")
 
@@ -22,7 +26,7 @@ def choose_format(name: str | None, out: Path | None) -> str:
 def render(
     runs: Sequence[str | Path],
     format: str = "html",
-    task: str | Path | None = None,
+    task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
 ) -> str:
     """Return the report of run folders as text; see `make_document` for the arguments and errors."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fwc_llm.answers import p_yes, parse_answer
-from fwc_llm.models.base import Messages, Model, Reply
+from fwc_llm.models.base import Asked, Messages, Model, Reply
 from fwc_llm.runs.journal import request_id
 
 
@@ -14,6 +14,7 @@ from fwc_llm.runs.journal import request_id
 class Call:
     """One question of a run: its arm, repeat, row, variant and messages.
 
+    `asked` is the row itself, for a model that reads rows; it is no part of the question's identity.
     `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
     """
 
@@ -22,6 +23,7 @@ class Call:
     row: str
     variant: str
     messages: Messages = field(repr=False)
+    asked: Asked | None = field(default=None, repr=False, compare=False)
 
 
 def parameters_json(model: Model) -> str:

@@ -110,6 +110,23 @@ def _usage(value: Any) -> bool:
     return _each(lambda n: isinstance(n, int) and n >= 0)(value) and set(value) <= known
 
 
+def _counted(value: Any) -> bool:
+    return isinstance(value, dict) and (
+        all(_count(value.get(name)) for name in ("read", "kept", "lost"))
+        and isinstance(value.get("reasons"), dict)
+        and all(map(_count, value["reasons"].values()))
+    )
+
+
+def _rows(value: Any) -> bool:
+    return (
+        _counted(value)
+        and isinstance(value.get("groups"), list)
+        and all(_counted(group) and _text(group.get("group")) for group in value["groups"])
+        and (value.get("warning") is None or _text(value["warning"]))
+    )
+
+
 def _arm(value: Any) -> bool:
     return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
 
@@ -131,10 +148,13 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     "arms": (True, lambda value: _names(value) and bool(value)),
     "settings": (True, _settings),
     **dict.fromkeys(("title", "fingerprint", "created", "command"), (False, _text)),
+    **dict.fromkeys(("task_file", "task_folder"), (False, _text)),
+    "rows": (False, _rows),
     "simulated_answers": (False, _flag),
+    "reference": (False, _flag),
     "protected": (False, _names),
     "parameters": (False, _object),
-    **dict.fromkeys(("sources", "versions"), (False, _texts)),
+    **dict.fromkeys(("sources", "versions", "untrue"), (False, _texts)),
     **dict.fromkeys(("calls", "epochs"), (False, _count)),
 }
 _ARM: Mapping[str, _Check] = {
@@ -146,9 +166,12 @@ _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task", "model"), (True, _text)),
     "simulated": (True, _flag),
     "simulated_answers": (False, _flag),
+    "reference": (False, _flag),
+    "rows": (False, _rows),
     **dict.fromkeys(("requests", "unanswered"), (False, _count)),
     **dict.fromkeys(("usage", "batch_usage"), (False, _usage)),
     "stopped": (False, _text),
+    "untrue": (False, _texts),
     "returned_models": (False, _names),
     "arms": (True, lambda value: isinstance(value, list) and all(map(_arm, value))),
 }

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Model, Reply, Usage
+from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
@@ -93,6 +93,7 @@ class _Run:
         self.price = price
         self.progress, self.total = progress, total
         self.parameters = parameters_json(model)
+        self.ask_row = traits(model).ask_row
         self.done = self.errors = self.skipped = 0
         self.usage = Usage()
         self.under_way: set[str] = set()
@@ -134,7 +135,7 @@ class _Run:
             reserved = await self._reserve(call)
             if reserved is None:
                 return
-            reply = await self.model.ask(call.messages)
+            reply = await self._ask(call)
             self.journal.append(make_record(request, call, reply))  # before anything else looks at it
             if self.budget is not None:
                 self.budget.settle(reserved, reply.usage, answered=reply.text is not None)
@@ -143,6 +144,11 @@ class _Run:
             self._count(call, reply)
             self._report()
             await self._give_way()
+
+    async def _ask(self, call: Call) -> Reply:
+        if self.ask_row is None or call.asked is None:
+            return await self.model.ask(call.messages)
+        return await self.ask_row(call.messages, call.asked)
 
     async def _reserve(self, call: Call) -> float | None:
         """Set the worst case of a call aside, waiting for others to come back; None when there is no room."""

@@ -27,9 +27,11 @@ ANSWER_COLUMNS = (
 GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
+_PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
-_FREE = {"created", "versions", "command"}
+_FREE = {"created", "versions", "command", "task_folder"}
+_LATER = {"reference", "rows", "task_file"}  # keys that folders of an earlier version lack
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,14 @@ class RunFolder:
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
         for key in now:
-            if key not in _FREE and before.get(key) != now[key]:
+            if key in _FREE or (key in _LATER and key not in before):
+                continue
+            if before.get(key) != now[key]:
+                if key == "task_file":
+                    raise FwcError(
+                        f"{self.path} holds a run of another version of the task file: restore it (run.json "
+                        "holds its text) to continue the run, or name a new folder with --out"
+                    )
                 was, wanted = _first_difference(before.get(key), now[key])
                 raise FwcError(
                     f"{self.path} holds another run ({key}: {was}, now {wanted}): "
@@ -243,7 +252,7 @@ def file_name(text: str) -> str:
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
-    for package in ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken"):
+    for package in _PACKAGES:
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages
-from fwc_llm.prompts import Prompt
+from fwc_llm.models.base import Asked, Messages, Training
+from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import BASE_PARITY, N_TEST, M, fit_defaults
@@ -68,11 +68,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order."""
+    """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
+
+    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`).
+    """
 
     name: str
     source: str
     order: str | None = None
+    edits: tuple[str, ...] = ()
 
     @property
     def is_file(self) -> bool:
@@ -113,6 +117,16 @@ class Plan:
         return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
 
     @cached_property
+    def untrue(self) -> dict[str, str]:
+        """What is not true of the examples of each arm that has such ones, in words."""
+        said: dict[str, str] = {}
+        for arm in self.arms:
+            for shots in (repeat.shots.get(arm.name) for repeat in self.repeats):
+                if shots is not None and shots.untrue:
+                    said.setdefault(arm.name, shots.untrue)
+        return said
+
+    @cached_property
     def _levels(self) -> dict[str, list[str]]:
         pool = self.task.pool()
         return {name: sorted(pool[name].unique()) for name in self.task.protected}
@@ -125,11 +139,13 @@ class Plan:
     def calls(self) -> Iterator[Call]:
         """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
         for repeat in self.repeats:
+            training = cache(partial(_training, self.task, repeat.split))
             for arm in self.arms:
                 for position, (row, values) in enumerate(rows_of(repeat.split.test)):
                     builder = self._builder(repeat, arm, position)
                     for variant, changed in self.variants(values):
-                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed))
+                        asked = Asked(row, repeat.index, changed, training)
+                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked)
 
     @cached_property
     def first_calls(self) -> tuple[Call, ...]:
@@ -147,10 +163,10 @@ class Plan:
         """The prompt builder of an arm for a test row; cached if other rows use it too."""
         fixed = repeat.shots.get(arm.name)
         if fixed is None and position > 0:
-            return self._prompt(self.shots_for_row(repeat, arm, position))
+            return self._prompt(arm, self.shots_for_row(repeat, arm, position))
         key = repeat.index, arm.name
         if key not in self._builders:
-            self._builders[key] = self._prompt(fixed or self.shots_for_row(repeat, arm, position))
+            self._builders[key] = self._prompt(arm, fixed or self.shots_for_row(repeat, arm, position))
         return self._builders[key]
 
     @cached_property
@@ -158,8 +174,9 @@ class Plan:
         """Cached builders by repeat and arm; if each row has its own examples, only the first row's."""
         return {}
 
-    def _prompt(self, shots: Shots) -> Prompt:
-        return Prompt(self.task, shots, self.settings.template, show_weights=self.settings.weights == "show")
+    def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
+        shown = self.settings.weights == "show"
+        return Prompt(self.task, shots, self.settings.template, shown, arm.edits)
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -226,6 +243,18 @@ def make_plan(
     return plan
 
 
+def _training(task: "Task", split: "Split") -> Training:
+    """What a model of rows may learn from."""
+    from fwc_llm.shots.examples import features_frame
+
+    return Training(features_frame(task, split.pool, protected=True), task.labels(split.pool))
+
+
+def bare_prompt(task: "Task", template: str) -> Messages:
+    """What is asked about the first test row without examples."""
+    return Prompt(task, None, template).build(next(rows_of(task.test().head(1)))[1])
+
+
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
     """Row id and values of every row of a table."""
     records = cast("list[dict[str, Any]]", frame.to_dict("records"))
@@ -265,17 +294,21 @@ def _arms(
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     arms: list[Arm] = []
     for source in sources:
+        edits: tuple[str, ...] = ()
         if isinstance(source, Shots):
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
-        elif source.endswith(".json"):
-            key, name = source, Path(source).stem
-            saved[key] = load_shots(source, task, allow_changed_data=allow_changed_data)
         else:
-            key = name = source
-            is_per_row(source, {})  # an unknown strategy is refused here, before any work
+            key, edits = split_edits(source)
+            name = source
+            if key.endswith(".json"):
+                name = "+".join((Path(key).stem, *edits))
+                if key not in saved:
+                    saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
+            else:
+                is_per_row(key, {})  # an unknown strategy is refused here, before any work
         orders = settings.orders or (None,)
-        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order) for order in orders]
+        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order, edits) for order in orders]
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(

@@ -1,6 +1,7 @@
 """`Shots`: the examples chosen for a prompt, and the request that a strategy answers."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,17 +18,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Example:
-    """One real row with its true label.
+    """One real row with its true label, unless `altered` says what is not true of it.
 
     `row` is the row's id ("adult.data:17": file and line); `values` maps every column that a prompt may
     show (protected attribute included, outcome not) to its value; `weight` is the exact θ of the coreset
-    (summing to m over the shots), or None for unweighted shots.
+    (summing to m over the shots), or None for unweighted shots. `altered` is empty for a real row; a copy
+    with another protected level (`counterfactual`) and a flipped label (`flipped`) say so there.
     """
 
     row: str
     values: Mapping[str, Any]
     label: Literal["yes", "no"]
     weight: float | None = None
+    altered: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +56,13 @@ class Shots:
     def m(self) -> int:
         """How many examples were chosen, those with weight zero included."""
         return len(self.examples)
+
+    @property
+    def untrue(self) -> str:
+        """What is not true of the examples, in words; empty if all are real rows with their true labels."""
+        kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
+        said = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
+        return f"{sum(kinds.values())} of {self.m} examples are not true ({said})" if kinds else ""
 
     @property
     def weighted(self) -> bool:
@@ -95,7 +105,8 @@ class Shots:
         said = f"{self.m} examples, {yes} yes and {self.m - yes} no, {'' if self.weighted else 'un'}weighted"
         proof = {} if self.certificate is None else Certificate(self.certificate).facts()
         proven = "".join(f", {name} {proof[name]}" for name in ("objective", "violation") if name in proof)
-        return f"<Shots {self.strategy} for {self.task}: {said}{proven}; seed {self.seed}>"
+        marked = f"; {self.untrue}" if self.untrue else ""
+        return f"<Shots {self.strategy} for {self.task}: {said}{proven}; seed {self.seed}{marked}>"
 
     def _repr_html_(self) -> str:
         """The examples with their weights as bars, and the certificate."""
@@ -105,9 +116,12 @@ class Shots:
         for example in self.examples[:MOST_ROWS]:
             weight = "" if example.weight is None else bar(example.weight / largest, f"{example.weight:.3f}")
             values = ", ".join(f"{name} {value}" for name, value in example.values.items())
-            rows.append([example.row, example.label, weight, shown.get(example.row, "hidden"), values])
+            label = f"{example.label} ({example.altered})" if example.altered else example.label
+            rows.append([example.row, label, weight, shown.get(example.row, "hidden"), values])
         headings = ("row", "answer", "weight θ", "shown as", "values")
         parts = [table(headings, rows, self.m)]
+        if self.untrue:
+            parts.append(note(self.untrue))
         if self.certificate is not None:
             facts = Certificate(self.certificate).facts().items()
             parts.append(note(" · ".join(f"{name.replace('_', ' ')} {words}" for name, words in facts)))

@@ -26,7 +26,13 @@ _BUILT_IN = {
     "fairlets": "fwc_llm.shots.strategies.fairlets:fairlets",
     "reweighing": "fwc_llm.shots.strategies.reweighing:reweighing",
     "ids": "fwc_llm.shots.strategies.ids:ids",
+    "uncertain": "fwc_llm.shots.strategies.uncertain:uncertain",
+    "minority": "fwc_llm.shots.strategies.minority:minority",
+    "counterfactual": "fwc_llm.shots.strategies.counterfactual:counterfactual",
+    "flipped": "fwc_llm.shots.strategies.flipped:flipped",
 }
+# Taken only when named: the rows of `ids` must be named, the labels of `flipped` are not true.
+ONLY_BY_NAME = frozenset({"ids", "flipped"})
 
 _F = TypeVar("_F", bound=Callable[..., Shots])
 

@@ -88,6 +88,7 @@ def shots_json(shots: Shots) -> dict[str, Any]:
                 "displayed": displayed.get(example.row),
                 "values": dict(example.values),
             }
+            | ({"altered": example.altered} if example.altered else {})
             for example in shots.examples
         ],
     }
@@ -116,8 +117,13 @@ def _example(item: Any, where: str) -> Example:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value != value:
             raise FwcError(f"{where}: the value of {name!r} is {value!r}, neither text nor a number")
+    altered = _field(item, "altered", str, where) if "altered" in item else ""
     return Example(
-        _field(item, "row", str, where), values, _field(item, "label", str, where), item.get("weight")
+        _field(item, "row", str, where),
+        values,
+        _field(item, "label", str, where),
+        item.get("weight"),
+        altered,
     )
 
 

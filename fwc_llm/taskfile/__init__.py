@@ -5,7 +5,7 @@ documented in evals/tasks/README.md.
 """
 
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
-from fwc_llm.taskfile.parsing import read_taskfile
+from fwc_llm.taskfile.parsing import parse_taskfile, read_taskfile
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
     UNKNOWN,
@@ -28,5 +28,6 @@ __all__ = [
     "TaskFile",
     "is_name_below",
     "is_safe_address",
+    "parse_taskfile",
     "read_taskfile",
 ]

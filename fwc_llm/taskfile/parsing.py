@@ -4,23 +4,27 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
+    ENDINGS,
     Column,
     Field,
+    Format,
     Kind,
     MissingRule,
     Outcome,
     Protected,
     Source,
     TaskFile,
+    Written,
 )
 from fwc_llm.untrusted import shortened
 
@@ -30,23 +34,30 @@ _MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w\"'-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS}}}")
 _LONGEST_COMPLAINT = 2000  # characters
+_WRITTEN = ("1,234.5", "1.234,5")
+_MISSING = ("error", "drop", "category")
 
 
 def read_taskfile(path: Path) -> TaskFile:
     """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
     try:
         text = read_text(path, _LARGEST)
-        if _LONG_KEY.search(text):
-            raise ValueError(f"a key of more than {_MOST_PARTS} parts")
     except (OSError, ValueError) as error:
         raise FwcError(f"cannot read the task file {path}: {_reason(error)}") from error
+    return parse_taskfile(text, path)
+
+
+def parse_taskfile(text: str, path: Path) -> TaskFile:
+    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`."""
     try:
+        if _LONG_KEY.search(text):
+            raise ValueError(f"a key has more than {_MOST_PARTS} parts")
         data = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
         raise FwcError(
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
-    return _Parser(path).taskfile(data)
+    return replace(_Parser(path).taskfile(data), text=text)
 
 
 def _reason(error: Exception) -> str:
@@ -129,9 +140,7 @@ class _Parser:
             path=self.path,
             title=self.string(top, "title", "", self.path.stem),
             question=self.string(top, "question", ""),
-            missing=cast(
-                MissingRule, self.choice(top, "missing", "", ("error", "drop", "category"), "error")
-            ),
+            missing=cast(MissingRule, self.choice(top, "missing", "", _MISSING, "error")),
             source=self.source(top, names),
             fields=fields,
             protected=self.protected(top, fields, outcome),
@@ -165,7 +174,19 @@ class _Parser:
 
     def one_field(self, entry: Any, position: int, words: Mapping[str, Any]) -> Field:
         where = f"columns[{position}]"
-        table = self.table(entry, where, ("name", "text", "kind", "role", "unit", "order", "strip_suffix"))
+        keys = (
+            "name",
+            "text",
+            "kind",
+            "role",
+            "unit",
+            "order",
+            "strip_suffix",
+            "missing",
+            "written",
+            "bands",
+        )
+        table = self.table(entry, where, (*keys, "missing", "written", "bands"))
         name = self.string(table, "name", where)
         where = f"column {name!r}"
         kind = self.choice(table, "kind", where, ("numeric", "categorical", "ordinal"), "categorical")
@@ -188,7 +209,29 @@ class _Parser:
             unit=self.string(table, "unit", where, ""),
         )
         use = cast(Literal["column", "drop", "id"], role if role in ("drop", "id") else "column")
-        return Field(column, use, self.string(table, "strip_suffix", where, ""))
+        missing = self.choice(table, "missing", where, _MISSING, "") if "missing" in table else None
+        written = (
+            self.choice(table, "written", where, ("1,234.5", "1.234,5"), "") if "written" in table else ""
+        )
+        return Field(
+            column,
+            use,
+            self.string(table, "strip_suffix", where, ""),
+            cast(MissingRule | None, missing),
+            cast(Written, written),
+            self.bands(table, where, kind),
+        )
+
+    def bands(self, table: Mapping[str, Any], where: str, kind: str) -> tuple[float, ...]:
+        """The limits of a column's bands, in rising order."""
+        limits = table.get("bands", [])
+        if not isinstance(limits, list) or not all(isinstance(one, int | float) for one in limits):
+            raise self.fail(where, f"'bands' must be a list of numbers; found {limits!r}")
+        if limits != sorted(set(limits)) or not all(abs(one) < float("inf") for one in limits):
+            raise self.fail(where, f"bands = {limits!r} must rise")
+        if limits and kind != "categorical":
+            raise self.fail(where, 'bands make categories of numbers: kind = "categorical"')
+        return tuple(map(float, limits))
 
     def protected(
         self, top: Mapping[str, Any], fields: Sequence[Field], outcome: Outcome
@@ -272,7 +315,7 @@ class _Parser:
             files = (self.string(table, "pool", "data"), self.string(table, "test", "data"))
             if files[0] == files[1]:
                 raise self.fail("data", "pool and test are the same file; write file = … to split one table")
-        guess = "parquet" if files[0].endswith((".parquet", ".pq")) else "csv"
+        guess = ENDINGS.get(Path(files[0]).suffix.lower(), "csv")
         separator = self.string(table, "separator", "data", ",")
         if len(separator) != 1 or separator in '"\r\n':
             raise self.fail("data", f"separator = {separator!r} must be one character")
@@ -285,9 +328,7 @@ class _Parser:
             self.check_download(url, files, sha256)
         return Source(
             files=files,
-            format=cast(
-                Literal["csv", "parquet"], self.choice(table, "format", "data", ("csv", "parquet"), guess)
-            ),
+            format=cast(Format, self.choice(table, "format", "data", get_args(Format), guess)),
             separator=separator,
             header=self.flag(table, "header", "data", True),
             markers=self.values(table, "missing_marker", "data") or DEFAULT_MARKERS,

@@ -7,6 +7,12 @@ from typing import Literal
 
 Kind = Literal["numeric", "categorical", "ordinal"]
 MissingRule = Literal["error", "drop", "category"]
+Format = Literal["csv", "parquet", "jsonl", "excel"]
+Written = Literal["", "1,234.5", "1.234,5"]
+ENDINGS: Mapping[str, Format] = {
+    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
+}  # fmt: skip
 
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
@@ -31,11 +37,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Field:
-    """One column as the file has it: its meaning, whether it is used, and a suffix to strip."""
+    """One column as the file has it: its meaning, whether it is used, and how its values are written.
+
+    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
+    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
+    """
 
     column: Column
     use: Literal["column", "drop", "id"] = "column"
     strip_suffix: str = ""
+    missing: MissingRule | None = None
+    written: Written = ""
+    bands: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -75,7 +88,7 @@ class Source:
     """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
 
     files: tuple[str, ...]  # (table,) or (pool, test)
-    format: Literal["csv", "parquet"] = "csv"
+    format: Format = "csv"
     separator: str = ","
     header: bool = True
     markers: tuple[str, ...] = DEFAULT_MARKERS
@@ -87,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A whole task file, checked in itself; nothing here has looked at the data yet."""
+    """A whole task file, checked in itself; nothing here has looked at the data yet. `text` is the file's."""
 
     name: str
     path: Path
@@ -101,6 +114,7 @@ class TaskFile:
     licence: str = ""
     citation: str = ""
     note: str = ""
+    text: str = ""
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -112,14 +112,26 @@ def test_a_parquet_table_with_a_nested_column(tmp_path: Path) -> None:
     assert "It can be read" in init(tmp_path / "people.parquet")
 
 
-def test_missing_values_are_found_and_said(tmp_path: Path) -> None:
-    scores: list[object] = ["1.5", "", "NA"] * 20
-    table = people(tmp_path, score=scores)
-    output = init(table)
-    assert "rows with a missing value are dropped (score 40)" in output
+def test_few_missing_values_drop_their_rows_and_many_make_a_category(tmp_path: Path) -> None:
+    few: list[object] = ["NA", *(k / 2 for k in range(59))]
+    table = people(tmp_path, score=few)
+    assert "rows with a missing value are dropped (score 1)" in init(table)
     task = load_task(table.with_suffix(".toml"))
     assert task.column("score").kind == "numeric"
-    assert len(task.pool()) == 20
+    assert len(task.pool()) == 59
+    some: list[object] = [["", k / 2][k % 5 > 0] for k in range(60)]
+    words: list[object] = [["", "a", "b"][k % 3] for k in range(60)]
+    most: list[object] = [[k / 2, "", "NA"][k % 3] for k in range(60)]
+    output = init(people(tmp_path, some=some, words=words, most=most), "--force")
+    assert "67 % of its values are missing; it is left out" in output
+    assert "20 % are missing; bands" in output
+    pool = load_task(table.with_suffix(".toml")).pool()
+    assert len(pool) == 60  # nothing is lost
+    bands = set(pool["some"])
+    assert len(bands) == 5
+    assert "unknown" in bands
+    assert set(pool["words"]) == {"a", "b", "unknown"}
+    assert "most" not in pool
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 HOSTILE_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e400", "-1", "9" * 400, "9" * 5000, "0", "-0.0", "1.5",
@@ -17,15 +18,15 @@ _TOKENS = [text.encode("utf-8", "backslashreplace") for text in HOSTILE_TEXTS] +
 ] + [b"[" * 300, b'{"a":' * 300, b'"', b",", b"\xff\xfe", b"\xed\xa0\x80", b"]", b"}", b"=", b"\\", b"#"]  # fmt: skip
 
 
-def damaged(seed: bytes, rng: random.Random) -> bytes:
-    """`seed` after one to four changes of its bytes."""
+def damaged(seed: bytes, rng: random.Random, more: Sequence[bytes] = ()) -> bytes:
+    """`seed` after one to four changes of its bytes; `more` is what may be put in besides the usual."""
     content = bytearray(seed)
     for _ in range(rng.randint(1, 4)):
         start = rng.randint(0, len(content))
         end = min(len(content), start + rng.choice((0, 1, 1, 4, 16, 64)))
         match rng.randrange(5):
             case 0:
-                content[start:end] = rng.choice(_TOKENS)
+                content[start:end] = rng.choice((*_TOKENS, *more) if not more or rng.random() < 0.3 else more)
             case 1:
                 del content[start:end]
             case 2:

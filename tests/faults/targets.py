@@ -24,8 +24,10 @@ from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.failures import AttemptError, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
-from fwc_llm.prompts import Prompt
+from fwc_llm.prompts import Prompt, TemplateSet
+from fwc_llm.records import Record, ShownColumns
 from fwc_llm.report.write import render
+from fwc_llm.resources import resource_dir
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.calls import Call, make_record
 from fwc_llm.runs.folder import RunFolder
@@ -73,6 +75,36 @@ _ERROR = json.dumps(
 _CALL = Call("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms", "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
             "x-ratelimit-reset-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens")  # fmt: skip
+_TEMPLATE_PARTS = [
+    part.encode()
+    for part in (
+        "{{ row }}",
+        "{{ row.x }}",
+        "{% for a in range(9) %}",
+        "{% endfor %}",
+        "{% call message('user') %}",
+        "{% endcall %}",
+        "{{ 1 / 0 }}",
+        "{{ x|round(9999999999, 'floor') }}",
+        "{{ 2 ** 99999 }}",
+        "{% set a = b %}",
+        "{% include 'query.j2' %}",
+        "{% macro m() %}",
+        "{% endmacro %}",
+        "{{ m() }}",
+        "{{ row.__class__ }}",
+        "{{ 'x' * 99999999999 }}",
+        "{# ",
+        "{% raw %}",
+        "{{ self }}",
+        "{% block b %}",
+        "{% extends 'system.j2' %}",
+        "{{ row|tojson }}",
+        "\\ud800",
+        "{{ '%x' % row }}",
+        "{% if",
+    )
+]
 _DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
               "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT")  # fmt: skip
 
@@ -163,10 +195,21 @@ def run_folder(rng: random.Random) -> None:
     else:
         path.write_bytes(hostile(content, rng))
     with contextlib.suppress(FwcError):
-        render([folder], rng.choice(("json", "csv", "md")))
+        render([folder], rng.choice(("json", "json", "csv", "csv", "md", "md", "html")))
     with Journal(folder) as journal:
         score(RunFolder.existing(folder), journal)
     batches_under_way(folder)
+
+
+def template(rng: random.Random) -> None:
+    """A template set of somebody's own."""
+    task, _ = _task()
+    folder = _folder("template")
+    good = (resource_dir("prompts") / "default" / "query.j2").read_bytes()
+    for name in ("system.j2", "shots.j2"):
+        (folder / name).write_bytes(b"")
+    (folder / "query.j2").write_bytes(damaged(good, rng, _TEMPLATE_PARTS))
+    json.dumps(TemplateSet(folder).render("query.j2", _shown(task))).encode("utf-8")
 
 
 def batch_line(rng: random.Random) -> None:
@@ -239,7 +282,18 @@ def arguments(rng: random.Random) -> None:
 
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
     target.__name__: target
-    for target in (reply, headers, taskfile, table, shots, run_folder, batch_line, batch_state, arguments)
+    for target in (
+        reply,
+        headers,
+        taskfile,
+        table,
+        shots,
+        template,
+        run_folder,
+        batch_line,
+        batch_state,
+        arguments,
+    )
 }
 
 
@@ -271,6 +325,13 @@ def _task() -> tuple[Task, bytes]:
     task = load_task(folder / "made.toml")
     save_shots(select_shots(task, "random", m=4), folder / "shots.json")
     return task, (folder / "shots.json").read_bytes()
+
+
+def _shown(task: Task) -> dict[str, object]:
+    """What a template of a query can show."""
+    values = task.test().iloc[0].to_dict()
+    about = {"name": task.name, "title": task.title, "question": task.question}
+    return {"row": Record(ShownColumns(task), values), "task": about, "m": 0, "weighted": False}
 
 
 @cache

@@ -120,6 +120,11 @@ def test_a_log_of_somebody_elses_task_is_refused(logs: Path, fwc: Any) -> None:
     assert "fwc-llm audit" in done.line
 
 
+def test_a_log_that_is_not_there_or_named_twice_is_refused(logs: Path, fwc: Any, tmp_path: Path) -> None:
+    assert fwc("report", tmp_path / "gone.eval").line.endswith(f"there is no log {tmp_path / 'gone.eval'}")
+    assert fwc("report", logs / "plain.eval", logs / "plain.eval").line == "fwc-llm: a log is named twice"
+
+
 def damaged(logs: Path, how: str, folder: Path) -> Path:
     whole = (logs / "plain.eval").read_bytes()
     path = folder / f"log.{'json' if how in {'text', 'object', 'foreign object'} else 'eval'}"

@@ -13,10 +13,11 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
 from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.one_hot import one_hot
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.read import read_run
-from fwc_llm.report.reference import one_hot, table_statistics
+from fwc_llm.report.reference import table_statistics
 from fwc_llm.report.write import render
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task

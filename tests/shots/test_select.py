@@ -19,7 +19,8 @@ from fwc_llm.shots.registry import strategy
 from fwc_llm.tasks import Task, load_task
 from tests.people import make_people, write_people
 
-CHOOSING = [name for name in strategies() if name not in {"zero", "ids"}]
+UNTRUE = {"counterfactual", "flipped"}  # tests/shots/test_rivals.py
+CHOOSING = [name for name in strategies() if name not in {"zero", "ids"} | UNTRUE]
 WEIGHTED = {"fwc", "kmeans", "kmedoids", "kmedian-coreset", "indfair-coreset", "fairlets"}
 
 
@@ -32,9 +33,10 @@ def cell(example: Example) -> tuple[str, str]:
 
 
 def test_the_registry_has_every_strategy_of_the_issue() -> None:
-    assert strategies()[:13] == (
+    assert strategies()[:17] == (
         "zero", "random", "balanced", "fwc", "strata", "nearest", "kmeans", "kmedoids", "kmedian-coreset",
-        "indfair-coreset", "fairlets", "reweighing", "ids",
+        "indfair-coreset", "fairlets", "reweighing", "ids", "uncertain", "minority", "counterfactual",
+        "flipped",
     )  # fmt: skip
     for name in strategies():
         assert accepted_options(name) is not None

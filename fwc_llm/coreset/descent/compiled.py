@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import read_only
+from fwc_llm.coreset.compiling.tile import WIDTH
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.assignment_kernels import (
@@ -26,7 +27,6 @@ from fwc_llm.coreset.descent.assignment_kernels import (
 )
 from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.descent.tile import WIDTH
 from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem

@@ -1,1 +1,1 @@
-"""Swaps at fixed prices, in memory that grows with n: for k-medoids, and for coresets on samples."""
+"""Swaps of points for rows, compiled or with numpy alone, with prices that are fixed or that a judge sets."""

@@ -1,197 +1,226 @@
-"""The kernels of swaps at fixed prices: the best swap of a batch of candidates, the two nearest points.
+"""The compiled kernels of swaps: the best swap for each candidate, and the two nearest points of rows.
 
-The cost of a row at a point of cell g is a metric F between them less the price of g. F is L1 or L2 over the
-numbers, where a mismatch of two codes costs `unit` and the way from the row's cell to g what `between` says;
-or it is L2 and the cost its square less the price. (k-medoids has one cell, no way and no price.)
-
-Tables lie column by column, `numbers` (k, n) float32 and `codes` (c, n) of a small integer type, so that the
-inner loops run along rows. The kernels are serial; `best_exchanges` lets go of the GIL, for plain threads to
-share a batch. (numba's own threads wait by spinning, which on a busy machine costs more than the work.)
+Costs come from the tiles of `fwc_llm.coreset.compiling.tile`: of 64 rows to 4 points at once. The kernels are
+serial and let go of Python's lock, so that plain threads share a batch. (numba's own threads wait by
+spinning, which on a busy machine costs more than the work.)
 """
 
+from dataclasses import dataclass
+
 import numpy as np
-from numba import njit
 
-L1, L2, SQUARED = 0, 1, 2
-_BLOCK = 2048
-_SLACK = np.float32(
-    1.0 - 1e-5
-)  # distances are rounded to float32: a bound must not cut off what just matters
+from fwc_llm.coreset.compiling.kernel import kernel, part
+from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_tile, sqeuclidean_tile
+from fwc_llm.coreset.exchange.space import Nearest, Space
 
-
-@njit(cache=True)
-def _metric(numbers, codes, unit, between, values, kinds, start, stop, kind, mismatches, out):  # type: ignore[no-untyped-def]
-    """out[i - start] = Σ_k |x_ik − values_k| (or squares, or the root), with codes and `between` (n,)."""
-    size = stop - start
-    for i in range(size):
-        mismatches[i] = 0
-    for c in range(codes.shape[0]):
-        column, code = codes[c, start:stop], kinds[c]
-        for i in range(size):
-            mismatches[i] += column[i] != code
-    for i in range(size):
-        out[i] = unit * np.float32(mismatches[i]) + between[start + i]
-    for k in range(numbers.shape[0]):
-        numeric, value = numbers[k, start:stop], values[k]
-        if kind == L1:
-            for i in range(size):
-                out[i] += abs(numeric[i] - value)
-        else:
-            for i in range(size):
-                out[i] += (numeric[i] - value) * (numeric[i] - value)
-    if kind == L2:
-        for i in range(size):
-            out[i] = np.sqrt(out[i])
+_CHUNK = 32  # rows of one point that are summed up together: half a block
+_IN_BLOCK = ROWS // _CHUNK
+_SLACK = np.float32(1.0 - 1e-5)  # distances are rounded: a bound must not cut off what just matters
 
 
-@njit(cache=True, fastmath={"reassoc", "nsz"})
-def _gains(out, price, d_nearest, d_second, start, stop):  # type: ignore[no-untyped-def]
-    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over one point's rows start to stop, d = out − price."""
-    added, gain = 0.0, 0.0
-    for i in range(stop - start):
-        d, nearest, second = out[i] - price, d_nearest[start + i], d_second[start + i]
-        closer = np.float64(d) - np.float64(nearest)
-        added += closer if closer < 0.0 else 0.0
-        change = np.float64(d if d > nearest else nearest) - np.float64(second)
-        gain += change if change < 0.0 else 0.0
-    return added, gain
+@dataclass(frozen=True)
+class Sorted:
+    """All rows in chunks of 32 that have one nearest point, those of a point by falling reach.
 
-
-@njit(cache=True)
-def _swap_change(  # type: ignore[no-untyped-def]
-    table, rows, points, values, kinds, cell, removal, price, kind, apart, unit
-):
-    """The point whose exchange for a candidate changes the loss most, and by how much (FastPAM1).
-
-    A row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Rows are sorted by point and,
-    within, by how far a candidate may be from it and still matter, farthest first: as
-    F ≥ F(candidate, point) − F(row, point), those that reach less far than F(candidate, point) do not.
+    `slot` (C,) is a chunk's point, and `reach` (C,) how far from it a candidate may be and still matter to a
+    row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
+    the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
+    rows' values, and `apart` (G, n') is what every cell is from theirs. `removal` (m,): see `Nearest`.
     """
-    numbers, codes, between = table
-    starts, reach, d_nearest, d_second = rows
-    centres, centre_codes, cell_of = points
-    gain = removal.copy()
-    added = 0.0
-    out, mismatches = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, codes.dtype)
-    away = np.empty(len(gain), np.float32)
-    for first in range(0, len(gain), _BLOCK):
-        last = min(len(gain), first + _BLOCK)
-        _metric(centres, centre_codes, unit, apart[cell], values, kinds, first, last, kind, mismatches, out)
-        away[first:last] = np.sqrt(out[: last - first]) if kind == SQUARED else out[: last - first]
-    for slot in range(len(gain)):
-        end = _reached(starts[slot], starts[slot + 1], reach, away[slot] * _SLACK)
-        for start in range(starts[slot], end, _BLOCK):
-            stop = min(end, start + _BLOCK)
-            _metric(numbers, codes, unit, between[cell], values, kinds, start, stop, kind, mismatches, out)
-            closer, change = _gains(out, price[cell], d_nearest, d_second, start, stop)
-            added += closer
-            gain[slot] += change
-    best, least = 0, np.inf
-    for slot in range(len(gain)):
-        if cell_of[slot] == cell and gain[slot] < least:
-            best, least = slot, gain[slot]
-    return best, least + added
+
+    blocks: np.ndarray
+    apart: np.ndarray
+    d_first: np.ndarray
+    d_second: np.ndarray
+    slot: np.ndarray
+    reach: np.ndarray
+    removal: np.ndarray
 
 
-@njit(cache=True)
-def _reached(start, end, reach, limit):  # type: ignore[no-untyped-def]
-    """The end of those rows from start whose reach, falling, is above the limit."""
-    while start < end:
-        middle = (start + end) // 2
-        if reach[middle] > limit:
-            start = middle + 1
-        else:
-            end = middle
-    return start
+def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
+    """The rows, of values `columns` (p, n), sorted; beyond its `reach` (n,) no candidate matters to a row."""
+    n = len(reach)
+    order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
+    count = np.bincount(nearest.first, minlength=m)
+    chunks = -(-count // _CHUNK)
+    slot = np.repeat(np.arange(m), chunks)
+    slot = np.append(slot, np.zeros(-len(slot) % _IN_BLOCK, int))
+    place = np.full(len(slot) * _CHUNK, n)  # n: a row that fills up
+    before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
+    place[np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)] = order
+    full = place < n
+    rows = np.where(full, place, 0)
+    values = np.take(columns, rows, axis=1).reshape(len(columns), -1, ROWS)
+    far = np.float32(-np.inf)
+    return Sorted(
+        blocks=np.ascontiguousarray(values.transpose(1, 0, 2)),
+        apart=np.take(space.move, space.cell[rows], axis=1),
+        d_first=np.where(full, nearest.d_first[rows], far),
+        d_second=np.where(full, nearest.d_second[rows], far),
+        slot=slot,
+        reach=np.where(full, reach[rows], far)[::_CHUNK],
+        removal=nearest.removal(m),
+    )
 
 
-@njit(cache=True, nogil=True)
-def best_exchanges(table, rows, points, values, kinds, cells, price, kind, apart, unit):  # type: ignore[no-untyped-def]
-    """For every candidate the point to exchange for it, and the change of the loss: (batch,) each.
+def best_exchanges(
+    rows: Sorted,
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
+    cell_of: np.ndarray,
+    candidates: np.ndarray,
+    cells: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """For every candidate the point to exchange for it, and the change of the loss: (q,) each (FastPAM1).
 
-    `table` is (numbers, codes, between (G, n)), and `rows` (starts (m + 1,), reach, costs to the nearest and
-    the second point (n,)), both sorted by nearest point, those of s from starts[s] to starts[s + 1], and
-    within by reach, largest first. `points` is (numbers (k, m), codes (c, m), cells (m,)), the candidates are
-    `values` (k, batch), `kinds` (c, batch) and `cells` (batch,); `apart` (G, m) is between cells and points.
+    `points` (m, p) stand for the cells `cell_of` (m,), `candidates` (q, p) are to stand for `cells` (q,). A
+    row whose point goes costs min(d, d₂) instead of d₁, any other min(d, d₁). Four candidates share a tile:
+    what matters to none of them is left out, so that candidates that lie together should stand together.
     """
-    starts, _, d_nearest, d_second = rows
-    m, size = len(starts) - 1, len(cells)
-    removal = np.zeros(m)
-    for slot in range(m):
-        for i in range(starts[slot], starts[slot + 1]):
-            removal[slot] += np.float64(d_second[i]) - np.float64(d_nearest[i])
-    slots, changes = np.zeros(size, np.int64), np.zeros(size)
-    for b in range(size):
-        slots[b], changes[b] = _swap_change(
-            table, rows, points, values[:, b], kinds[:, b], cells[b], removal, price, kind, apart, unit
-        )
+    slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
+    room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, len(points)), np.float32)
+    _best_exchanges(
+        *(rows.blocks, rows.apart, rows.d_first, rows.d_second, rows.slot, rows.reach, rows.removal),
+        *(_in_groups(points, ROWS), cell_of, _in_groups(candidates, WIDTH), cells),
+        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(*room, np.empty((WIDTH, len(points))), slots, changes),
+    )
     return slots, changes
 
 
-@njit(cache=True)
-def _two_smallest(costs, m):  # type: ignore[no-untyped-def]
-    """Places and values of the two smallest of the first m entries; −1 and inf if there is only one."""
-    first, second = -1, -1
-    d_first, d_second = np.float32(np.inf), np.float32(np.inf)
-    for slot in range(m):
-        d = costs[slot]
-        if d < d_first:
-            second, d_second = first, d_first
-            first, d_first = slot, d
-        elif d < d_second:
-            second, d_second = slot, d
-    return first, second, d_first, d_second
+def two_nearest(
+    space: Space,
+    prices: np.ndarray,
+    points: np.ndarray,
+    cell_of: np.ndarray,
+    rows: np.ndarray,
+    found: Nearest,
+) -> None:
+    """Writes which two points are nearest to the `rows`, and what the rows cost there."""
+    _two_nearest(
+        *(space.values, space.cell, rows, _in_groups(points, WIDTH), cell_of),
+        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(np.empty((space.values.shape[1], ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)),
+        *(found.first, found.second, found.d_first, found.d_second),
+    )
 
 
-@njit(cache=True)
-def _two_nearest_of_row(table, points, price, kind, unit, i, way, mismatches, costs):  # type: ignore[no-untyped-def]
-    """The two nearest points of row i, and its costs there."""
-    numbers, codes, between = table
-    centres, centre_codes, cell_of = points
+def _in_groups(values: np.ndarray, size: int) -> np.ndarray:
+    """(ceil(q / size), p, size) of the points (q, p); the last group is filled up with the last point."""
+    count = -(-len(values) // size)
+    places = np.minimum(np.arange(count * size), len(values) - 1).reshape(count, size)
+    return np.ascontiguousarray(values[places].transpose(0, 2, 1))
+
+
+@part(fastmath={"reassoc", "nsz"})
+def _gains(tile, w, d_first, d_second, first, low, size):  # type: ignore[no-untyped-def]
+    """Σ min(d − d₁, 0) and Σ min(max(d, d₁) − d₂, 0) over `size` rows from `low`; tile[w] begins at `first`.
+
+    The numbers are unsigned, so that numba does not ask whether an index counts from the end; and the inner
+    loop has no rest. Both make it vectors.
+    """
+    none = np.float32(0)
+    added, gain = none, none
+    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
+        for lane in range(np.uint64(_CHUNK)):
+            i = low + start + lane
+            d, nearest = tile[w, i], d_first[first + i]
+            closer = d - nearest
+            added += closer if closer < none else none
+            change = (d if d > nearest else nearest) - d_second[first + i]
+            gain += change if change < none else none
+    return np.float64(added), np.float64(gain)
+
+
+@kernel
+def _best_exchanges(  # type: ignore[no-untyped-def]
+    blocks, apart, d_first, d_second, slot, reach, removal, point_blocks, cell_of, tiles, cells,
+    n_numeric, l1, l2, move, prices, tile, limit, gain, slots, changes,
+):  # fmt: skip
+    """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
     m = len(cell_of)
-    for slot in range(m):
-        way[slot] = between[cell_of[slot], i]
-    _metric(centres, centre_codes, unit, way, numbers[:, i], codes[:, i], 0, m, kind, mismatches, costs)
-    for slot in range(m):
-        costs[slot] -= price[cell_of[slot]]
-    return _two_smallest(costs, m)
+    for t in range(len(tiles)):
+        width = min(WIDTH, len(cells) - t * WIDTH)
+        for b in range(len(point_blocks)):
+            if l1:
+                l1_tile(point_blocks[b], tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(point_blocks[b], tiles, t, n_numeric, tile)
+            for w in range(width):
+                for s in range(b * ROWS, min(b * ROWS + ROWS, m)):
+                    away = tile[w, s - b * ROWS] + move[cells[t * WIDTH + w], cell_of[s]]
+                    limit[w, s] = (away if l1 else np.sqrt(away)) * _SLACK
+                    gain[w, s] = removal[s]
+        for w in range(width):
+            changes[t * WIDTH + w] = 0.0
+        for b in range(len(blocks)):
+            matters = False
+            for c in range(b * _IN_BLOCK, (b + 1) * _IN_BLOCK):
+                for w in range(width):
+                    matters |= reach[c] > limit[w, slot[c]]
+            if not matters:
+                continue
+            if l1:
+                l1_tile(blocks[b], tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(blocks[b], tiles, t, n_numeric, tile)
+            first = np.uint64(b * ROWS)
+            for w in range(width):
+                g = cells[t * WIDTH + w]
+                price = prices[g]
+                for lane in range(ROWS):
+                    tile[w, lane] += apart[g, first + np.uint64(lane)]
+                if l2:
+                    for lane in range(ROWS):
+                        tile[w, lane] = np.sqrt(tile[w, lane])
+                for lane in range(ROWS):
+                    tile[w, lane] -= price
+                for c in range(_IN_BLOCK):
+                    low, size = np.uint64(c * _CHUNK), np.uint64(_CHUNK)
+                    added, change = _gains(tile, w, d_first, d_second, first, low, size)
+                    changes[t * WIDTH + w] += added
+                    gain[w, slot[b * _IN_BLOCK + c]] += change
+        for w in range(width):
+            best, least = 0, np.inf
+            for s in range(m):
+                if cell_of[s] == cells[t * WIDTH + w] and gain[w, s] < least:
+                    best, least = s, gain[w, s]
+            slots[t * WIDTH + w] = best
+            changes[t * WIDTH + w] += least
 
 
-@njit(cache=True)
-def two_nearest(table, points, price, kind, unit):  # type: ignore[no-untyped-def]
-    """(n,) places of the nearest and second nearest point, and (n,) costs of both."""
-    codes, m = table[1], len(points[2])
-    n = codes.shape[1]
-    nearest, second = np.empty(n, np.int64), np.empty(n, np.int64)
-    d_nearest, d_second = np.empty(n, np.float32), np.empty(n, np.float32)
-    way, costs, mismatches = np.empty(m, np.float32), np.empty(m, np.float32), np.empty(m, codes.dtype)
-    for i in range(n):
-        nearest[i], second[i], d_nearest[i], d_second[i] = _two_nearest_of_row(
-            table, points, price, kind, unit, i, way, mismatches, costs
-        )
-    return nearest, second, d_nearest, d_second
-
-
-@njit(cache=True)
-def update_nearest(table, points, price, kind, unit, slot, nearest, second, d_nearest, d_second):  # type: ignore[no-untyped-def]
-    """`slot` holds a new point: bring the two nearest points of every row up to date, in place."""
-    numbers, codes, between = table
-    centres, centre_codes, cell_of = points
-    n, m, cell = codes.shape[1], len(cell_of), cell_of[slot]
-    to_new, of_block = np.empty(_BLOCK, np.float32), np.empty(_BLOCK, codes.dtype)
-    way, costs, mismatches = np.empty(m, np.float32), np.empty(m, np.float32), np.empty(m, codes.dtype)
-    values, kinds = centres[:, slot], centre_codes[:, slot]
-    for start in range(0, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
-        _metric(numbers, codes, unit, between[cell], values, kinds, start, stop, kind, of_block, to_new)
-        for i in range(start, stop):
-            d = to_new[i - start] - price[cell]
-            if nearest[i] == slot or second[i] == slot:
-                nearest[i], second[i], d_nearest[i], d_second[i] = _two_nearest_of_row(
-                    table, points, price, kind, unit, i, way, mismatches, costs
-                )
-            elif d < d_nearest[i]:
-                second[i], d_second[i] = nearest[i], d_nearest[i]
-                nearest[i], d_nearest[i] = slot, d
-            elif d < d_second[i]:
-                second[i], d_second[i] = slot, d
+@kernel
+def _two_nearest(  # type: ignore[no-untyped-def]
+    values, cell, rows, tiles, cell_of, n_numeric, l1, l2, move, prices, block, tile,
+    nearest, second, d_nearest, d_second,
+):  # fmt: skip
+    """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room."""
+    m = len(cell_of)
+    for start in range(0, len(rows), ROWS):
+        count = min(ROWS, len(rows) - start)
+        for lane in range(ROWS):
+            i = rows[start + min(lane, count - 1)]
+            for k in range(values.shape[1]):
+                block[k, lane] = values[i, k]
+        for lane in range(count):
+            i = rows[start + lane]
+            nearest[i], second[i] = -1, -1
+            d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
+        for t in range(len(tiles)):
+            if l1:
+                l1_tile(block, tiles, t, n_numeric, tile)
+            else:
+                sqeuclidean_tile(block, tiles, t, n_numeric, tile)
+            for w in range(min(WIDTH, m - t * WIDTH)):
+                j = t * WIDTH + w
+                g = cell_of[j]
+                for lane in range(count):
+                    i = rows[start + lane]
+                    d = tile[w, lane] + move[g, cell[i]]
+                    d = (np.sqrt(d) if l2 else d) - prices[g]
+                    if d < d_nearest[i]:
+                        second[i], d_second[i] = nearest[i], d_nearest[i]
+                        nearest[i], d_nearest[i] = j, d
+                    elif d < d_second[i]:
+                        second[i], d_second[i] = j, d

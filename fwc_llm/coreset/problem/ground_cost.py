@@ -4,8 +4,8 @@
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 All code that needs this cost takes it from here. Compiled loops take the terms of a column from
-`compiled_cost`. The tiles of `fwc_llm.coreset.compiling` and the kernels of `fwc_llm.coreset.search` repeat
-them, for speed. All agree (tests/coreset/problem/test_ground_cost.py).
+`compiled_cost`. The tiles of `fwc_llm.coreset.compiling` and the plain kernels of `fwc_llm.coreset.exchange`
+repeat them, for speed. All agree (tests/coreset/problem/test_ground_cost.py).
 """
 
 import numpy as np

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.exchange.exchange import Points, Space, as_columns, exchange
+from fwc_llm.coreset.exchange.exchange import Patience, exchange
+from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import FwcError
@@ -63,11 +64,13 @@ def swap_medoids(
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
         raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
-    numbers, codes, unit = as_columns(rows.numbers, rows.codes, metric != "l1")
+    values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
-    space = Space(numbers, codes, unit, np.zeros(rows.n, int), np.zeros((1, 1)), np.zeros(1), metric)
-    start = Points(np.take(numbers, medoids, 1), np.take(codes, medoids, 1), np.zeros(m, int), medoids)
-    found = exchange(space, start, order, np.zeros(len(order), int), order, Threads(), max_passes)
+    cell = np.zeros(rows.n, int)
+    space = Space(values, rows.numbers.shape[1], cell, np.zeros((1, 1)), np.zeros(1), metric)
+    start = Points(values[medoids], np.zeros(m, int), medoids)
+    cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
+    found = exchange(space, start, order, cells, order, patience, Threads())
     medoids = np.where(found.rows < 0, medoids, found.rows)
     return MedoidClusters(medoids, found.labels, found.losses, found.converged)

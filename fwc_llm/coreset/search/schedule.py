@@ -1,4 +1,4 @@
-"""How a start is carried to its end: which steps, on which rows, with swaps or without."""
+"""Chooses steps, sample sizes and swaps for a fit."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,17 +8,14 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.gains import Gains
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
-_WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
+WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
-_SWAPPED = 4_000_000  # largest n · m whose costs a swap phase keeps in memory
-_SEARCHED = 4096  # rows above which many starts are tried on samples
+_SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
+SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
-_SCREEN = 4096  # rows on which a swap's gain is estimated
-_ROUNDS = 8  # of swaps and descents, at most,
-_FEWER = 2  # and after a search, where later ones gain little
+_ROUNDS = 8  # of swaps and descents, at most
 _SAMPLES = 3  # on which swaps are sought, at most
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
@@ -52,7 +49,7 @@ class Solver:
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._threads: Any = None
         self.steps: Steps
-        if work >= _WORTH and _compilable(problem):
+        if work >= WORTH and _compilable(problem):
             from fwc_llm.coreset.descent.compiled import CompiledSteps
             from fwc_llm.coreset.threads import Threads
 
@@ -65,11 +62,11 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > _SEARCHED:
+        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > SEARCHED:
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
-            return self._swap(found, rng, _FEWER)
+            return self._swap(found, rng)
         return self.from_start(start_rows(self.problem, init, rng), rng)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
@@ -82,7 +79,7 @@ class Solver:
 
     def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
         """Swaps on samples, and descends again on all rows, while that gains."""
-        from fwc_llm.coreset.search.samples import swap_on_sample
+        from fwc_llm.coreset.search.swaps import swap_on_sample
         from fwc_llm.coreset.threads import Threads
 
         threads = self._threads or Threads(self.effort.n_jobs)
@@ -94,22 +91,14 @@ class Solver:
             found = replace(again, history=found.history + again.history)
         return found
 
-    def _swap(self, found: Descent, rng: np.random.Generator, rounds: int = _ROUNDS) -> Descent:
+    def _swap(self, found: Descent, rng: np.random.Generator) -> Descent:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
         from fwc_llm.coreset.search.swaps import swap_rows
 
-        n = self.problem.table.n
-        for _ in range(rounds):
-            screen = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else None
-            gains, estimate = Gains(self.problem), Gains(self.problem, screen)
-            if self._threads:
-                from fwc_llm.coreset.search.compiled_gains import CompiledGains
-
-                gains = CompiledGains(self.problem, self._threads)
-                estimate = CompiledGains(self.problem, self._threads, screen)
-            rows = swap_rows(self.steps, found.rows, gains, estimate, rng, 1)
+        for _ in range(_ROUNDS):
+            rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break
             again = descend(self.steps, rows, self.effort.max_iter)

@@ -1,159 +1,138 @@
-"""Swaps: after the descent, replace a representative by a better row of its cell, wherever that row is.
+"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.exchange.exchange`).
 
-At the prices u of the inner problem, Lagrange's bound says that the objective after a swap is at least
-
-    D(u) = (1/n) Σ_i min_j (c_ij − u_g(j)) + min_{w fair} ⟨u, w⟩,
-
-and before it, that is the objective. So only swaps that lower Σ_i min_j (c_ij − u_g(j)) can gain, and their
-gains are found as in FasterPAM (Schubert and Rousseeuw 2021): one pass over the rows for a candidate gives
-its gain in the place of any representative. After a swap the inner problem is solved again: it says whether
-it gained, and sets new prices.
-
-The rows' costs to all representatives are kept, (m, n): swaps are for tables of some ten thousand rows.
+`swap_rows` solves the inner problem after every swap, on all rows. `swap_on_sample` keeps the prices, on a
+sample of the rows; the descent on all rows that follows says whether the swaps gained. Free representatives
+are exchanged for rows too, from which the descent moves them on.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import Steps, points_at
-from fwc_llm.coreset.problem.ground_cost import feature_costs
+from fwc_llm.coreset.descent.loop import Descent, Steps, points_at
+from fwc_llm.coreset.exchange.exchange import Exchanged, Judge, Patience, estimate, exchange
+from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.gains import Gains
+from fwc_llm.coreset.threads import Threads
 
-_LEAST = 1e-6  # gain of the objective, relative, below which a swap is not worth its bookkeeping
-_BATCH = 512  # candidates that are compared before the best of them are taken
+_LEAST = 1e-6  # gain of the objective, relative, that makes a swap
+_SCREEN = 2048  # rows on which a swap's gain is estimated
 _SCREENED = 1024  # candidates that are worth a look at all rows
-_AGAIN = 32  # candidates that are compared again after a swap
-_REFUSED = 6  # candidates of a batch that may fail in a row
+_JUDGED = Patience(passes=1, least=_LEAST, again=32, batch=512)
+_SAMPLE = 8192  # rows at least
+_EACH = 24  # rows for every representative
+_ON_SAMPLE = Patience(passes=4, least=1e-5)
+
+
+class Swaps:
+    """A problem's rows as candidates for its representatives."""
+
+    def __init__(self, problem: Problem, threads: Threads | None, points: np.ndarray | None = None) -> None:
+        """`points` (m, p): representatives that need not be rows of the problem."""
+        self.problem = problem
+        self.candidates, self.cells = problem.candidates()
+        self._threads = threads
+        values, k, n = problem.table.values, problem.table.n_numeric, problem.table.n
+        if points is not None:
+            values = np.vstack([values, points])
+        if values.dtype != np.float32:  # about the mean, float32 holds more of a column
+            shift = np.append(values[:n, :k].mean(axis=0), np.zeros(values.shape[1] - k))
+            values = (values - shift).astype(np.float32)
+        self._values, self._beyond = values[:n], values[n:]
+
+    def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """What tells apart all that can stand for a cell: the cell and the id."""
+        return np.asarray(cells * (int(self.problem.ids.max()) + 1) + ids)
+
+    def on_rows(self, rows: np.ndarray) -> Points:
+        """The representatives at these rows (m,)."""
+        cells = self.problem.cell_of
+        return Points(self._values[rows], cells, self.keys(cells, self.problem.ids[rows]))
+
+    def at_points(self, ids: np.ndarray | None) -> Points:
+        """The representatives at the given points, with the `ids` (m,) of rows if they are rows."""
+        cells = self.problem.cell_of
+        keys = np.full(len(cells), -1) if ids is None else self.keys(cells, ids)
+        return Points(self._beyond, cells, keys)
+
+    def _space(self, prices: np.ndarray) -> Space:
+        problem = self.problem
+        return Space(
+            self._values, problem.table.n_numeric, problem.cells.cell, problem.move, prices, problem.cost
+        )
+
+    def seek(
+        self,
+        points: Points,
+        prices: np.ndarray,
+        order: np.ndarray,
+        patience: Patience,
+        judge: Judge | None = None,
+    ) -> Exchanged:
+        """Swaps from the `points` at these prices, or those of the judge, candidates in this order."""
+        candidates, cells = self.candidates[order], self.cells[order]
+        keys = self.keys(cells, self.problem.ids[candidates])
+        space = self._space(prices)
+        return exchange(space, points, candidates, cells, keys, patience, self._threads, judge)
+
+    def screen(
+        self, points: Points, prices: np.ndarray, order: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The candidates in `order`, put in that of their gains by a sample of the rows."""
+        n = self.problem.table.n
+        rows = np.sort(rng.choice(n, _SCREEN, replace=False)) if n > 2 * _SCREEN else np.arange(n)
+        changes = estimate(
+            self._space(prices), points, self.candidates[order], self.cells[order], rows, self._threads
+        )
+        return np.asarray(order[np.argsort(changes, kind="stable")])
 
 
 def swap_rows(
-    steps: Steps, rows: np.ndarray, gains: Gains, screen: Gains, rng: np.random.Generator, sweeps: int
+    steps: Steps, rows: np.ndarray, threads: Threads | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (m,) that no swap improves, or what `sweeps` looks at the candidates made of `rows`.
+    """Rows (m,) that swaps make of `rows`; each of them has lowered the objective."""
+    swaps, table = Swaps(steps.problem, threads), steps.problem.table
 
-    A look takes the candidates that `screen`, which may estimate, finds best, and compares them by `gains`.
+    def ask(moved: np.ndarray) -> tuple[float, np.ndarray]:
+        objective, _ = steps.solve(points_at(table, np.where(moved < 0, rows, moved)))
+        return objective * table.n, steps.prices
+
+    objective, prices = ask(rows)
+    points = swaps.on_rows(rows)
+    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)[:_SCREENED]
+    found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
+    return np.where(found.rows < 0, rows, found.rows)
+
+
+def swap_on_sample(
+    problem: Problem, found: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads | None
+) -> np.ndarray:
+    """Where swaps lead from a descent and its prices (G,): points (m, p), or rows (m,) if it is on rows."""
+    sample = sample_rows(problem, min(problem.table.n, max(_SAMPLE, _EACH * problem.m)), rng)
+    part = problem.subset(sample)
+    swaps = Swaps(part, threads, found.points)
+    points = swaps.at_points(None if found.rows is None else problem.ids[found.rows])
+    swapped = swaps.seek(points, prices, rng.permutation(len(swaps.candidates)), _ON_SAMPLE)
+    moved = swapped.rows >= 0
+    if found.rows is not None:
+        rows = found.rows.copy()
+        rows[moved] = sample[swapped.rows[moved]]
+        return rows
+    moved_points = found.points.copy()
+    moved_points[moved] = part.table.values[swapped.rows[moved]]
+    return moved_points
+
+
+def sample_rows(problem: Problem, count: int, rng: np.random.Generator) -> np.ndarray:
+    """`count` rows in order, each cell with its share and with enough candidates for its seats.
+
+    Where a cell's share would hold too few, it gets more: the sample is then slightly richer in small cells.
     """
-    problem = steps.problem
-    candidates, cells = problem.candidates()
-    objective, _ = steps.solve(points_at(problem.table, rows))
-    state = SwapState(problem, rows, steps.prices, objective)
-    for _ in range(sweeps):
-        order = rng.permutation(len(candidates))
-        losses = [
-            screen.best(state, candidates[part], cells[part])[0]
-            for part in np.array_split(order, -(-len(order) // _BATCH))
-        ]
-        order = order[np.argsort(np.concatenate(losses), kind="stable")][:_SCREENED]
-        before = objective
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            objective = _take_best(steps, state, gains, candidates[batch], cells[batch], objective)
-        if objective == before:
-            break
-    return state.rows
-
-
-def _take_best(
-    steps: Steps,
-    state: "SwapState",
-    gains: Gains,
-    candidates: np.ndarray,
-    cells: np.ndarray,
-    objective: float,
-) -> float:
-    """Swaps in the best candidates while one of them lowers the objective; returns the objective.
-
-    A candidate that fails says at which prices it does. These bound all others too, so that the next one
-    tried is the best by both bounds.
-    """
-    prices, refused = steps.prices, 0
-    bound = np.full(len(candidates), -np.inf)
-    leaving = np.zeros(len(candidates), np.int64)
-    while len(candidates):
-        loss, place = gains.best(state, candidates, cells)
-        loss += state.bound() - objective
-        leaving = np.where(loss > bound, place, leaving)
-        bound = np.maximum(loss, bound)
-        ranking = np.argsort(bound, kind="stable")[:_AGAIN]
-        ranking = ranking[bound[ranking] < -_LEAST * objective]
-        if len(ranking) == 0 or refused == _REFUSED:
-            break
-        candidates, cells, bound, leaving = (a[ranking] for a in (candidates, cells, bound, leaving))
-        rows = state.rows.copy()
-        state.swap(int(leaving[0]), int(candidates[0]))
-        found, _ = steps.solve(points_at(steps.problem.table, state.rows))
-        state.set_prices(steps.prices, found)
-        if found < objective * (1 - _LEAST):
-            objective, prices, refused = found, steps.prices, 0
-            bound = np.full(len(bound), -np.inf)
-        else:
-            refused += 1
-            state.restore(rows)
-        candidates, cells, bound, leaving = (a[1:] for a in (candidates, cells, bound, leaving))
-    if refused:
-        steps.prices = prices
-        state.set_prices(prices, objective)
-    return objective
-
-
-@dataclass
-class _Nearest:
-    """The costs of every row to its two nearest representatives, prices taken off, and the nearest one."""
-
-    owner: np.ndarray
-    first: np.ndarray
-    second: np.ndarray
-
-
-class SwapState:
-    """The rows that are representatives, and the costs of all rows to them."""
-
-    def __init__(self, problem: Problem, rows: np.ndarray, prices: np.ndarray, objective: float) -> None:
-        self.problem = problem
-        self.rows = rows.copy()
-        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float32)
-        self._features = np.stack([self._cost_to(row) for row in rows])
-        self.set_prices(prices, objective)
-
-    def set_prices(self, prices: np.ndarray, objective: float) -> None:
-        """New prices, optimal for the present rows, whose objective is given.
-
-        `extra` (G, n) is what a cell adds to a row's feature cost: the move less the price.
-        """
-        self.extra = (self.problem.move[:, self.problem.cells.cell] - prices[:, None]).astype(np.float32)
-        self._sort()
-        self._fair = objective - self._mean()  # min ⟨u, w⟩ over fair w
-
-    def bound(self) -> float:
-        """D(u) for the present rows: a lower bound of their objective."""
-        return self._mean() + self._fair
-
-    def _mean(self) -> float:
-        return float(self.nearest.first.mean(dtype=np.float64))
-
-    def swap(self, j: int, row: int) -> None:
-        """Puts `row` in the place of representative j."""
-        self.rows[j] = row
-        self._features[j] = self._cost_to(row)
-        self._sort()
-
-    def restore(self, rows: np.ndarray) -> None:
-        """Goes back to other `rows` (m,)."""
-        for j in np.flatnonzero(rows != self.rows):
-            self.rows[j] = rows[j]
-            self._features[j] = self._cost_to(rows[j])
-        self._sort()
-
-    def _cost_to(self, row: int) -> np.ndarray:
-        table, cost = self.problem.table, self.problem.cost
-        return feature_costs(self._columns, table.n_numeric, self._columns[:, row], cost).astype(np.float32)
-
-    def _sort(self) -> None:
-        costs = self._features + self.extra[self.problem.cell_of]
-        places = np.arange(costs.shape[1])
-        owner = costs.argmin(axis=0)
-        first = costs[owner, places]
-        costs[owner, places] = np.inf
-        self.nearest = _Nearest(owner, first, costs.min(axis=0))
+    n = problem.table.n
+    chosen = np.zeros(n, bool)
+    chosen[rng.choice(n, count, replace=False)] = True
+    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
+        pool = problem.pools[g]
+        _, first = np.unique(problem.ids[pool], return_index=True)
+        have = len(np.unique(problem.ids[pool[chosen[pool]]]))
+        if have < 4 * seats:
+            chosen[rng.permutation(pool[first])[: 4 * seats]] = True
+    return np.flatnonzero(chosen)

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +18,7 @@ from fwc_llm.models.inspect import PREFIX, require_inspect
 from fwc_llm.models.inspect.options import generate_options
 from fwc_llm.models.inspect.outputs import to_chat, to_reply
 from fwc_llm.models.openai.capabilities import completion_limit
+from fwc_llm.models.openai.chat import check_service
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure, one_line
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.secret import Secret
@@ -57,19 +59,22 @@ class InspectModel:
         provider, _, model = self._path.partition("/")
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
+        self._chosen = sorted(options.get("params") or {})
         self._logprobs = bool(options.get("logprobs"))
         self._parameters = generate_options(
             model, options.get("params"), options.get("max_tokens"), self._logprobs
         )
         self._concurrency = options.get("concurrency", 8)
         self._deadline = options.get("deadline", 300.0)
-        for option, value in (("concurrency", self._concurrency), ("deadline", self._deadline)):
-            if not value > 0:
-                raise FwcError(f"{option} is {value}: it must be above 0")
-        self._attempt = options.get("timeout") or min(_ATTEMPT_SECONDS, self._deadline)
+        rpm, tpm, attempt = options.get("rpm"), options.get("tpm"), options.get("timeout")
+        check_service(
+            name, base_url, rpm=rpm, tpm=tpm, concurrency=self._concurrency, deadline=self._deadline,
+            timeout=attempt,
+        )  # fmt: skip
+        self._attempt = attempt or min(_ATTEMPT_SECONDS, self._deadline)
         self._breaker = options.get("breaker") or max(30, 4 * self._concurrency)
-        self._pacer = Pacer(options.get("rpm"), options.get("tpm"), notice=self._tell)
-        self._paces_tokens = options.get("tpm") is not None
+        self._pacer = Pacer(rpm, tpm, notice=self._tell)
+        self._paces_tokens = tpm is not None
         self._notice = options.get("notice")
         self._failed_in_a_row = 0
         self._model: Inspected | None = None
@@ -109,6 +114,11 @@ class InspectModel:
         model = self._opened()
         if any("name" in message for message in messages):
             self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
+        if self._chosen:
+            self._tell(
+                f"{self.name}: Inspect leaves out in silence what its provider does not take "
+                f"(asked for: {', '.join(self._chosen)})"
+            )
         expected = sum(len(message["content"]) for message in messages) // 4 if self._paces_tokens else 0
         await self._pacer.turn(expected)
         began = time.monotonic()
@@ -200,20 +210,21 @@ class InspectModel:
         """What Inspect raised, classified as any service's failure is."""
         if isinstance(error, TimeoutError):
             return AttemptError(Reach.ATTEMPT, f"no reply within the deadline of {self._deadline:g} s")
-        cause: BaseException | None = error
-        while cause is not None:  # Inspect and its retries wrap what the provider's SDK raised
-            status = getattr(cause, "status_code", None)
+        wrapped: list[BaseException] = [error]  # Inspect wraps what the provider's SDK raised
+        while (cause := wrapped[-1].__cause__) is not None:
+            wrapped.append(cause)
+        for cause in reversed(wrapped):
+            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
             if isinstance(status, int) and status >= 400:
-                body = getattr(cause, "body", None)
                 told = body if isinstance(body, Mapping) else {"message": self._said(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
                 return replace(failure, reason=self._redact(failure.reason))
-            cause = cause.__cause__
         return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._said(error)}")
 
     def _explain(self, failure: AttemptError) -> str:
         if failure.parameter:
-            hint = f"it refuses the parameter {failure.parameter!r}: change or drop it (--param)"
+            name = failure.parameter
+            hint = f"it refuses {name!r}: change it, or leave it out (--param {name}=null)"
         elif failure.status == 404:
             hint = "the provider does not know this model: check its name"
         elif failure.status == 402 or failure.code in {"insufficient_quota", "billing_not_active"}:
@@ -227,7 +238,8 @@ class InspectModel:
         if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
             self.notices.append(notice)
             if self._notice is not None:
-                self._notice(notice)
+                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
+                    self._notice(notice)
 
     def hear(self, said: str) -> None:
         """Pass on, once, what Inspect warns of: a parameter that the provider does not take."""
@@ -243,7 +255,4 @@ class _Listener(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Hand the warning over."""
-        try:
-            self._model.hear(record.getMessage())
-        except Exception:  # a closed terminal must not cost a paid reply
-            self.handleError(record)
+        self._model.hear(record.getMessage())

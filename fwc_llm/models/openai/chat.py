@@ -88,7 +88,9 @@ class ChatModel:
         seed: int = 0,
         notice: Callable[[str], None] | None = None,
     ) -> None:
-        _check(name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout)
+        check_service(
+            name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
+        )
         self._name, self._base_url, self._api_key_env = name, base_url, api_key_env
         self._chosen = dict(params or {})
         self._parameters = request_parameters(name, self._chosen, max_tokens, logprobs)
@@ -440,7 +442,8 @@ def read_key(variable: str, model: str) -> str:
     return key
 
 
-def _check(name: str, base_url: str | None, **numbers: float | None) -> None:
+def check_service(name: str, base_url: str | None, **numbers: float | None) -> None:
+    """Refuse with `FwcError` what is no model's name, no address, or not above 0."""
     if not name.strip():
         raise FwcError("the model's name is empty: name one with --model")
     if base_url is not None:

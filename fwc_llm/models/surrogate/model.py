@@ -2,12 +2,13 @@
 
 It reads the text of the prompt and nothing else, and answers yes with the probability
 
-    σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + δ·scale(m) + η·(log-odds, male, married)) + ζ·votes )
+    σ( β·φ(x) + β_k·log-odds(x) + [examples]·(γ + ζ·(vote, surprise)) )
 
 `φ` are the features of the queried row, `log-odds` those of a logistic regression of income on the same
-features over adult.data (what a language model knows of the world before it sees an example), `votes` the
-similarity- and weight-weighted vote of the examples. Everything is fitted by `evals/fit_surrogate.py` to
-recorded zero-shot, 4-shot and 16-shot answers; evals/surrogate.md says what it can and cannot tell.
+features over adult.data (what a language model knows of the world before it sees an example), `vote` and
+`surprise` what the examples say, each weighted by its similarity and its shown weight. Everything is fitted
+by `evals/fit_surrogate.py` to recorded zero-shot, 4-, 16- and 30-shot answers; evals/surrogate.md says what
+it can and cannot tell.
 """
 
 import hashlib
@@ -31,11 +32,8 @@ NAME = "surrogate"
 # Spread of Adult's numeric attributes (standard deviations over adult.data), for the distance between people.
 _SPREAD = np.array([13.13, 2.55, 7406.0, 404.0, 11.98])
 _FARTHEST = 3.0  # a numeric attribute counts for at most so many standard deviations
-_REACH = 2.0  # distance over which an example's say falls by e
-_CONTEXT = (
-    "examples", "scale", "log-odds | examples", "male | examples", "married | examples",
-    "vote", "surprise",
-)  # fmt: skip
+_REACH = 4.0  # distance over which an example's say falls by e
+_CONTEXT = ("examples", "vote", "surprise")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Coefficients:
     """A fitted surrogate. All arrays are on the natural scale of their features.
 
     `world` (p,) and `world_intercept` give log-odds(x); `prior` (p + 1,) weighs φ and those log-odds;
-    `context` (7,) weighs what examples add, in the order of `context_names`.
+    `context` (3,) weighs what examples add, in the order of `context_names`.
     """
 
     world: NDArray[np.float64]
@@ -82,9 +80,9 @@ def context_names() -> tuple[str, ...]:
 
 
 def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]:
-    """What the examples add (7,): all zero without examples.
+    """What the examples add (3,): all zero without examples.
 
-    The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 2) and by their
+    The vote is the mean label (−1 no, 1 yes) of the examples, weighted by exp(−distance / 4) and by their
     shown weights; the surprise is the same mean of how far each label lies from what the world would say.
     """
     if not reading.examples:
@@ -97,18 +95,7 @@ def context(reading: Reading, coefficients: Coefficients) -> NDArray[np.float64]
     say = weights * np.exp(-(distance - distance.min()) / _REACH)
     say /= say.sum()
     expected = np.array([_logistic(coefficients.log_odds(example)) for example in reading.examples])
-    person = reading.person
-    return np.array(
-        [
-            1.0,
-            min(max(math.log(len(yes) / 4) / math.log(4), -1.0), 2.0),  # 0 at 4 examples, 1 at 16
-            coefficients.log_odds(person),
-            float(person.word("sex") == "Male"),
-            float(person.word("marital status") == "Married-civ-spouse"),
-            float(say @ (2 * yes - 1)),
-            float(say @ (yes - expected)),
-        ]
-    )
+    return np.array([1.0, float(say @ (2 * yes - 1)), float(say @ (yes - expected))])
 
 
 class Surrogate:

@@ -140,7 +140,8 @@ def describe(text: str) -> Person:
     if absent := [name for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
-            f"{', '.join(map(repr, absent))} in {_excerpt(text)}"
+            f"{', '.join(map(repr, absent))} in {_excerpt(text)}; for another table there is the model "
+            "baseline, a logistic regression on its rows (--model baseline)"
         )
     weight = _number("weight", found["weight"], text) if "weight" in found else None
     return Person(

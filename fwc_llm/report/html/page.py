@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from fwc_llm.notebook import visible
-from fwc_llm.report import numbers
+from fwc_llm.report import lost, numbers
 from fwc_llm.report.html import charts
 from fwc_llm.report.tables import rows
 
@@ -28,7 +28,13 @@ def page(document: Mapping[str, Any]) -> str:
         "count": lambda value: numbers.DASH if value is None else f"{value:,}",
         "tint": lambda place: (place - 1) % 8 + 1 if place else 0,
     }
-    environment.globals |= {"rows": rows, "charts": charts, "shape": charts.shape_path, "dash": numbers.DASH}
+    environment.globals |= {
+        "lost": lost,
+        "rows": rows,
+        "charts": charts,
+        "shape": charts.shape_path,
+        "dash": numbers.DASH,
+    }
     return environment.get_template("page.html.j2").render(
         document=document, several=len(document["runs"]) > 1
     )

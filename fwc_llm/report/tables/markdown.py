@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fwc_llm.report.lost import lost_lines, lost_table
 from fwc_llm.report.tables import rows
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -22,6 +23,11 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"## {_text(run['label'])}", "")
     if run["simulated"]:
         yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+    if warning := (run["rows"] or {}).get("warning"):
+        yield from (f"> **Warning:** {_text(warning)}.", "")
+    if run["reference"]:
+        said = f"The answers are those of {_text(run['about']['model'])}, which reads rows and no prompts"
+        yield from (f"> **Reference, no language model.** {said}.", "")
     yield from (_text(run["paragraph"]), "")
     yield from (f"- {_finding(finding)}" for finding in run["findings"])
     table = [
@@ -59,6 +65,9 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     groups = [group["group"] for group in found["groups"]]
     yield from ("### Coverage", "")
     yield from _table(["Arm", "All", *groups, "Not parsed"], rows.coverage_rows(found))
+    if run["rows"] and run["rows"]["lost"]:
+        yield from ("### Rows lost before the run", "", _text(lost_lines(run["rows"])[0]), "")
+        yield from _table(*lost_table(run["rows"]))
     for title, headings, body in (
         ("If only the protected attribute changed", rows.FLIP_HEADINGS, rows.flip_rows(found)),
         ("Each protected attribute by itself", rows.ATTRIBUTE_HEADINGS, rows.attribute_rows(found)),

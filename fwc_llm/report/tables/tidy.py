@@ -20,6 +20,7 @@ COLUMNS = (
     "low",
     "high",
     "n",
+    "reference",
 )
 
 
@@ -38,11 +39,23 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
             "task": _harmless(document["task"]),
             "model": _harmless(run["about"]["model"]),
             "simulated": str(run["simulated"]).lower(),
+            "reference": str(run["reference"]).lower(),
         }
+        for line in _rows(run["rows"] or {"groups": ()}):
+            writer.writerow(head | line)
         for arm in run["statistics"]["arms"]:
             for line in _numbers(arm):
                 writer.writerow(head | {"arm": _harmless(arm["arm"])} | line)
     return out.getvalue()
+
+
+def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of each group before the run; of no arm."""
+    for one in rows["groups"]:
+        of = {"group": _harmless(one["group"]), "n": one["read"]}
+        yield from (of | {"metric": f"rows_{name}", "value": one[name]} for name in ("read", "kept", "lost"))
+        for reason, count in one["reasons"].items():
+            yield of | {"metric": f"rows_lost: {reason}", "value": count}
 
 
 def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

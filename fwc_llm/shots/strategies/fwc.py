@@ -8,6 +8,7 @@ import numpy as np
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import LABELS, features_frame, make_shots
 from fwc_llm.shots.registry import strategy
+from fwc_llm.shots.slots import is_table, read_slots
 
 
 @strategy(slots="balanced-positive", n_init=None, max_iter=300)
@@ -18,7 +19,8 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     among the candidate rows, in order of weight, highest first. Distances are over the features, z-scored,
     1 for a categorical mismatch, 1 each for another protected level and another outcome.
 
-    Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"), `n_init` restarts and
+    Options: `slots` (how many examples each cell gets; docs/method.md, "Slots"; also as the text
+    `Female:no=6,Female:yes=2,Male:no=6,Male:yes=2`), `n_init` restarts and
     `max_iter` iterations of the solver (its defaults unless given).
 
     The certificate (docs/method.md, "The certificate of a selection") holds objective, lower bound,
@@ -30,11 +32,14 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
 
     task, pool = request.task, request.pool
     settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
+    counts = slots
+    if is_table(slots):
+        counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
     estimator = FairCoreset(
         request.m,
         epsilon=request.epsilon,
         support="rows",
-        slots=slots,
+        slots=counts,
         max_iter=max_iter,
         random_state=request.seed,
         **settings,

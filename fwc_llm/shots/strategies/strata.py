@@ -1,5 +1,7 @@
 """`strata`: examples by shares of protected group and label."""
 
+from typing import Any
+
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
@@ -7,10 +9,13 @@ from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import alternate, cell_positions, make_shots
 from fwc_llm.shots.registry import strategy
+from fwc_llm.shots.slots import read_slots
 
 
-@strategy(group=None, group_share=1.0, positive_share=0.5)
-def strata(request: Request, group: str | None, group_share: float, positive_share: float) -> Shots:
+@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None)
+def strata(
+    request: Request, group: str | None, group_share: float, positive_share: float, slots: Any
+) -> Shots:
     """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
 
     Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
@@ -20,9 +25,45 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
     yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
+    `slots` names the number of every cell instead, as `fwc` takes it; cells left out give none.
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
+    return draw_strata(request, "strata", group, group_share, positive_share, slots)
+
+
+def draw_strata(
+    request: Request,
+    strategy: str,
+    group: str | None,
+    group_share: float,
+    positive_share: float,
+    slots: Any = None,
+    **options: Any,
+) -> Shots:
+    """The draw of `strata`, for the strategies that are a special case of it; `options` are recorded."""
+    if slots is None:
+        wanted_of, said = _by_shares(request, group, group_share, positive_share)
+    else:
+        wanted_of, said = read_slots(slots, request), {"slots": slots if isinstance(slots, str) else "given"}
+    rng = np.random.default_rng(request.seed)
+    drawn: dict[str, list[int]] = {"no": [], "yes": []}
+    for (level, label), rows in cell_positions(request).items():
+        wanted = wanted_of.get((level, label), 0)
+        if wanted > len(rows):
+            raise FwcError(
+                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
+                f"{len(rows)} rows may become examples; lower m or its share"
+            )
+        drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
+    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
+    return make_shots(request, strategy, alternate(no, yes), **(said | options))
+
+
+def _by_shares(
+    request: Request, group: str | None, group_share: float, positive_share: float
+) -> tuple[dict[tuple[str, str], int], dict[str, Any]]:
+    """How many examples each (level, label) gives, and the options to record."""
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
@@ -32,7 +73,6 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
         raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")
     if len(levels) == 1 and group_share < 1:
         raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
-    cells = cell_positions(request)
     others = [str(level) for level in levels if level != preferred]
     shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
     sizes_wanted = largest_remainder(np.array(shares) * request.m, request.m).tolist()
@@ -40,25 +80,8 @@ def strata(request: Request, group: str | None, group_share: float, positive_sha
     wanted_of = {}
     for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
         wanted_of[level, "no"], wanted_of[level, "yes"] = size - yes_count, yes_count
-    rng = np.random.default_rng(request.seed)
-    drawn: dict[str, list[int]] = {"no": [], "yes": []}
-    for (level, label), rows in cells.items():
-        wanted = wanted_of[level, label]
-        if wanted > len(rows):
-            raise FwcError(
-                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
-                f"{len(rows)} rows may become examples; lower m or its share"
-            )
-        drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
-    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
-    return make_shots(
-        request,
-        "strata",
-        alternate(no, yes),
-        group=preferred,
-        group_share=group_share,
-        positive_share=positive_share,
-    )
+    said = {"group": preferred, "group_share": group_share, "positive_share": positive_share}
+    return wanted_of, said
 
 
 def _running(sizes: list[int], share: float) -> list[int]:

@@ -10,12 +10,7 @@ from fwc_llm.coreset.descent import compiled
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend
 from fwc_llm.coreset.descent.plain import PlainSteps
-from fwc_llm.coreset.search import schedule as strategy
-from fwc_llm.coreset.search.compiled_gains import CompiledGains
-from fwc_llm.coreset.search.gains import Gains
-from fwc_llm.coreset.search.local_search import search
 from fwc_llm.coreset.search.schedule import start_rows
-from fwc_llm.coreset.search.swaps import SwapState
 from fwc_llm.coreset.threads import Threads
 
 pytestmark = pytest.mark.slow
@@ -97,72 +92,3 @@ def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     exact = PlainSteps(case).certify(found.points)[0].objective
     assert found.objective == pytest.approx(exact, rel=1e-6)
     assert (np.diff(found.history) <= 1e-6).all()
-
-
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_gains_are_what_a_swap_changes(cost):
-    case = problem(cost, "rows", m=12)
-    rng = np.random.default_rng(3)
-    rows = start_rows(case, "random", rng)
-    state = SwapState(case, rows, rng.normal(size=4) * 0.1, 0.0)
-    cells = rng.integers(0, 4, 90)
-    candidates = np.array([rng.choice(case.pools[g]) for g in cells])
-    plain = Gains(case).best(state, candidates, cells)
-    fast = CompiledGains(case, Threads(2)).best(state, candidates, cells)
-    np.testing.assert_array_equal(plain[1], fast[1])
-    np.testing.assert_allclose(plain[0], fast[0], rtol=1e-4, atol=1e-7)
-    before = state.nearest.first.mean(dtype=float)
-    for q in np.flatnonzero(np.isfinite(plain[0]))[:20]:
-        state.swap(int(plain[1][q]), int(candidates[q]))
-        assert state.nearest.first.mean(dtype=float) - before == pytest.approx(plain[0][q], abs=1e-6)
-        state.restore(rows)
-
-
-def test_swaps_improve_on_the_descent_and_end_where_none_gains():
-    x, y, d = mixed(1500)
-    few = FairCoreset(16, support="rows", random_state=0, swaps=False).fit(x, y, d)
-    more = FairCoreset(16, support="rows", random_state=0).fit(x, y, d)
-    assert more.objective_ < few.objective_
-    assert (np.diff(more.history_) <= 1e-9).all()
-    again = FairCoreset(16, support="rows", init=more.row_index_).fit(x, y, d)
-    assert again.objective_ == pytest.approx(more.objective_, rel=2e-3)
-
-
-def test_a_growing_start_ends_near_the_plain_one():
-    table = synthetic(20_000, 6)
-    plain = FairCoreset(40, random_state=0, progressive=False).fit(*table)
-    grown = FairCoreset(40, random_state=0, progressive=True).fit(*table)
-    assert grown.objective_ == pytest.approx(plain.objective_, rel=0.02)
-    assert grown.n_iter_ < plain.n_iter_ / 2
-    assert grown.violation_ <= 0.01 + 1e-9
-    assert grown.objective_ == pytest.approx(grown.lower_bound_, abs=1e-9)
-
-
-def test_the_path_is_chosen_by_size(monkeypatch):
-    effort = strategy.Effort(300, "auto", "auto", None)
-    small, large = FairCoreset(8).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
-    assert isinstance(strategy.Solver(small, effort, 1).steps, PlainSteps)
-    assert isinstance(strategy.Solver(large, effort, 1).steps, CompiledSteps)
-
-
-def test_extreme_scales_stay_with_numpy():
-    table = synthetic(30_000)
-    huge = FairCoreset(200).problem(table.features * np.float32(1e20), table.outcome, table.sensitive)
-    assert isinstance(strategy.Solver(huge, strategy.Effort(1, "auto", False, None), 1).steps, PlainSteps)
-
-
-def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads():
-    x, y, d = mixed(5000)
-    rare = np.flatnonzero((y == 1) & (d == 1))[2:]  # two rows are left in that cell
-    y = y.copy()
-    y[rare] = 0
-    asked = problem(support="rows", m=24, data=(x, y, d), slots=[[8, 6], [8, 2]])
-    found = [
-        search(asked, CompiledSteps(asked, threads), np.random.default_rng(0), threads, 50)
-        for threads in (Threads(1), Threads(2))
-    ]
-    assert (found[0].rows == found[1].rows).all()
-    assert (asked.cells.cell[found[0].rows] == asked.cell_of).all()
-    assert len(set(asked.ids[found[0].rows])) == 24
-    plain = descend(PlainSteps(asked), start_rows(asked, "k-means++", np.random.default_rng(0)), 50)
-    assert found[0].objective < plain.objective

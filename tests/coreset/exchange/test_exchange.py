@@ -1,56 +1,49 @@
-"""Swaps at fixed prices: true local optima, in every cost, and closer coresets with them."""
+"""Swaps: true local optima in every cost, with numpy alone and compiled, and what a judge says."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.spatial.distance import cdist
 
-from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import Descent
-from fwc_llm.coreset.exchange.exchange import Points, Space, as_columns, exchange
-from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import swap_on_sample
+from fwc_llm.coreset.exchange.exchange import Judge, Patience, estimate, exchange
+from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.threads import Threads
 
-pytestmark = pytest.mark.slow
 
-
-def costs(space: Space, numbers: np.ndarray, codes: np.ndarray, cells: np.ndarray) -> np.ndarray:
+def costs(space: Space, values: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """(n, q) of all rows to the given points, without kernels."""
-    kind = "cityblock" if space.cost == "l1" else "sqeuclidean"
-    apart = cdist(space.numbers.T, numbers.T, kind) if len(numbers) else 0.0
-    apart = apart + space.unit * (space.codes[:, :, None] != codes[:, None, :]).sum(axis=0)
-    apart = apart + space.move[cells][:, space.cell].T
-    return np.asarray((np.sqrt(apart) if space.cost == "l2" else apart) - space.price[cells])
+    kind, k = "cityblock" if space.cost == "l1" else "sqeuclidean", space.n_numeric
+    apart = cdist(space.values[:, :k], values[:, :k], kind)
+    apart += (space.values[:, None, k:] != values[None, :, k:]).sum(axis=2)
+    apart += space.move[cells][:, space.cell].T
+    return np.asarray((np.sqrt(apart) if space.cost == "l2" else apart) - space.prices[cells])
 
 
 def space(cost: str, n: int = 150) -> Space:
-    """Three cells whose prices differ, numbers, two categories and a two-valued column."""
+    """Three cells whose prices differ, numbers, a two-valued column and two categories."""
     rng = np.random.default_rng(0)
     numbers = np.column_stack([rng.normal(size=(n, 3)), rng.integers(0, 2, n)])
-    codes = rng.integers(0, 4, (n, 2))
+    values = np.column_stack([numbers, rng.integers(0, 4, (n, 2))]).astype(np.float32)
     move = np.array([[0, 1, 0.5], [1, 0, 1.5], [0.5, 1.5, 0]])
-    columns = as_columns(numbers, codes, cost != "l1")
-    return Space(*columns, rng.integers(0, 3, n), move, np.array([0.4, -0.7, 0.0]), cost)
+    return Space(values, 4, rng.integers(0, 3, n), move, np.array([0.4, -0.7, 0.0]), cost)
 
 
 @pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
 @pytest.mark.parametrize("m", [1, 4, 15])
-def test_no_swap_within_a_cell_gains(cost: str, m: int) -> None:
+@pytest.mark.parametrize("threads", [None, Threads(2)], ids=["plain", "compiled"])
+def test_no_swap_within_a_cell_gains(cost: str, m: int, threads: Threads | None) -> None:
     where = space(cost)
     rng = np.random.default_rng(m)
     start = rng.permutation(150)[:m]
     cells = where.cell[start]
-    points = Points(where.numbers[:, start], where.codes[:, start], cells, start)
+    points = Points(where.values[start], cells, start)
     order = rng.permutation(150)
-    found = exchange(where, points, order, where.cell[order], order, Threads(2), 50)
+    found = exchange(where, points, order, where.cell[order], order, Patience(50), threads)
     assert found.converged
     assert (np.diff(found.losses) < 0).all()
     rows = np.where(found.rows < 0, start, found.rows)
     assert (where.cell[rows] == cells).all()
     assert len(set(rows)) == m
-    every = costs(where, where.numbers, where.codes, where.cell)
+    every = costs(where, where.values, where.cell)
     loss = every[:, rows].min(axis=1).sum()
     assert found.losses[-1] == pytest.approx(loss, abs=1e-3)
     assert np.array_equal(every[:, rows].argmin(axis=1), found.labels)
@@ -60,60 +53,70 @@ def test_no_swap_within_a_cell_gains(cost: str, m: int) -> None:
             assert every[:, [*kept, row]].min(axis=1).sum() >= loss - 1e-3
 
 
-def test_one_hot_columns_are_codes_that_cost_the_same() -> None:
-    rng = np.random.default_rng(0)
-    kinds, codes = rng.integers(0, 5, 60), rng.integers(0, 3, (60, 2))
-    numbers = np.hstack([rng.normal(size=(60, 1)), 0.5 * np.eye(5)[kinds]])
-    columns, small, unit = as_columns(numbers, codes, squared=False)
-    assert columns.shape == (1, 60)
-    assert small.shape == (5 + 2 * 2, 60)
-    assert small.dtype == np.uint8
-    found = cdist(columns.T, columns.T, "cityblock") + unit * (small[:, :, None] != small[:, None]).sum(0)
-    expected = cdist(numbers, numbers, "cityblock") + (codes[:, None] != codes[None]).sum(axis=2)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    many = rng.integers(0, 2, (60, 300)).astype(float)
-    assert as_columns(many, codes, squared=False)[1].dtype == np.int32, "up to 302 mismatches are counted"
-
-
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-@pytest.mark.parametrize("epsilon", [None, 0.05])
-def test_swaps_take_free_representatives_closer(cost: str, epsilon: float | None) -> None:
-    table = synthetic(3000, 3)
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(table.features.astype(float)).rename(columns=str)
-    for name in "abcde":
-        X[name] = rng.choice(list("uvwxyz"), 3000, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
-    y, d = table.outcome, table.sensitive
-    options = {"cost": cost, "epsilon": epsilon, "random_state": 0}
-    few = FairCoreset(40, **options).fit(X, y, d)
-    more = FairCoreset(40, **options, swaps=True).fit(X, y, d)
-    assert more.objective_ < 0.985 * few.objective_
-    assert more.objective_ == pytest.approx(more.lower_bound_, rel=1e-9)
-    assert epsilon is None or more.violation_ <= epsilon + 1e-9
-    alone = FairCoreset(40, **options, swaps=True, n_jobs=1).fit(X, y, d)
-    assert alone.representatives_.equals(more.representatives_)
-
-
-@pytest.mark.parametrize("support", ["rows", "features"])
-def test_on_rows_they_stay_rows_that_may_stand_for_their_cell(support: str) -> None:
-    X, y, d = synthetic(2000, 4)
-    problem: Problem = FairCoreset(30, support=support).problem(X, y, d)
-    rng = np.random.default_rng(0)
-    rows = np.concatenate(
-        [rng.permutation(problem.pools[g])[:seats] for g, seats in enumerate(np.bincount(problem.cell_of))]
+@pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
+def test_swaps_are_the_same_compiled_or_not_and_for_any_threads(cost: str) -> None:
+    where = space(cost, 4000)  # so many that threads share a batch
+    start = np.random.default_rng(1).permutation(4000)[:30]
+    points = Points(where.values[start], where.cell[start], start)
+    order = np.random.default_rng(2).permutation(4000)
+    plain, one, three = (
+        exchange(where, points, order, where.cell[order], order, Patience(1, 1e-4, again=8), threads)
+        for threads in (None, Threads(1), Threads(3))
     )
-    found = Descent(problem.table.values[rows].astype(float), rows, (1.0,), True)
-    swapped = swap_on_sample(problem, found, np.zeros(problem.cells.n_cells), rng, Threads(1))
-    assert (swapped != rows).sum() > 10
-    keys = problem.cell_of * 10_000 + problem.ids[swapped]
-    assert len(set(keys)) == 30
-    assert all(row in problem.pools[g] for row, g in zip(swapped, problem.cell_of, strict=True))
+    np.testing.assert_array_equal(one.rows, three.rows)
+    assert one.losses == three.losses
+    np.testing.assert_array_equal(plain.rows, one.rows)
+    np.testing.assert_array_equal(plain.labels, one.labels)
+    assert plain.losses == one.losses
 
 
-def test_what_float32_cannot_hold_is_left_as_it_is() -> None:
-    X, y, d = synthetic(1000, 3)
-    options = {"cost": "sqeuclidean", "epsilon": None, "random_state": 0}
-    huge = X.astype(float) * 1e25
-    few = FairCoreset(10, **options).fit(huge, y, d)
-    more = FairCoreset(10, **options, swaps=True).fit(huge, y, d)
-    assert more.objective_ == few.objective_
+@pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
+@pytest.mark.parametrize("threads", [None, Threads(1)], ids=["plain", "compiled"])
+def test_one_point_ends_at_the_best_row_of_its_cell(cost: str, threads: Threads | None) -> None:
+    where = space(cost)
+    order = np.flatnonzero(where.cell == 1)
+    start = order[:1]
+    points = Points(where.values[start], where.cell[start], start)
+    found = exchange(where, points, order, where.cell[order], order, Patience(3), threads)
+    total = costs(where, where.values[order], where.cell[order]).sum(axis=0)
+    assert found.rows[0] == order[total.argmin()] or total[0] == total.min()
+    assert found.losses[-1] == pytest.approx(total.min(), rel=1e-6)
+
+
+@pytest.mark.parametrize("threads", [None, Threads(1)], ids=["plain", "compiled"])
+def test_a_judge_has_the_last_word(threads: Threads | None) -> None:
+    where = space("l1")
+    start = np.arange(6)
+    points = Points(where.values[start], where.cell[start], start)
+    order = np.arange(150)
+    asked = []
+
+    def refuse(rows: np.ndarray) -> tuple[float, np.ndarray]:
+        asked.append(rows.copy())
+        return 1e6, where.prices + len(asked)
+
+    patience = Patience(1, batch=50, again=32, refusals=4)
+    found = exchange(where, points, order, where.cell[order], order, patience, threads, Judge(1e5, refuse))
+    assert len(asked) >= 2, "one at least in every batch where a swap seems to gain"
+    assert (found.rows == -1).all()
+    assert len(found.losses) == 1
+    every = costs(where, points.values, points.cells)
+    np.testing.assert_array_equal(found.labels, every.argmin(axis=1))
+    assert all((rows >= 0).sum() == 1 for rows in asked), "a swap that is refused is undone"
+
+
+def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:
+    where = space("sqeuclidean")
+    start = np.arange(5)
+    points = Points(where.values[start], where.cell[start], start)
+    candidates = np.flatnonzero(np.isin(where.cell, where.cell[start]))[5:60]
+    every = costs(where, where.values, where.cell)
+    now = every[:, start].min(axis=1).sum()
+    for threads in (None, Threads(1)):
+        found = estimate(where, points, candidates, where.cell[candidates], np.arange(150), threads)
+        for row, change in zip(candidates, found, strict=True):
+            swaps = [
+                every[:, [*np.delete(start, slot), row]].min(axis=1).sum() - now
+                for slot in np.flatnonzero(where.cell[start] == where.cell[row])
+            ]
+            assert change == pytest.approx(min(swaps), abs=1e-3)

@@ -73,7 +73,8 @@ def test_a_reply_is_read_whole() -> None:
         "temperature": 0, "max_tokens": 20, "logprobs": True, "top_logprobs": 20, "seed": 3
     }  # fmt: skip
     assert seen[0].headers["authorization"] == f"Bearer {KEY}"
-    assert said == []
+    (once,) = said
+    assert "does not take (asked for: seed)" in once
 
 
 @pytest.mark.parametrize(
@@ -107,8 +108,12 @@ def test_a_prompt_that_is_too_long_is_a_row_without_a_reply() -> None:
     ("answer", "words"),
     [
         (refusal(401, f"Incorrect API key: {KEY}", "invalid_api_key"), "check the key"),
+        (
+            refusal(400, "Unsupported: 'temperature'", "unsupported_parameter", param="temperature"),
+            "--param temperature=null",
+        ),
         (refusal(404, "The model does not exist", "model_not_found"), "check its name"),
-        (refusal(403, "not for you"), "rejects the run"),
+        (refusal(403, "not for you"), r"rejects the run \(403: not for you\)"),
     ],
 )
 def test_what_fails_for_every_row_stops_the_run(answer: HttpReply, words: str) -> None:
@@ -170,14 +175,26 @@ def test_inspects_own_mock_model_answers_and_is_not_parsed() -> None:
         (NAME, {"params": {"api_key": "x"}}, "looks like a key"),
         (NAME, {"params": {"temperature": "hot"}}, "'temperature'"),
         (NAME, {"concurrency": 0}, "concurrency is 0"),
+        (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_a_request(name: str, options: Any, words: str) -> None:
     with pytest.raises(FwcError, match=words) as caught:
-        open_model(name, base_url="http://127.0.0.1:9/v1", **options).require_key()  # type: ignore[attr-defined]
+        open_model(name, **{"base_url": "http://127.0.0.1:9/v1"} | options).require_key()  # type: ignore[attr-defined]
     assert caught.value.exit_code == 2
     assert "\n" not in str(caught.value)
     assert "[bold]" not in str(caught.value)
+
+
+def test_a_parameter_is_left_out_where_it_is_null() -> None:
+    seen: list[HttpRequest] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request)
+        return HttpReply(completion("Yes"))
+
+    asked(handler, params={"temperature": None})
+    assert "temperature" not in seen[0].json()
 
 
 def test_a_reasoning_model_gets_room_and_no_temperature() -> None:

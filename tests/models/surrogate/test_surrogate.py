@@ -216,13 +216,17 @@ def test_opened_by_name_it_takes_every_option_of_a_client() -> None:
 
 
 def test_yes_examples_pull_towards_yes(census: Task) -> None:
+    moved = False
     for row in rows_of(census, 30):
         p = [
             Surrogate().p_yes(Prompt(census, examples(census, labels)).build(row))
             for labels in ("nnnn", "ynnn", "yynn", "yyyn", "yyyy")
         ]
         assert p == sorted(p)
-        assert p[0] < p[-1]
+        if 1e-6 < p[0] < 1 - 1e-6:  # the surest answers are cut off there
+            assert p[0] < p[-1]
+            moved = True
+    assert moved
 
 
 def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:

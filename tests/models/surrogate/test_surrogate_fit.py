@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evals.fit_surrogate import Recorded, cross_validate, design, figures, load_recorded, markdown
+from evals.fit_surrogate import (
+    RESPONSE,
+    Recorded,
+    cross_validate,
+    design,
+    figures,
+    load_recorded,
+    markdown,
+    with_others,
+    without_effect,
+)
 from fwc_llm.models.surrogate.model import Coefficients, Surrogate
 
 EVALS = Path(__file__).resolve().parents[3] / "evals"
@@ -31,8 +41,26 @@ def overall(report: dict[str, Any]) -> dict[int, float]:
 
 def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
     agreement = overall(report)
-    assert agreement[0] >= 0.93
-    assert min(agreement[4], agreement[16]) >= 0.90
+    assert agreement[0] >= 0.945
+    assert min(agreement[4], agreement[16]) >= 0.92
+    few = report["response"][0]
+    assert few["examples"] is None
+    own, none, others = (few["agreement"][whose] for whose in RESPONSE)
+    assert own >= 0.92
+    assert max(none, others) <= own - 0.01  # it heeds its examples as GPT-4 does, and these examples
+
+
+def test_the_other_rows_examples_are_of_the_same_length_and_never_the_own(recorded: Recorded) -> None:
+    changed = with_others(recorded, 0)
+    for before, after, m in zip(recorded.readings, changed.readings, recorded.shots, strict=True):
+        assert (after.person, len(after.examples)) == (before.person, m)
+        assert m == 0 or after.examples != before.examples
+    X = design(recorded, Coefficients.fitted())
+    flat = without_effect(X, recorded)
+    assert (flat[:, :-2] == X[:, :-2]).all()
+    for m in (0, 4, 16, 30):
+        assert np.ptp(flat[recorded.shots == m, -2:], axis=0) == pytest.approx(0)
+        assert flat[recorded.shots == m].mean(axis=0) == pytest.approx(X[recorded.shots == m].mean(axis=0))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +69,7 @@ def test_what_was_asked_of_it_is_reached(report: dict[str, Any]) -> None:
         (("gpt-4-0314_adult_0_200", "gpt-4-0314_adult_0_200_8"), 0),
         (("gpt-4-0314_adult_4_200",), 4),
         (("gpt-4-0314_adult_16_200",), 16),
+        (("gpt-4-0314_adult_30",), 30),
     ],
 )
 def test_it_gives_the_recorded_answers(
@@ -56,15 +85,17 @@ def test_it_gives_the_recorded_answers(
 
 @pytest.mark.slow
 def test_the_held_out_figures_can_be_reproduced(recorded: Recorded, report: dict[str, Any]) -> None:
-    X = design(recorded, Coefficients.fitted())
-    held_out = cross_validate(X, recorded, repeats=1, strengths=(report["ridge"],))
-    found = figures(held_out, recorded)
+    fitted = Coefficients.fitted()
+    X = design(recorded, fitted)
+    held_out = cross_validate(X, recorded, fitted, repeats=1, strengths=(report["ridge"],))
+    found = figures(held_out["its own"], recorded)
     for line, expected in zip(found, report["held_out"], strict=True):
         assert line["answers"] == expected["answers"]
         assert line["rate_gpt4"] == expected["rate_gpt4"]
         # One division into folds against the mean of ten: groups of 100 to 400 answers.
-        assert line["agreement"] == pytest.approx(expected["agreement"], abs=0.03)
-        assert line["auc"] == pytest.approx(expected["auc"], abs=0.015)
+        few = line["answers"] < 100  # the conversations with 30 examples
+        assert line["agreement"] == pytest.approx(expected["agreement"], abs=0.1 if few else 0.03)
+        assert line["auc"] == pytest.approx(expected["auc"], abs=0.05 if few else 0.015)
 
 
 def test_no_row_is_in_training_and_held_out_part(recorded: Recorded) -> None:
@@ -79,8 +110,14 @@ def test_the_page_and_the_model_card_say_what_was_measured(report: dict[str, Any
     card = (EVALS / "surrogate.md").read_text(encoding="utf-8")
     lines = {(line["examples"], line["group"]): line for line in report["held_out"]}
     shown = re.findall(r"^\| (\d+) \| (.+) \|$", card, re.MULTILINE)
-    assert [int(m) for m, _ in shown] == [0, 4, 16]
+    assert [int(m) for m, _ in shown] == [0, 4, 16, 30]
     for (m, cells), gap in zip(shown, report["demographic_parity"], strict=True):
         part = [lines[int(m), group]["agreement"] for group in ("all", "Female", "Male")]
         expected = [*part, lines[int(m), "all"]["auc"], gap["gpt4"], gap["surrogate"]]
         assert cells.split(" | ") == [f"{number:.3f}" for number in expected]
+    few = report["response"][0]["agreement"]
+    stated = re.search(
+        r"own examples ([\d.]+), without what they say\s+([\d.]+), with another row's (\d\.\d+)", card
+    )
+    assert stated is not None
+    assert list(stated.groups()) == [f"{few[whose]:.3f}" for whose in RESPONSE]

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.compiling import hand_laid_tile, plain_tile
-from fwc_llm.coreset.descent import tile
+from fwc_llm.coreset.compiling import hand_laid_tile, plain_tile, tile
 
 LOCKS = {
     "decorator": "import numba.extending; numba.extending.intrinsic = locked",
@@ -19,7 +18,7 @@ LOCKS = {
 LOCK = "def locked(*arguments, **options):\n    raise RuntimeError('locked')\n"
 IMPORT = """
 from fwc_llm.coreset.compiling import plain_tile
-from fwc_llm.coreset.descent import tile
+from fwc_llm.coreset.compiling import tile
 print(tile.l1_tile is plain_tile.l1_tile, tile.sqeuclidean_pair is plain_tile.sqeuclidean_pair)
 """
 FIT = """

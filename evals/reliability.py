@@ -1,0 +1,99 @@
+"""What was measured about reliability: kept in one JSON file, shown on one page.
+
+python -m evals.faults --record          # each of these records its result and writes the page again
+python -m evals.fuzz --minutes 40 --record
+python -m evals.fuzz --minutes 2 --guided --record
+python -m evals.soak --record
+python -m evals.reliability              # the page alone
+"""
+
+import json
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+_DATA, _PAGE = RESULTS / "reliability.json", RESULTS / "reliability.md"
+
+
+def record(name: str, content: dict[str, Any]) -> None:
+    """Keep one command's result, with the command and the versions, and write the page."""
+    found = json.loads(_DATA.read_text(encoding="utf-8")) if _DATA.exists() else {}
+    command = " ".join(["python -m", f"evals.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
+    versions = {"python": platform.python_version()} | {each: version(each) for each in ("openai", "httpx2")}
+    found[name] = {"date": time.strftime("%Y-%m-%d"), "command": command, "versions": versions, **content}
+    _DATA.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_page(found)
+
+
+def write_page(found: dict[str, Any]) -> None:
+    """The page, from what is recorded."""
+    text = _PROMISES.format(
+        faults=_faults(found.get("faults")),
+        fuzz=_fuzz(found.get("fuzz")),
+        soak=_soak(found.get("soak")),
+    )
+    tables = [_fuzz_table(found), _soak_table(found.get("soak")), _commands(found)]
+    _PAGE.write_text("\n".join([text.rstrip(), *filter(None, tables), _FOUND]), encoding="utf-8")
+
+
+def _faults(found: dict[str, Any] | None) -> str:
+    return f"{found['faults']} faults, {found['passages']} passages | {found['wrong']}" if found else "| "
+
+
+def _fuzz(found: dict[str, Any] | None) -> str:
+    return f"{sum(found['cases'].values()):,} cases | {found['failures']}" if found else "| "
+
+
+def _soak(found: dict[str, Any] | None) -> str:
+    if not found:
+        return "| "
+    rows, kills = (sum(run[name] for run in found["runs"]) for name in ("rows", "kills"))
+    broken = sum(run[name] for run in found["runs"] for name in ("lost", "again", "twice"))
+    return f"{rows:,} rows, {kills} kills | {broken}"
+
+
+def _fuzz_table(found: dict[str, Any]) -> str:
+    random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})
+    if not random:
+        return ""
+    head = "\n## Fuzzing\n\n| input | cases at random | led by coverage |\n|---|---:|---:|"
+    lines = [f"| {name} | {n:,} | {guided['cases'].get(name, 0):,} |" for name, n in random["cases"].items()]
+    return "\n".join([head, *lines])
+
+
+def _soak_table(found: dict[str, Any] | None) -> str:
+    if not found:
+        return ""
+    head = (
+        "\n## The soak\n\nA service on loopback that fails one request in ten. After every pass the journal "
+        "is read as anybody would read it, and the service counts whether a journaled question comes "
+        "again.\n\n"
+        "| how | rows | kills | answered | lost | asked again | journaled twice | most memory, first half | "
+        "second half |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    )
+    lines = [
+        f"| {run['how']} | {run['rows']:,} | {run['kills']} | {run['answered']:,} | {run['lost']} | "
+        f"{run['again']} | {run['twice']} | {run['early_mb']} MB | {run['late_mb']} MB |"
+        for run in found["runs"]
+    ]
+    return "\n".join([head, *lines])
+
+
+def _commands(found: dict[str, Any]) -> str:
+    head = "\n## What was run\n\n| command | on | with |\n|---|---|---|"
+    lines = []
+    for run in found.values():
+        using = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+        lines.append(f"| `{run['command']}` | {run['date']} | {using} |")
+    return "\n".join([head, *lines])
+
+
+_PROMISES = (Path(__file__).parent / "reliability_promises.md").read_text(encoding="utf-8")
+_FOUND = (Path(__file__).parent / "reliability_found.md").read_text(encoding="utf-8")
+
+if __name__ == "__main__":
+    write_page(json.loads(_DATA.read_text(encoding="utf-8")))

@@ -1,0 +1,118 @@
+"""Swaps of a problem's representatives: each lowers the objective, and in the end none would."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.descent.loop import Descent, points_at
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.schedule import start_rows
+from fwc_llm.coreset.search.swaps import sample_rows, swap_on_sample, swap_rows
+from fwc_llm.coreset.threads import Threads
+
+
+def tiny(seed: int, cost: str, support: str, epsilon: float | None) -> Problem:
+    """Two dozen rows in four cells, some of them equal."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"x": np.round(rng.normal(size=24), 1), "kind": rng.choice(list("ab"), 24)})
+    y, d = np.tile([0, 0, 1], 8), np.tile([0, 1], 12)
+    return FairCoreset(6, epsilon, cost=cost, support=support).problem(frame, y, d)
+
+
+def objective(problem: Problem, rows: np.ndarray) -> float:
+    return PlainSteps(problem).solve(points_at(problem.table, rows))[0]
+
+
+@pytest.mark.parametrize("threads", [None, Threads(1), Threads(2)], ids=["plain", "one", "two"])
+@pytest.mark.parametrize("support", ["rows", "features"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize("epsilon", [None, 0.0, 0.1])
+def test_in_the_end_no_swap_gains_in_the_whole_problem(
+    cost: str, support: str, epsilon: float | None, threads: Threads | None
+) -> None:
+    for seed in range(3):
+        problem = tiny(seed, cost, support, epsilon)
+        rows = start_rows(problem, "random", np.random.default_rng(seed))
+        lowest = objective(problem, rows)
+        while True:
+            moved = swap_rows(PlainSteps(problem), rows, threads, np.random.default_rng(seed))
+            if (moved == rows).all():
+                break
+            assert objective(problem, moved) < lowest
+            rows, lowest = moved, objective(problem, moved)
+        for j, g in enumerate(problem.cell_of):  # every swap there is, by force
+            others = problem.ids[rows[(problem.cell_of == g) & (np.arange(6) != j)]]
+            for row in problem.pools[g][~np.isin(problem.ids[problem.pools[g]], others)]:
+                swapped = rows.copy()
+                swapped[j] = row
+                assert objective(problem, swapped) >= lowest * (1 - 2e-6)
+
+
+def test_swaps_do_not_depend_on_threads_or_compiling() -> None:
+    problem = FairCoreset(20, support="rows").problem(*synthetic(1500, 5))
+    start = start_rows(problem, "random", np.random.default_rng(0))
+    found = [
+        swap_rows(PlainSteps(problem), start, threads, np.random.default_rng(1))
+        for threads in (None, Threads(1), Threads(3))
+    ]
+    np.testing.assert_array_equal(found[1], found[2])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert objective(problem, found[0]) < 0.97 * objective(problem, start)
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize("epsilon", [None, 0.05])
+def test_swaps_take_free_representatives_closer(cost: str, epsilon: float | None) -> None:
+    table = synthetic(3000, 3)
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(table.features.astype(float)).rename(columns=str)
+    for name in "abcde":
+        X[name] = rng.choice(list("uvwxyz"), 3000, p=[0.4, 0.2, 0.2, 0.1, 0.05, 0.05])
+    y, d = table.outcome, table.sensitive
+    options = {"cost": cost, "epsilon": epsilon, "random_state": 0}
+    few = FairCoreset(40, **options).fit(X, y, d)
+    more = FairCoreset(40, **options, swaps=True).fit(X, y, d)
+    assert more.objective_ < 0.985 * few.objective_
+    assert more.objective_ == pytest.approx(more.lower_bound_, rel=1e-9)
+    assert epsilon is None or more.violation_ <= epsilon + 1e-9
+    alone = FairCoreset(40, **options, swaps=True, n_jobs=1).fit(X, y, d)
+    assert alone.representatives_.equals(more.representatives_)
+
+
+@pytest.mark.parametrize("support", ["rows", "features"])
+def test_on_a_sample_rows_stay_rows_that_may_stand_for_their_cell(support: str) -> None:
+    problem = FairCoreset(30, support=support).problem(*synthetic(2000, 4))
+    rng = np.random.default_rng(0)
+    rows = start_rows(problem, "random", rng)
+    found = Descent(problem.table.values[rows].astype(float), rows, (1.0,), True)
+    swapped = swap_on_sample(problem, found, np.zeros(problem.cells.n_cells), rng, Threads(1))
+    assert (swapped != rows).sum() > 10
+    keys = problem.cell_of * 10_000 + problem.ids[swapped]
+    assert len(set(keys)) == 30
+    assert all(row in problem.pools[g] for row, g in zip(swapped, problem.cell_of, strict=True))
+
+
+@pytest.mark.parametrize("support", ["free", "rows"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_what_float32_cannot_hold_is_left_as_it_is(support: str, cost: str) -> None:
+    X, y, d = synthetic(400, 3)
+    options = {"cost": cost, "support": support, "epsilon": None, "random_state": 0}
+    huge = X.astype(float) * 1e30
+    few = FairCoreset(10, **options, swaps=False).fit(huge, y, d)
+    more = FairCoreset(10, **options, swaps=True).fit(huge, y, d)
+    assert more.objective_ <= few.objective_
+
+
+def test_samples_hold_every_cell_and_enough_candidates() -> None:
+    X, y, d = synthetic(3000, 3)
+    rare = np.flatnonzero((y == 1) & (d == 1))[10:]
+    y[rare] = 0  # ten rows are left in that cell
+    problem = FairCoreset(12, support="rows", slots=[[3, 3], [3, 3]]).problem(X, y, d)
+    for seed in range(5):
+        rows = sample_rows(problem, 100, np.random.default_rng(seed))
+        assert (np.diff(rows) > 0).all()
+        assert 100 <= len(rows) <= 100 + 4 * 12, "at most four candidates for each seat more"
+        assert (np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]).all()

@@ -1,0 +1,191 @@
+"""What columns look like, what questions are drafted, how numbers are written."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.walks.loans import loans
+from fwc_llm.cli.tasks import init
+from fwc_llm.data.looks import look_at
+from fwc_llm.data.question import draft_question, means_yes
+from fwc_llm.data.writing import as_plain
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import Task, load_task
+
+
+@pytest.mark.parametrize(
+    ("cell", "english", "german"),
+    [
+        ("$106,790.63", "106790.63", None),
+        ("1.234,5", None, "1234.5"),
+        ("1,234.5", "1234.5", None),
+        ("(1,234.50)", "-1234.50", None),
+        ("-$1,234", "-1234", "-1.234"),
+        ("$-5", "-5", "-5"),
+        ("7 %", "7", "7"),
+        ("US$ 12.50", "12.50", None),
+        ("€ 1 234,50", None, "1234.50"),
+        ("12 kr.", "12", "12"),
+        ("1,23,456", None, None),
+        ("2023-01-02", None, None),
+        ("LA-00001", None, None),
+        ("1,234 apples", None, None),
+        ("--5", None, None),
+        ("9" * 70, None, None),
+    ],
+)
+def test_numbers_as_people_write_them(cell: str, english: str | None, german: str | None) -> None:
+    assert as_plain(cell, "1,234.5") == (cell if english is None else english)
+    assert as_plain(cell, "1.234,5") == (cell if german is None else german)
+
+
+NOTES = [
+    "wants to pay back the money early",
+    "no complaints from this customer so far",
+    "moved to a new town",
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "role", "kind", "written"),
+    [
+        ("applied_on", [f"2023-0{k % 9 + 1}-1{k % 9}" for k in range(60)], "drop", None, ""),
+        ("when", [f"{k % 28 + 1}.{k % 12 + 1}.2023 10:15" for k in range(60)], "drop", None, ""),
+        ("when", [f"Jan {k % 28 + 1}, 2023" for k in range(60)], "drop", None, ""),
+        ("birth_date", [f"1980{k % 12 + 1:02d}{k % 28 + 1:02d}" for k in range(60)], "drop", None, ""),
+        ("zip", [f"{60000 + 7 * k}" for k in range(60)], "drop", None, ""),
+        ("area", [f"0{6000 + 7 * k}" for k in range(60)], "drop", None, ""),
+        ("notes", [f"{NOTES[k % 3]} {k}" for k in range(60)], "drop", None, ""),
+        ("email", [f"p{k}@example.org" for k in range(60)], "drop", None, ""),
+        ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
+        ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
+        ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
+        ("branch", ["Berlin"] * 60, "drop", None, ""),
+        ("empty", [None] * 60, "drop", None, ""),
+        ("income", [f"${1000 + 37 * k:,.2f}" for k in range(60)], "feature", "numeric", "1,234.5"),
+        ("einkommen", [f"{1 + k}.{100 + k},50" for k in range(60)], "feature", "numeric", "1.234,5"),
+        ("price", [f"{1 + k}.{100 + k} €" for k in range(60)], "feature", "numeric", "1.234,5"),
+        ("price", [f"${k}" for k in range(60)], "feature", "numeric", "1,234.5"),
+        ("income", [f"{1000.5 + 37 * k}" for k in range(60)], "feature", "numeric", ""),
+        ("amount", [f"{1000 + 3700 * (k * k % 61)}" for k in range(60)], "feature", "numeric", ""),
+        ("purpose", ["new car", "home improvement", "other things"] * 20, "feature", "categorical", ""),
+        ("temperature", [f"{k % 40 - 20}" for k in range(60)], "feature", "numeric", ""),
+    ],
+)  # fmt: skip
+def test_columns_are_taken_for_what_they_are(
+    name: str, cells: list[str | None], role: str, kind: str | None, written: str
+) -> None:
+    look = look_at(name, cells)
+    assert look.role == role, look
+    assert look.why or role == "feature"
+    if role == "feature":
+        assert (look.kind, look.written) == (kind, written)
+
+
+def test_thousands_that_may_be_fractions_are_asked_about() -> None:
+    assert 'written = "1.234,5"' in look_at("income", [f"{12 + k}.{k % 9}00" for k in range(60)]).why
+
+
+@pytest.mark.parametrize(
+    ("stem", "outcome", "positive", "above", "question"),
+    [
+        ("loan_applications_2023", "approved", "Yes", None, "Should this loan application be approved?"),
+        ("loans", "decision", "rejected", None, "Should this loan be rejected?"),
+        ("applicants", "hired", "1", None, "Should this applicant be hired?"),
+        ("customers", "churned", "true", None, "Will this customer leave?"),
+        ("loans", "default_next_month", "1", None, "Will this loan default?"),
+        ("companies", "credit_risk", "good", None, "Is the credit risk of this company good?"),
+        ("people", "income", None, 50000.0, "Is the income of this person above 50000?"),
+        ("data", "y", "yes", None, "Is the answer to “y” yes for this person?"),
+    ],
+)
+def test_questions_are_those_of_a_person(
+    stem: str, outcome: str, positive: str | None, above: float | None, question: str
+) -> None:
+    assert draft_question(stem, outcome, positive, above) == question
+
+
+@pytest.mark.parametrize(
+    ("values", "yes"),
+    [
+        (("Y", "N"), ["Y"]),
+        (("True", "False"), ["True"]),
+        (("0", "1"), ["1"]),
+        (("ja", "nein"), ["ja"]),
+        (("Yes", "yes", "NO", "no"), ["Yes", "yes"]),
+        ((">50K", "<=50K"), [">50K"]),
+        (("approved", "rejected"), ["approved"]),
+        (("high", "low"), None),
+        (("1", "2"), ["1"]),
+        (("yes", "no", "perhaps"), None),
+    ],
+)
+def test_answers_that_say_which_is_yes(values: tuple[str, ...], yes: list[str] | None) -> None:
+    found = means_yes(values)
+    assert (found[0] if found else None) == yes
+
+
+@pytest.mark.parametrize("german", [False, True])
+def test_the_messy_table_is_drafted_well_in_either_writing(tmp_path: Path, german: bool) -> None:
+    (tmp_path / "loans.csv").write_bytes(loans(german))
+    init(tmp_path / "loans.csv", ["ethnicity"], "approved")
+    task = load_task(tmp_path / "loans.toml")
+    assert task.question == "Should this loan be approved?"
+    assert [c.name for c in task.features] == [
+        "age", "annual_income", "loan_amount", "credit_score", "employment", "purpose",
+    ]  # fmt: skip
+    pool = task.pool()
+    assert len(pool) > 2900
+    assert pool["loan_amount"].median() == pytest.approx(12_228, abs=1)
+    assert "unknown" in set(pool["employment"])
+    assert task.groups == ("Black", "Asian", "White")
+    assert ('encoding = "latin-1"' in task.text) == german  # only where a letter asks for it
+
+
+def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    age = rng.integers(18, 80, n)
+    return pd.DataFrame(
+        {
+            "age": age,
+            "sex": rng.choice(["f", "m"], n),
+            "since": pd.date_range("2020-01-01", periods=n),
+            "member": rng.choice([True, False], n),
+            "score": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
+            "ok": rng.random(n) < age / 80,
+        }
+    )
+
+
+def test_a_data_frame_is_a_task() -> None:
+    task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
+    assert isinstance(task, Task)
+    assert task.question == "Is it fine?"
+    assert [column.name for column in task.features] == ["age", "member", "score"]
+    assert len(task.pool()) == 300
+    assert "unknown" in set(task.pool()["score"])
+    assert (task.labels(task.pool()) == frame()["ok"].to_numpy()).all()
+    above = load_task(frame(), protected=["sex"], outcome="age", above=40)
+    assert (above.labels(above.pool()) == (frame()["age"] > 40)).all()
+    coded = frame().assign(ok=frame()["ok"].map({True: 3, False: 7}))
+    assert load_task(coded, protected="sex", outcome="ok", positive=3).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "load_task\\(frame, protected"),
+        ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
+        ({"protected": "sex", "outcome": "sex"}, "outcome already"),
+        ({"protected": "sex", "outcome": "member", "positive": "perhaps"}, "'perhaps' does not occur"),
+    ],
+)
+def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        load_task(frame(), **options).pool()  # type: ignore[arg-type]
+    with pytest.raises(FwcError, match="has no rows"):
+        load_task(frame().head(0), protected="sex", outcome="ok")
+    with pytest.raises(FwcError, match="for a data frame alone"):
+        load_task("census", protected="sex")

@@ -1,0 +1,146 @@
+"""The baseline: the regression that scikit-learn fits, on the row alone; and models of rows of one's own."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fwc_llm
+from fwc_llm import FwcError, evaluate, open_model
+from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.one_hot import one_hot
+from fwc_llm.models import Asked, Messages, Reply, Training, traits
+from fwc_llm.models.baseline import fit
+from fwc_llm.report.document import make_document
+from fwc_llm.report.write import render
+from fwc_llm.runs.plan import Settings, make_plan, rows_of
+from fwc_llm.shots.examples import features_frame
+from fwc_llm.tasks import Task
+from tests.models.four_members import FourMembers
+
+
+def training_of(task: Task) -> Training:
+    return Training(features_frame(task, task.pool(), protected=True), task.labels(task.pool()))
+
+
+def test_it_is_the_regression_that_scikit_learn_fits(three: Task) -> None:
+    """On the rows as `one_hot` writes them, for every row, unknown categories included."""
+    linear = pytest.importorskip("sklearn.linear_model")
+    training = training_of(three)
+    encoder = Encoder.fit(training.rows)[0]
+    dense = one_hot(encoder, training.rows).toarray()
+    theirs = linear.LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(dense, training.labels)
+    probability = fit(training)
+    rows = [values for _, values in rows_of(three.pool())]
+    ours = [probability(values) for values in rows]
+    np.testing.assert_allclose(ours, theirs.predict_proba(dense)[:, 1], atol=1e-5)
+    strange = {**rows[0], "job": "a job that nobody in the pool has"}
+    unknown = one_hot(encoder, training.rows.head(1).assign(job=strange["job"])).toarray()
+    assert probability(strange) == pytest.approx(theirs.predict_proba(unknown)[0, 1], abs=1e-5)
+
+
+def test_one_answer_among_the_rows_is_the_answer(two: Task) -> None:
+    training = training_of(two)
+    yes = training.labels == 1
+    assert fit(Training(training.rows[yes], training.labels[yes]))(next(rows_of(two.pool()))[1]) == 1.0
+
+
+def test_it_reads_no_prompt(two: Task) -> None:
+    baseline = open_model("baseline")
+    assert traits(baseline).reference
+    assert not traits(baseline).simulated
+    assert not traits(open_model("gpt-4")).reference
+    with pytest.raises(FwcError, match="from a table, not from a prompt"):
+        asyncio.run(baseline.ask([{"role": "user", "content": "age: 20"}]))
+    call = next(make_plan(two, ["zero"], Settings(n_test=8)).calls())
+    ask_row = traits(baseline).ask_row
+    assert ask_row is not None
+    assert call.asked is not None
+    replies = [asyncio.run(ask_row(messages, call.asked)) for messages in (call.messages, [])]  # type: ignore[arg-type]
+    assert replies[0] == replies[1]
+    assert replies[0].logprobs is not None
+    assert np.exp([value for _, value in replies[0].logprobs]).sum() == pytest.approx(1.0)
+
+
+class Counting(FourMembers):
+    """A model of rows as a user may write one; keeps what it was given."""
+
+    reference = True
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    async def ask(self, messages: Messages) -> Reply:
+        raise AssertionError("the row was there")
+
+    async def ask_row(self, messages: Messages, asked: Asked) -> Reply:
+        self.asked.append(asked)
+        return Reply("yes" if asked.values["age"] > 40 else "no")
+
+
+def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Task, tmp_path: Path) -> None:
+    model = Counting()
+    result = evaluate(two, model, ["zero"], 8, repeats=2, counterfactual=True, out=tmp_path / "run")
+    assert result.data["reference"]
+    assert fwc_llm.Asked is Asked
+    assert fwc_llm.Training is Training
+    pool = two.pool()
+    for repeat in (0, 1):
+        asked = [one for one in model.asked if one.repeat == repeat]
+        assert len({id(one.training()) for one in asked}) == 1  # once a repeat
+        rows = asked[0].training().rows
+        assert set(rows.index) == set(pool.index) - {one.row for one in asked}  # no test row is learnt from
+        assert two.outcome not in rows.columns
+        for one in asked:
+            same = {name: value for name, value in one.values.items() if name not in {"group", "y"}}
+            assert same == pool.loc[one.row, list(same)].to_dict()
+        assert {one.values["group"] for one in asked if one.row == asked[0].row} == {"a", "b"}
+
+
+def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = evaluate(three, "baseline", ["zero", "balanced"], 12, repeats=2, out=folder)
+    described = json.loads((folder / "run.json").read_text())
+    assert (described["reference"], described["simulated"], described["simulated_answers"]) == (
+        True,
+        False,
+        False,
+    )
+    assert result.data["reference"]
+    answers = result.answers()
+    assert answers["p_yes"].between(0, 1).all()
+    by_arm = [answers[answers["arm"] == arm]["p_yes"].tolist() for arm in ("zero", "balanced")]
+    assert by_arm[0] == by_arm[1]  # never sees the prompt
+    mark = "reference, no language model"
+    for text in (str(result), repr(result), result._repr_html_()):
+        assert mark in text.casefold()
+        assert "simulated" not in text.casefold()
+    for kind in ("html", "md"):
+        page = render([folder], kind, None, None)
+        assert mark in page.casefold()
+        assert "simulated results" not in page.casefold()
+    document = make_document([folder])
+    assert document["reference"]
+    assert document["runs"][0]["reference"]
+    assert "a reference and no language model" in document["runs"][0]["paragraph"]
+    assert "dollars" not in document["runs"][0]["cost"]
+    header, line = render([folder], "csv", None, None).splitlines()[:2]
+    assert dict(zip(header.split(","), line.split(","), strict=True))["reference"] == "true"
+    other = evaluate(three, FourMembers(), ["zero"], 12, out=tmp_path / "other")
+    assert mark.partition(",")[2] in str(result.compare(other))
+    assert not other.data["reference"]
+    both = render([folder, tmp_path / "other"], "html", None, None)
+    assert "In the runs so marked" in both
+
+
+def test_the_report_fits_the_same_regression(three: Task, tmp_path: Path) -> None:
+    """The line "all training rows" of the report, which is computed from the folder and the table."""
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.reference import table_statistics
+
+    result = evaluate(three, "baseline", ["zero"], 24, repeats=3, out=tmp_path / "run")
+    context = {row["name"]: row for row in table_statistics(read_run(result.folder), three)["context"]}
+    of_report = context["logistic regression, all training rows"]["accuracy"]
+    assert result.arms[0]["accuracy"] == pytest.approx(of_report, abs=0.03)  # scaled over other rows

@@ -1,0 +1,99 @@
+"""Prompt arms: `removal` takes the protected attribute out of every text, `instruction` asks for fairness."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.prompts import Prompt, split_edits, templates
+from fwc_llm.report.document import make_document
+from fwc_llm.report.terminal import as_text, results_table
+from fwc_llm.runs.plan import Settings, make_plan
+from fwc_llm.shots import select_shots
+from fwc_llm.tasks import Task, load_task
+from tests.models.four_members import FourMembers
+
+
+@pytest.fixture(scope="module")
+def census() -> Task:
+    return load_task("census")
+
+
+def test_the_columns_that_name_the_protected_attribute_are_found(census: Task, two: Task) -> None:
+    assert census.naming == ("sex", "relationship")
+    assert two.naming == ("group",)
+
+
+@pytest.mark.parametrize("template", templates())
+def test_removal_leaves_no_trace_in_any_built_in_wording(census: Task, template: str) -> None:
+    shots = select_shots(census, "random", 12)
+    row = census.test().iloc[0]
+    text = json.dumps(Prompt(census, shots, template, edits=("removal",)).build(row))
+    for word in ("Male", "Female", "Husband", "Wife", "sex", "relationship"):
+        assert word not in text
+    assert "race" in text
+    whole = json.dumps(Prompt(census, shots, template).build(row))
+    assert "sex" in whole
+    assert "relationship" in whole
+
+
+@pytest.mark.parametrize("template", templates())
+def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, template: str) -> None:
+    row = census.test().iloc[0]
+    for shots in (None, select_shots(census, "balanced", 8)):
+        plain = Prompt(census, shots, template).build(row)
+        asked = Prompt(census, shots, template, edits=("instruction",)).build(row)
+        assert asked[1:] == plain[1:]
+        assert len(asked[0]["content"]) > len(plain[0]["content"])
+        assert "differ in sex alone." in asked[0]["content"]
+        both = Prompt(census, shots, template, edits=("instruction", "removal")).build(row)
+        assert "sex" not in json.dumps(both)
+        assert "differ in group alone." in both[0]["content"]
+
+
+def test_a_template_of_ones_own_without_the_sentence_or_the_guard_is_refused(
+    two: Task, tmp_path: Path
+) -> None:
+    (tmp_path / "system.j2").write_text('{% call message("system") %}Answer.{% endcall %}')
+    (tmp_path / "shots.j2").write_text("")
+    (tmp_path / "query.j2").write_text('{% call message("user") %}{{ row["group"] }}{% endcall %}')
+    with pytest.raises(FwcError, match="has no sentence for `instruction`"):
+        Prompt(two, None, tmp_path, edits=("instruction",))
+    with pytest.raises(FwcError, match="`removal` takes 'group' out of the texts"):
+        Prompt(two, None, tmp_path, edits=("removal",)).build(two.test().iloc[0])
+    with pytest.raises(FwcError, match="no edit 'politeness'"):
+        Prompt(two, None, edits=("politeness",))
+
+
+def test_edits_combine_with_any_arm_which_keeps_its_examples(two: Task) -> None:
+    assert split_edits("fwc+removal+instruction") == ("fwc", ("removal", "instruction"))
+    assert split_edits("instruction") == ("zero", ("instruction",))
+    assert split_edits("my+file.json+removal") == ("my+file.json", ("removal",))
+    with pytest.raises(FwcError, match="twice"):
+        split_edits("fwc+removal+removal")
+    arms = ("random", "random+instruction", "random+removal", "removal")
+    plan = make_plan(two, arms, Settings(m=4, n_test=8, base_parity=0.0))
+    repeat = plan.repeats[0]
+    assert [arm.name for arm in plan.arms] == list(arms)
+    assert repeat.shots["random"] == repeat.shots["random+instruction"] == repeat.shots["random+removal"]
+    assert repeat.shots["removal"].m == 0
+    prompts = {arm.name: json.dumps(plan.prompt(arm)) for arm in plan.arms}
+    assert len(set(prompts.values())) == 4
+
+
+def test_untrue_examples_are_marked_in_every_output(two: Task, tmp_path: Path) -> None:
+    result = evaluate(
+        two, FourMembers(), ("zero", "flipped", "flipped+instruction"), n_test=8, base_parity=0.0, m=6,
+        out=tmp_path / "run", strategy_options={"flip": "all"}, progress=False,
+    )  # fmt: skip
+    said = "6 of 6 examples are not true (6 with label flipped)"
+    assert result.data["untrue"] == {"flipped": said, "flipped+instruction": said}
+    assert f"flipped: {said}" in as_text(results_table(result.data), 200)
+    document = make_document([tmp_path / "run"])
+    assert said in document["runs"][0]["paragraph"]
+    result.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("label flipped: not true") >= 6
+    assert said in page
