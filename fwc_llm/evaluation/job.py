@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
-from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, saved_name, task_option
+from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import call_id, parameters_json
@@ -173,7 +172,7 @@ class Job:
         """Write the experiment file, for this model or several, and the examples that were given."""
         from fwc_llm.shots import save_shots
 
-        text = experiment_text(self.plan, self.client, model, **self.asked)
+        text = experiment_text(self.plan, self.client, model, folder, **self.asked)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
             name = next(arm.name for arm in self.plan.arms if arm.source == source)
@@ -241,7 +240,7 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     said = traits(model)
     described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
     if plan.task.folder is not None:
-        described["task_folder"] = _relative(plan.task.folder, folder)
+        described["task_folder"] = relative(plan.task.folder, folder)
     return described
 
 
@@ -274,14 +273,6 @@ def describe_asked(
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
     return described
-
-
-def _relative(path: Path, start: Path) -> str:
-    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
-    try:
-        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
-    except ValueError:
-        return path.resolve().as_posix()
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
