@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
+from fwc_llm.cli import audit, power, prompt, report, rescore, runs, serve, shots, tasks, warm_up
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
 from fwc_llm.cli.options import Command, Group, shown
@@ -33,6 +33,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "prompt": prompt.prompt,
     "tasks": tasks.tasks,
     "power": power.power,
+    "runs": runs.runs,
     "report": report.report,
     "compare": report.compare,
     "audit": audit.audit,

@@ -9,9 +9,12 @@ from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, gi
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
+from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
 
@@ -64,7 +67,8 @@ def evaluate(
         _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
             "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
-            "and `surrogate`, a simulation for the tasks adult and census. [default: surrogate]"
+            "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
+            "asked the same questions. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
@@ -167,6 +171,7 @@ def evaluate(
     from fwc_llm.runs.plan import Settings
 
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
+    models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
         **given(m=m, n_test=n_test),
@@ -196,26 +201,37 @@ def evaluate(
         prices=prices,
     )
     with console.working("reading the table") as step:
-        job = prepare(
-            open_task("census" if demonstration else task, data_dir),
-            model or "surrogate",
-            _words(shots),
-            settings,
-            client,
-            data_dir,
-            allow_changed_data,
-            max_prompt_tokens,
-            step,
-            console.err.print,
-        )
+        table = open_task("census" if demonstration else task, data_dir)
+
+        def plan(name: str, settings: Settings) -> "Job":
+            return prepare(
+                table,
+                name,
+                _words(shots),
+                settings,
+                client,
+                data_dir,
+                allow_changed_data,
+                max_prompt_tokens,
+                step,
+                console.err.print,
+            )
+
+        job = plan(models[0], settings)
+        for other in models[1:] if max_prompt_tokens is not None else ():
+            job = plan(other, job.plan.settings)  # prompts that fit all of them
     job = job if task is None else job.named(task)
     for note in job.plan.notes:
         console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
+    jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
     if dry_run:
-        _forecast(job)
+        _forecast(jobs)
+        return
+    if len(jobs) > 1:
+        ask_several(jobs, out, lambda one, folder, elsewhere: _ask(one, folder, cancel_batch, elsewhere))
         return
     try:
         result = _ask(job, out, cancel_batch)
@@ -257,8 +273,19 @@ def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
 
-def _forecast(job: "Job") -> None:
+def _forecast(jobs: "Sequence[Job]") -> None:
     """Say what the run would ask and cost."""
+    from fwc_llm.cli.console import out
+
+    dollars = [_forecast_of(job) for job in jobs]
+    if len(jobs) > 1 and all(dollars):
+        out.print(f"all {len(jobs)} models: at most ${sum(dollars):.2f}")
+    for line in plan_lines(jobs[0].plan):
+        out.print(line, soft_wrap=True, highlight=False)
+
+
+def _forecast_of(job: "Job") -> float:
+    """Say what one model would be asked and cost; return the dollars at most, 0 where they are not known."""
     from fwc_llm.cli.console import out, working
 
     with working("counting tokens"):
@@ -281,11 +308,10 @@ def _forecast(job: "Job") -> None:
             f"{', as batches' if job.client.batch else ''}, "
             f"by prices of {numbers.price.date} ({numbers.price.source})"
         )
-    for line in plan_lines(job.plan):
-        out.print(line, soft_wrap=True, highlight=False)
+    return numbers.dollars_most or 0.0
 
 
-def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
+def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0) -> "Result":
     """Run the plan under a progress bar."""
     from fwc_llm.cli import console
     from fwc_llm.runs.batch import batches_under_way
@@ -302,7 +328,7 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool) -> "Result":
         console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
 
     with console.asking(job.plan.n_calls) as progress:
-        return job.run(out, progress, cancel_batch, resume)
+        return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
 def _say_interrupted(result: "Result | None") -> None:

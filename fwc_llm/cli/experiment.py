@@ -30,7 +30,8 @@ def read_experiment(path: Path, command: Callable[..., None]) -> dict[str, Any]:
     try:
         content = tomllib.loads(read_text(path, _LARGEST))
     except (OSError, ValueError, RecursionError) as error:
-        raise FwcError(f"cannot read the experiment file {path}: {reason(error)}") from None
+        hint = "" if path.suffix == ".toml" else "; a task is named with --task"
+        raise FwcError(f"cannot read the experiment file {path}: {reason(error)}{hint}") from None
     kinds = _kinds(command)
     found: dict[str, Any] = {}
     for key, value in content.items():

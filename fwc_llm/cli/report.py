@@ -9,7 +9,10 @@ import typer
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(help="Folders of runs of one task, or logs of Inspect (.eval, .json).", metavar="RUN"),
+        typer.Argument(
+            help="Folders of runs of one task, or of several models, or logs of Inspect (.eval, .json).",
+            metavar="RUN",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -35,10 +38,11 @@ def report(
     from fwc_llm.files import write_whole
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.write import choose_format, render
+    from fwc_llm.runs.group import expanded
 
     chosen = choose_format(format, out)
     path = _place(runs) if out is None and chosen == "html" else out
-    with run_folders(runs) as folders:
+    with run_folders(list(expanded(runs))) as folders:
         text = render(folders, chosen, task, data_dir)
     if path is None:
         console.write(text, is_json=chosen == "json")

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -23,25 +24,28 @@ _PATHS = {"prices", "data-dir"}
 _NONE = {"base-parity", "epsilon"}  # where None is no limit
 
 
-def experiment_text(plan: Plan, client: Client, model: str, **others: Any) -> str:
-    """Return the experiment file of a run; `others` are further options, the task among them.
+def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
+    """Return the experiment file of a run in `folder`; `others` are further options, the task among them.
 
     The experiment's own options are all there, others where they are not the default. Saved examples are
-    those that the run's folder keeps. A table that was given as a value, not by name, becomes a comment.
+    those that the run's folder keeps. Paths start from that folder, so that all can move together. A table
+    that was given as a value, not by name, becomes a comment.
     """
+    task = others.pop("task", None)
     found: dict[str, Any] = {
-        "task": others.pop("task", None),
+        "task": relative(task, folder) if task and task.endswith(".toml") else task,
         "model": model,
         "shots": ",".join(dict.fromkeys(_source(plan, arm.name, arm.source) for arm in plan.arms)),
     }
     found |= {_flag(name): value for name, value in plan.settings.as_json().items()}
     if Path(plan.settings.template).is_dir():
-        found["template"] = _place(plan.settings.template)
+        found["template"] = relative(plan.settings.template, folder)
     bare = Client()
     for one in fields(Client):
         if (value := getattr(client, one.name)) != getattr(bare, one.name):
             found[_flag(one.name)] = value
     found |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
+    found |= {name: relative(found[name], folder) for name in _PATHS if name in found}
     lines = [_line(name, value) for name, value in found.items() if value not in ([], {})]
     return _HEAD + "\n".join(lines) + "\n"
 
@@ -49,7 +53,8 @@ def experiment_text(plan: Plan, client: Client, model: str, **others: Any) -> st
 def task_option(task: "str | Path | Task") -> str | None:
     """The task as an option: a built-in one's name, a task file's whole path, else nothing."""
     if isinstance(task, str | Path):
-        return _place(task) if str(task).endswith(".toml") else str(task)
+        path = Path(task).expanduser()
+        return str(path.absolute()) if path.suffix == ".toml" else str(task)
     from fwc_llm.tasks import task_names
 
     return task.name if task.name in task_names() else None
@@ -68,16 +73,19 @@ def _flag(name: str) -> str:
     return _RENAMED.get(name, name).replace("_", "-")
 
 
-def _place(path: str | Path) -> str:
-    return str(Path(path).expanduser().absolute())
+def relative(path: str | Path, start: Path) -> str:
+    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
+    whole = Path(path).expanduser().resolve()
+    try:
+        return Path(os.path.relpath(whole, start.resolve())).as_posix()
+    except ValueError:
+        return whole.as_posix()
 
 
 def _line(name: str, value: Any) -> str:
     if value is None:
         return f'{name} = "none"' if name in _NONE else f"# {name}: given as a value, in Python"
-    if name in _PATHS:
-        value = _place(value)
-    elif name == "order":
+    if name == "order":
         value = ",".join(value)
     elif isinstance(value, Mapping):
         value = [f"{key}={json.dumps(item, ensure_ascii=False)}" for key, item in value.items()]

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import os
 import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
-from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, saved_name, task_option
+from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import call_id, parameters_json
@@ -98,17 +97,18 @@ class Job:
         on_progress: "Callable[[Progress], None] | None" = None,
         cancel_batch: bool = False,
         on_resume: Callable[[int], None] | None = None,
+        elsewhere: float = 0.0,
     ) -> Result:
         """Ask all questions of the plan that have no reply in the folder `out`, then score. See `evaluate`.
 
         Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
         for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
-        that continues are answered.
+        that continues are answered. `elsewhere` is what other runs under the same limit have cost.
         """
         from fwc_llm.runs.budget import Budget
 
         most = self.client.max_cost
-        budget = Budget(self.model, self.price, most) if most is not None else None
+        budget = None if most is None else Budget(self.model, self.price, most, elsewhere=elsewhere)
 
         async def ask() -> "Outcome":
             from fwc_llm.runs.batch import batches_under_way, run_batch
@@ -128,7 +128,7 @@ class Job:
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
-            self._refuse_early()
+            self.refuse_early()
         folder.create()
         with Journal(folder.path) as journal:
             with _before_any_request():
@@ -136,7 +136,7 @@ class Job:
                     folder.begin(describe(self.plan, self.model, folder.path))
                 else:
                     _write_examples(folder, self.plan)
-                    self._write_experiment(folder)
+                    self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
                 # Last: a folder with a run.json is complete.
                 folder.begin(describe(self.plan, self.model, folder.path))
@@ -168,25 +168,57 @@ class Job:
         parameters = parameters_json(self.model)
         return sum(journal.answered(call_id(parameters, call)) for call in self.plan.calls())
 
-    def _write_experiment(self, folder: RunFolder) -> None:
-        text = experiment_text(self.plan, self.client, self.model.name, **self.asked)
-        folder.write_text(FILE_NAME, text)
+    def write_options(self, folder: Path, model: str) -> None:
+        """Write the experiment file, for this model or several, and the examples that were given."""
+        from fwc_llm.shots import save_shots
+
+        text = experiment_text(self.plan, self.client, model, folder, **self.asked)
+        RunFolder(folder).write_text(FILE_NAME, text)
+        for source, shots in self.plan.saved.items():
+            name = next(arm.name for arm in self.plan.arms if arm.source == source)
+            save_shots(shots, folder / saved_name(name))
+
+    def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
+        """The same questions to another model. One that asks nobody needs no limit of cost."""
+        model = self.model if name == self.model.name else _open(name, self.client, notice)
+        said = traits(model)
+        limited = self.client.max_cost is not None and not (said.simulated or said.reference)
+        return replace(
+            self, model=model, client=self.client if limited else replace(self.client, max_cost=None)
+        )
+
+    def used(self, folder: Path) -> float:
+        """What the run in a folder has cost so far, in dollars; 0 where no price is known."""
+        if self.price is None or not RunFolder(folder).begun:
+            return 0.0
+        with Journal(folder) as journal:
+            return self.price.dollars(journal.usage) + self.price.dollars(journal.batch_usage, batch=True)
+
+    def answered(self, folder: Path) -> int:
+        """How many questions of the plan have a reply in a folder."""
+        if not RunFolder(folder).begun:
+            return 0
+        with Journal(folder) as journal:
+            return self._answered(journal)
 
     def named(self, task: str | Path) -> "Job":
         """The same run, of a task that has been read from this name or file."""
         return replace(self, asked={**self.asked, "task": task_option(task)})
 
-    def _refuse_early(self) -> None:
-        """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
+    def refuse_early(self) -> None:
+        """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
+        without a price, unusable prompts.
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
-        from fwc_llm.runs.budget import check_context
+        from fwc_llm.runs.budget import Budget, check_context
 
         if self.client.concurrency < 1:
             raise FwcError(
                 f"concurrency is {self.client.concurrency}: at least one request must be under way at once"
             )
+        if self.client.max_cost is not None:
+            Budget(self.model, self.price, self.client.max_cost)
         said = traits(self.model)
         said.require_key()
         for call in self.plan.first_calls:
@@ -208,7 +240,7 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     said = traits(model)
     described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
     if plan.task.folder is not None:
-        described["task_folder"] = _relative(plan.task.folder, folder)
+        described["task_folder"] = relative(plan.task.folder, folder)
     return described
 
 
@@ -243,14 +275,6 @@ def describe_asked(
     return described
 
 
-def _relative(path: Path, start: Path) -> str:
-    """`path` as seen from `start`, so that both can move together; as it is where they share no root."""
-    try:
-        return Path(os.path.relpath(path.resolve(), start.resolve())).as_posix()
-    except ValueError:
-        return path.resolve().as_posix()
-
-
 def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
     return open_model(
         name,
@@ -277,9 +301,6 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 path = folder.path / "shots" / f"{file_name(arm.name)}-{repeat.index}.json"
                 path.parent.mkdir(parents=True, exist_ok=True)
                 save_shots(repeat.shots[arm.name], path)
-    for source, shots in plan.saved.items():
-        name = next(arm.name for arm in plan.arms if arm.source == source)
-        save_shots(shots, folder.path / saved_name(name))
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -13,6 +14,9 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+
+if TYPE_CHECKING:
+    from fwc_llm.report.read import Run
 
 # Column headings of the metrics, in the paper's order; accuracy in percent as in the paper, gaps as shares.
 _METRICS = (
@@ -48,6 +52,35 @@ def results_table(results: Mapping[str, Any]) -> RenderableType:
     columns += [(f"yes | {group}", [number(arm["rates"].get(group), 3) for arm in arms]) for group in groups]
     names = [str(arm["arm"]) for arm in arms]
     return Group(title, _Columns(names, columns), *_footnotes(results))
+
+
+def models_table(runs: "Sequence[Run]") -> RenderableType:
+    """Return the arms of several models that were asked the same questions, for rich to print.
+
+    Values have 95 % intervals. What lies between two models is the comparison's to say.
+    """
+    from fwc_llm.metrics.statistics import statistics
+
+    names: list[str] = []
+    columns: dict[str, list[str]] = {}
+    for run in runs:
+        found = statistics(run.answered)
+        mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
+        names += [f"{run.label}{mark} · {arm['arm']}" for arm in found["arms"]]
+        for heading, cells in audit_columns({**found, "comparisons": []}):
+            columns.setdefault(heading, []).extend(cells)
+        columns.setdefault("coverage", []).extend(percent(arm["coverage"]) for arm in found["arms"])
+    title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
+    if any(run.simulated for run in runs):
+        title.append("  SIMULATED", style="bold black on yellow")
+    notes = [
+        _how(runs[0].results),
+        "In brackets 95 % intervals; noise floor: groups treated alike show less.",
+    ]
+    if len(runs) > 1:
+        folders = " ".join(quote(str(run.folder)) for run in runs[:2])
+        notes.append(f"Whether two models differ by more than noise: fwc-llm compare {folders}")
+    return Group(title, _Columns(names, list(columns.items())), *(Text(note, style="dim") for note in notes))
 
 
 def as_text(renderable: RenderableType, width: int = 120) -> str:

@@ -95,11 +95,17 @@ class Budget:
     """A limit in dollars for a run. A call is allowed only if its worst case still fits.
 
     The worst case assumes an uncached prompt and a reply of maximal length. The unused part is returned when
-    the usage of the reply is known. A row without a reply costs nothing.
+    the usage of the reply is known. A row without a reply costs nothing. `elsewhere` is what other runs under
+    the same limit have cost.
     """
 
     def __init__(
-        self, model: Model, price: Price | None, max_cost: float, counter: TokenCounter | None = None
+        self,
+        model: Model,
+        price: Price | None,
+        max_cost: float,
+        counter: TokenCounter | None = None,
+        elsewhere: float = 0.0,
     ) -> None:
         if price is None:
             raise FwcError(
@@ -107,7 +113,7 @@ class Budget:
             )
         if not max_cost > 0.0:
             raise FwcError(f"--max-cost is {max_cost:g}: it must be above 0 dollars")
-        self.max_cost, self.spent = max_cost, 0.0
+        self.max_cost, self.spent, self._elsewhere = max_cost, elsewhere, elsewhere
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._limit = _completion_limit(model)
         self._reserved, self._under_way = 0.0, 0
@@ -127,7 +133,7 @@ class Budget:
 
     def start(self, live: Usage, batch: Usage) -> None:
         """Begin with the usage in the run's journal and nothing reserved."""
-        self.spent = self._price.dollars(live) + self._price.dollars(batch, batch=True)
+        self.spent = self._elsewhere + self._price.dollars(live) + self._price.dollars(batch, batch=True)
         self._reserved, self._under_way = 0.0, 0
 
     def worst_case(self, messages: Messages, batch: bool = False) -> float:

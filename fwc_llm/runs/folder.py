@@ -24,6 +24,7 @@ ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
     "simulated",
 )  # fmt: skip
+GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai")
@@ -57,6 +58,8 @@ class RunFolder:
             is_folder = False
         if not is_folder:
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
+        if not folder.begun and is_file(folder.path / GROUP_FILE):
+            raise FwcError(f"{path} holds a run for each of several models: name one of the folders in it")
         folder.describe()
         return folder
 
@@ -75,6 +78,11 @@ class RunFolder:
                 f"cannot write to {self.path}: {reason(error)}; name another folder with --out"
             ) from None
         # A run may have been killed between its journal and its run.json: then it begins again.
+        if GROUP_FILE in entries:
+            raise FwcError(
+                f"{self.path} holds runs of several models: name them all again to continue, or a new folder "
+                "with --out"
+            )
         if "run.json" not in entries and entries and "journal.jsonl" not in entries:
             raise FwcError(
                 f"{self.path} is not empty ({entries[0]}) and holds no run: name a new folder with --out"
@@ -104,7 +112,7 @@ class RunFolder:
         return found
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
-        before, now = self.describe(), json.loads(json.dumps(description))
+        before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
         for key in now:
             if key in _FREE or (key in _LATER and key not in before):
                 continue
@@ -250,6 +258,15 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
+    """A description in which files of examples have no folder: the run keeps them in one of its own."""
+    sources = described.get("sources") or {}
+    plain = {
+        arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()
+    }
+    return described | {"sources": plain} if sources else described
 
 
 def _first_difference(before: Any, now: Any) -> tuple[Any, Any]:

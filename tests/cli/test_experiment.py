@@ -60,6 +60,9 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     assert again.code == 0, again.err
     for name in ("answers.csv", "results.json"):
         assert (tmp_path / "moved" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    continued = fwc("eval", tmp_path / "again" / "experiment.toml", "-o", tmp_path / "again")
+    assert continued.code == 0, continued.err
+    assert "nothing to ask" in continued.err
     assert 'param = ["x=\\"5\\""]' in (tmp_path / "again" / "experiment.toml").read_text()
 
 
@@ -94,3 +97,24 @@ def test_a_wrong_file_is_one_line_and_exit_2(fwc: Run, tmp_path: Path, text: str
     assert outcome.code == 2
     assert words in outcome.line
     assert "Traceback" not in outcome.err
+
+
+def test_a_task_in_place_of_a_file_is_told_where_it_belongs(fwc: Run) -> None:
+    assert "a task is named with --task" in fwc("eval", "adult").line
+
+
+@pytest.mark.slow
+def test_a_project_may_move_with_its_runs(fwc: Run, tmp_path: Path) -> None:
+    """The task file is named as seen from the run's folder."""
+    project, moved = tmp_path / "project", tmp_path / "elsewhere" / "project"
+    project.mkdir()
+    moved.parent.mkdir()
+    rows = [f"{'fm'[k % 2]},{k % 7},{('no', 'yes')[k % 3 == 0]}" for k in range(120)]
+    (project / "t.csv").write_text("\n".join(["sex,size,income", *rows]) + "\n")
+    assert fwc("task", "init", project / "t.csv", "--protected", "sex", "--outcome", "income").code == 0
+    task = ("--task", project / "t.toml", "--model", "baseline", "--shots", "zero", "--n-test", 16)
+    assert fwc("eval", *task, "-o", project / "run").code == 0
+    project.rename(moved)
+    again = fwc("eval", moved / "run" / "experiment.toml", "-o", moved / "again")
+    assert again.code == 0, again.err
+    assert (moved / "again" / "answers.csv").read_bytes() == (moved / "run" / "answers.csv").read_bytes()

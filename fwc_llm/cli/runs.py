@@ -1,0 +1,42 @@
+"""`fwc-llm runs`: the runs of a folder."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def runs(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder that holds runs, or folders of runs.", metavar="DIR")
+    ] = Path("runs"),
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+) -> None:
+    """List runs: task, model, arms, when they began, and whether they are complete."""
+    import json
+
+    from fwc_llm.cli import console
+    from fwc_llm.runs.listing import list_runs
+
+    found = list_runs(folder)
+    if as_json:
+        document = {"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in found]}
+        console.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n", is_json=True)
+        return
+    if not found:
+        console.err.print(f"{folder} holds no run", soft_wrap=True)
+        return
+    for run in found:
+        where = run.folder.relative_to(folder) if run.folder != folder else run.folder
+        if run.problem:
+            console.out.print(f"{where}: {run.problem}", soft_wrap=True, highlight=False)
+            continue
+        state = "complete" if run.complete else f"{run.answered:,} of {run.requests:,} answered"
+        mark = ", simulated" if run.simulated else ""
+        when = run.created[:16].replace("T", " ")
+        console.out.print(f"{where}: {state}", style="bold", soft_wrap=True, highlight=False)
+        console.out.print(
+            f"  {run.task} · {run.model}{mark} · {', '.join(run.arms)} · {when}",
+            soft_wrap=True,
+            highlight=False,
+        )

@@ -1,0 +1,136 @@
+"""Several models in one command: one folder each, one limit of cost, one report; and the list of runs."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
+
+Run = Callable[..., Outcome]
+SMALL = ("eval", "--task", "census", "--shots", "zero,random", "--m", 2, "--n-test", 8)
+PRICES = """
+date = "2026-01-01"
+source = "made up"
+[models.a]
+input = 100.0
+cached = 100.0
+output = 100.0
+[models.b]
+input = 100.0
+cached = 100.0
+output = 100.0
+"""
+
+
+class Service:
+    """Says yes for every model but those in `unknown`; counts what it was asked by model."""
+
+    def __init__(self) -> None:
+        self.unknown: set[str] = set()
+        self.asked: list[str] = []
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        model = json.loads(request.body)["model"]
+        if model in self.unknown:
+            return refusal(404, f"The model {model} does not exist", "model_not_found")
+        self.asked.append(model)
+        return HttpReply(completion("yes", model))
+
+
+def listed(outcome: Outcome) -> dict[str, dict[str, Any]]:
+    assert outcome.code == 0, outcome.err
+    return {Path(run["folder"]).name: run for run in json.loads(outcome.out)["runs"]}
+
+
+@pytest.mark.slow
+def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, tmp_path: Path) -> None:
+    service, out = Service(), tmp_path / "three"
+    service.unknown = {"b/c"}
+    with serve_in_thread(service) as url:
+        command = (*SMALL, "--base-url", f"{url}/v1", "-o", out)
+        first = fwc(*command, "--model", "a,b/c,d")
+        assert first.code == 3
+        assert "not asked to the end: b/c" in first.line
+        assert "does not know the model 'b/c'" in first.err
+        assert {model: service.asked.count(model) for model in "ad"} == {"a": 16, "d": 16}
+        assert "a · zero" in first.out
+        assert "d · random" in first.out
+        runs = listed(fwc("runs", tmp_path, "--json"))
+        assert {name: run["complete"] for name, run in runs.items()} == {"a": True, "b_c": False, "d": True}
+        service.unknown.clear()
+        again = fwc(*command, "--model", "a,b/c,d")
+        assert again.code == 0, again.err
+        assert service.asked.count("a") == 16
+        assert "16 of 16 answered, nothing to ask" in again.err
+        assert listed(fwc("runs", out, "--json"))["b_c"]["answered"] == 16
+        other = fwc(*command, "--model", "a,x")
+        assert (other.code, "is for the models a, b/c, d" in other.line) == (2, True)
+        single = fwc(*command, "--model", "a")
+        assert (single.code, "holds runs of several models" in single.line) == (2, True)
+        repeated = fwc("eval", out / "experiment.toml", "-o", tmp_path / "again")
+        assert repeated.code == 0, repeated.err
+    for name in ("a", "b_c", "d"):
+        for file in ("answers.csv", "results.json"):
+            assert (out / name / file).read_bytes() == (tmp_path / "again" / name / file).read_bytes()
+    assert fwc("rescore", out).code == 0
+    assert fwc("report", out).code == 0
+    page = (out / "report.html").read_text()
+    assert all(f">{model}</" in page for model in ("a", "b/c", "d"))
+    assert fwc("compare", out / "a", out / "b_c").code == 0
+    wrong = fwc("compare", out, out / "a")
+    assert (wrong.code, "name one of the folders" in wrong.line) == (2, True)
+
+
+@pytest.mark.slow
+def test_the_limit_of_cost_is_that_of_all_models(fwc: Run, tmp_path: Path) -> None:
+    """A reply costs a cent: with 24 cents the second model is not asked to the end."""
+    (tmp_path / "prices.toml").write_text(PRICES)
+    service = Service()
+    with serve_in_thread(service) as url:
+        command = (*SMALL, "--base-url", f"{url}/v1", "--prices", tmp_path / "prices.toml")
+        more = ("--model", "a,b,surrogate", "-o", tmp_path / "run", "--concurrency", 1)
+        outcome = fwc(*command, *more, "--max-cost", 0.3)
+        assert outcome.code == 4, outcome.err
+        assert "stopped before --max-cost" in outcome.line
+        assert "$0.3" in outcome.line
+        assert 0 < service.asked.count("b") < 16
+        assert service.asked.count("surrogate") == 16
+        assert fwc(*command, *more, "--max-cost", 100).code == 0
+        assert service.asked.count("a") == service.asked.count("b") == 16
+        unknown = fwc(*command, "--model", "a,unheard-of", "-o", tmp_path / "other", "--max-cost", 1)
+    assert (unknown.code, "no price of unheard-of" in unknown.line) == (2, True)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("models", "words"),
+    [("a,b,a", "names 'a' twice"), (" , ", "names no model"), ("surrogate,b", "no key for b")],
+)
+def test_what_cannot_be_asked_is_refused_before_anything_is_written(
+    fwc: Run, tmp_path: Path, models: str, words: str
+) -> None:
+    outcome = fwc(*SMALL, "--model", models, "-o", tmp_path / "run")
+    assert outcome.code == 2
+    assert words in outcome.line
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_list_of_runs_survives_what_lies_about(fwc: Run, tmp_path: Path) -> None:
+    assert fwc("runs", tmp_path / "nowhere").code == 2
+    assert "holds no run" in fwc("runs", tmp_path).err
+    for name, content in (("damaged", "{"), ("older", '{"format": "another"}'), ("list", "[]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(content)
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "journal.jsonl").touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    runs = listed(fwc("runs", tmp_path, "--json"))
+    assert set(runs) == {"damaged", "older", "list", "begun"}
+    assert all(run["problem"] and not run["complete"] for run in runs.values())
+    shown = fwc("runs", tmp_path)
+    assert shown.code == 0
+    assert "begun: it was stopped before its first request" in shown.out
