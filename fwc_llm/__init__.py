@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
     from fwc_llm.evaluation.evaluate import evaluate
     from fwc_llm.evaluation.result import Result
+    from fwc_llm.evaluation.tune import Tuned, tune
     from fwc_llm.models import Client, Message, Messages, Model, Reply, Usage, open_model
     from fwc_llm.prompts import build_prompt
     from fwc_llm.report.audit import Audit, audit
@@ -51,6 +52,7 @@ __all__ = [
     "Shots",
     "Task",
     "Transport",
+    "Tuned",
     "Usage",
     "audit",
     "build_prompt",
@@ -63,6 +65,7 @@ __all__ = [
     "select_shots",
     "strategies",
     "strategy",
+    "tune",
 ]
 
 _HOME = {
@@ -70,6 +73,7 @@ _HOME = {
     "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),
+    "evaluation.tune": ("Tuned", "tune"),
     "models": ("Client", "Message", "Messages", "Model", "Reply", "Usage", "open_model"),
     "prompts": ("build_prompt",),
     "report.audit": ("Audit", "audit"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, warm_up
+from fwc_llm.cli import audit, power, prompt, report, rescore, serve, shots, tasks, tune, warm_up
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.errors import FwcError
 from fwc_llm.untrusted import storable, visible
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command("eval")(eval_command.evaluate)
 app.command("shots")(shots.shots)
+app.command("tune")(tune.tune)
 app.command("prompt")(prompt.prompt)
 app.command("tasks")(tasks.tasks)
 app.add_typer(tasks.task_app, name="task")

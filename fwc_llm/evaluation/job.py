@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, open_model, traits
+from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, make_plan
@@ -23,7 +24,7 @@ from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
-    from fwc_llm.runs.budget import Forecast
+    from fwc_llm.runs.budget import Budget, Forecast
     from fwc_llm.runs.execute import Outcome, Progress
     from fwc_llm.tasks import Task
 
@@ -94,29 +95,11 @@ class Job:
         Also without `batch`, it first waits for batches that an earlier pass sent: their replies are paid
         for. `cancel_batch` asks the service to stop them.
         """
-        from fwc_llm.runs.budget import Budget
-
-        most = self.client.max_cost
-        budget = Budget(self.model, self.price, most) if most is not None else None
-
-        async def ask() -> "Outcome":
-            from fwc_llm.runs.batch import batches_under_way, run_batch
-            from fwc_llm.runs.execute import execute
-
-            model, plan, batch = self.model, self.plan, self.client.batch
-            if batch or cancel_batch or batches_under_way(folder.path):  # the rest is asked live
-                await run_batch(
-                    model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget,
-                    begin=batch and not cancel_batch, cancel=cancel_batch,
-                )  # fmt: skip
-            return await execute(
-                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget
-            )
-
+        budget = self.budget()
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
-            self._refuse_early()
+            self.refuse_early()
         folder.create()
         with Journal(folder.path) as journal:
             with _before_any_request():
@@ -127,7 +110,9 @@ class Job:
                 write_questions(folder, self.plan)
                 folder.begin(describe(self.plan, self.model))  # last: a folder with a run.json is complete
             try:
-                outcome = _run(ask())
+                outcome = self.ask(
+                    self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                )
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     error.result = Result(folder.path, score(folder, journal))
@@ -141,7 +126,42 @@ class Job:
                 raise interrupted from None
             return Result(folder.path, score(folder, journal, outcome.stopped))
 
-    def _refuse_early(self) -> None:
+    def budget(self) -> "Budget | None":
+        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept."""
+        from fwc_llm.runs.budget import Budget
+
+        most = self.client.max_cost
+        return Budget(self.model, self.price, most) if most is not None else None
+
+    def ask(
+        self,
+        calls: Callable[[], Iterator[Call]],
+        total: int,
+        journal: Journal,
+        budget: "Budget | None" = None,
+        on_progress: "Callable[[Progress], None] | None" = None,
+        cancel_batch: bool = False,
+    ) -> "Outcome":
+        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
+
+        The budget counts all that the journal holds.
+        """
+        from fwc_llm.runs.batch import batches_under_way, run_batch
+        from fwc_llm.runs.execute import execute
+
+        model, batch, folder = self.model, self.client.batch, journal.path.parent
+
+        async def work() -> "Outcome":
+            if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
+                await run_batch(
+                    model, calls(), journal, folder, progress=on_progress, budget=budget,
+                    begin=batch and not cancel_batch, cancel=cancel_batch,
+                )  # fmt: skip
+            return await execute(model, calls(), journal, self.client.concurrency, on_progress, total, budget)
+
+        return _run(work())
+
+    def refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, unusable prompts.
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
