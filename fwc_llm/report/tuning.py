@@ -1,6 +1,7 @@
 """What `tune` tried and chose, as tables: the front, and validation beside the test."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from fwc_llm.report.numbers import interval, number
 
 FILE_NAME = "tuning.json"
 FRONT_HEADINGS = ("Candidate", "Seed", "Rows", "Accuracy %", "Metric", "Status")
+_SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
 _METRICS = {
     "dp": ("DP gap", "demographic_parity_difference"),
     "eo": ("EO gap", "equalized_odds_difference"),
@@ -40,7 +42,7 @@ def front_rows(tuning: Mapping[str, Any]) -> list[list[str]]:
     """One row per candidate: those asked about all rows first, nearest to the target first."""
     return [
         [
-            str(line["kind"]),
+            _SLOTS.sub(r"\1 \2:\3", str(line["kind"])).replace(",", ", ").replace(",  ", ", "),
             str(line.get("seed", "")),
             str(int(line["rows"])),
             f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",

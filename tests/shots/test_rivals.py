@@ -127,7 +127,7 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
         ]
         found = [example.values["age"] for one in drawn for example in one.examples]
         ages[pick] = [s * age for s, age in zip(sign, found, strict=True)]
-        assert len({one.examples for one in drawn}) == 4
+        assert len({tuple(example.row for example in one.examples) for one in drawn}) == 4
     assert np.mean(ages["surprising"]) > np.mean(ages["uniform"])
     with pytest.raises(FwcError, match="pick is 'odd'"):
         select_shots(two, "strata", 6, slots=slots, pick="odd")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ZERO, AGAIN, BALANCED = "zero", "zero-again", "balanced"
 # The share of the pool rows that each round has asked about at its end, and of the candidates that it keeps.
-ROUNDS = ((0.2, 0.5), (0.5, 0.2), (1.0, 1.0))
+ROUNDS = ((0.25, 0.4), (0.5, 0.2), (1.0, 1.0))
 FEWEST_KEPT = 4
 _CLEARLY = 2.0  # standard errors of a paired difference
 _ALPHA = 0.05
@@ -78,7 +78,7 @@ def race(
     `ask(names, k)` returns each one's answers to the first k rows of the pool, hard (1, 0, NaN) and as
     P(yes) (NaN where unknown). In a round's end a candidate stays only among the best by its share, and not
     if it is worse than the best by more than two standard errors of their paired difference. P(yes) decides
-    where all replies have it, since it varies less than answers do; the last round is left to the answers.
+    where all replies have it, since it varies less than answers do.
     `rounds` are the shares of rows and candidates; one round of all rows is exhaustive search.
     """
     total, left = len(pool.rows), list(names)
@@ -122,7 +122,7 @@ def moved(standing: Mapping[str, Standing], names: Iterable[str]) -> bool:
     for one in known:
         k = len(one.hard)
         changed = _changed(zero[:k], one.hard)
-        table = [[changed, k - changed], [noise, len(zero) - noise]]
+        table = np.array([[changed, k - changed], [noise, len(zero) - noise]])
         if fisher_exact(table, alternative="greater").pvalue * len(known) < _ALPHA:
             return True
     return False
@@ -140,17 +140,19 @@ def choose(
 
     Of those that do, the one with the highest accuracy; if none does, the one nearest to the target within
     the loss, or, where all lose more, the one that loses least. `soft` are the measures by P(yes), if known:
-    they say which is nearest, as they vary less; target and loss are judged by the answers.
+    they judge the loss and which is nearest, as they vary less; the target is judged by the answers.
     """
-    within = {n: one for n, one in finalists.items() if balanced.accuracy - one.accuracy <= goal.max_loss}
+    likely = {n: soft.get(n, one).accuracy for n, one in finalists.items()}
+    allowed = soft.get(BALANCED, balanced).accuracy - goal.max_loss
+    within = {n: one for n, one in finalists.items() if likely[n] >= allowed}
     reached = {n: one for n, one in within.items() if goal.shortfall(one.metric) <= 0.0}
     if reached:
-        best = max(reached, key=lambda n: (reached[n].accuracy, -goal.shortfall(reached[n].metric)))
+        best = max(reached, key=lambda n: (likely[n], -goal.shortfall(reached[n].metric)))
         return best, True
     if within:
         nearest = {n: goal.shortfall(soft.get(n, one).metric) for n, one in within.items()}
-        return min(within, key=lambda n: (nearest[n], -within[n].accuracy)), False
-    return max(finalists, key=lambda n: finalists[n].accuracy), False
+        return min(within, key=lambda n: (nearest[n], -likely[n])), False
+    return max(finalists, key=lambda n: likely[n]), False
 
 
 def soft_measures(

@@ -18,9 +18,9 @@ def test_counter_stereotypical_slots_run_against_the_base_rates(two: Task, three
 def test_kinds_take_turns_and_what_a_table_refuses_is_named(three: Task) -> None:
     split = draw_split(three, 30, 0.0)
     names = ["strata", "balanced", "random", "fairlets"]
-    found, refused = choose_candidates(three, split, 9, (6, 9), ("default", "x"), None, 0, names)
-    assert len(found) == 9
-    assert len({one.seed for one in found}) == 9
+    found, refused = choose_candidates(three, split, 24, (6, 9), ("default", "x"), None, 0, names)
+    assert len(found) == 24
+    assert len({one.seed for one in found}) == 24
     assert {one.shots.m for one in found} == {6, 9}
     assert {one.template for one in found} == {"default", "x"}
     assert any("two protected levels" in line for line in refused)
