@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
     from fwc_llm.evaluation.evaluate import evaluate
     from fwc_llm.evaluation.result import Result
+    from fwc_llm.evaluation.tune import Tuned, tune
     from fwc_llm.models import Asked, Client, Message, Messages, Model, Reply, Training, Usage, open_model
     from fwc_llm.prompts import build_prompt
     from fwc_llm.report.audit import Audit, audit
@@ -53,6 +54,7 @@ __all__ = [
     "Task",
     "Training",
     "Transport",
+    "Tuned",
     "Usage",
     "audit",
     "build_prompt",
@@ -65,6 +67,7 @@ __all__ = [
     "select_shots",
     "strategies",
     "strategy",
+    "tune",
 ]
 
 _HOME = {
@@ -72,6 +75,7 @@ _HOME = {
     "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),
+    "evaluation.tune": ("Tuned", "tune"),
     "models": (
         "Asked", "Client", "Message", "Messages", "Model", "Reply", "Training", "Usage", "open_model",
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import audit, power, prompt, report, rescore, runs, serve, shots, tasks, warm_up
+from fwc_llm.cli import audit, power, prompt, report, rescore, runs, serve, shots, tasks, tune, warm_up
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
 from fwc_llm.cli.options import Command, Group, shown
@@ -30,6 +30,7 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "eval": eval_command.evaluate,
     "shots": shots.shots,
+    "tune": tune.tune,
     "prompt": prompt.prompt,
     "tasks": tasks.tasks,
     "power": power.power,

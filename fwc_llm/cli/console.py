@@ -34,9 +34,9 @@ class SafeConsole(Console):
 # No markup: names of columns, groups and files are printed, and "[/b]" in one is text.
 out = SafeConsole(soft_wrap=False, markup=False)
 err = SafeConsole(stderr=True, highlight=False, markup=False)
-_shown = Terminal(err)
-working = _shown.working
-asking = _shown.asking
+shown = Terminal(err)
+working = shown.working
+asking = shown.asking
 
 
 def write(text: str, is_json: bool = False) -> None:

@@ -17,7 +17,7 @@ from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
-from fwc_llm.runs.calls import call_id, parameters_json
+from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
@@ -26,7 +26,7 @@ from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
-    from fwc_llm.runs.budget import Forecast
+    from fwc_llm.runs.budget import Budget, Forecast
     from fwc_llm.runs.execute import Outcome, Progress
     from fwc_llm.tasks import Task
 
@@ -105,26 +105,7 @@ class Job:
         for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
         that continues are answered. `elsewhere` is what other runs under the same limit have cost.
         """
-        from fwc_llm.runs.budget import Budget
-
-        most = self.client.max_cost
-        budget = None if most is None else Budget(self.model, self.price, most, elsewhere=elsewhere)
-
-        async def ask() -> "Outcome":
-            from fwc_llm.runs.batch import batches_under_way, run_batch
-            from fwc_llm.runs.execute import execute
-
-            model, plan, batch = self.model, self.plan, self.client.batch
-            if batch or cancel_batch or batches_under_way(folder.path):  # the rest is asked live
-                await run_batch(
-                    model, plan.calls(), journal, folder.path, progress=on_progress, budget=budget,
-                    begin=batch and not cancel_batch, cancel=cancel_batch,
-                )  # fmt: skip
-            return await execute(
-                model, plan.calls(), journal, self.client.concurrency, on_progress, plan.n_calls, budget,
-                price=None if is_local(self.client.base_url) else self.price,
-            )  # fmt: skip
-
+        budget = self.budget(elsewhere)
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
         if not begun:
@@ -143,7 +124,9 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
-                outcome = _run(ask())
+                outcome = self.ask(
+                    self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
+                )
             except FwcError as error:
                 with suppress(FwcError):  # if the disk is full, the first error says so
                     error.result = self._result(folder, journal)
@@ -158,6 +141,47 @@ class Job:
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
+
+    def budget(self, elsewhere: float = 0.0) -> "Budget | None":
+        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
+
+        `elsewhere` is what other runs under the same limit have cost.
+        """
+        from fwc_llm.runs.budget import Budget
+
+        most = self.client.max_cost
+        return None if most is None else Budget(self.model, self.price, most, elsewhere=elsewhere)
+
+    def ask(
+        self,
+        calls: Callable[[], Iterator[Call]],
+        total: int,
+        journal: Journal,
+        budget: "Budget | None" = None,
+        on_progress: "Callable[[Progress], None] | None" = None,
+        cancel_batch: bool = False,
+    ) -> "Outcome":
+        """Ask the `total` calls that `calls()` yields and the journal does not answer, as the client is set.
+
+        The budget counts all that the journal holds.
+        """
+        from fwc_llm.runs.batch import batches_under_way, run_batch
+        from fwc_llm.runs.execute import execute
+
+        model, batch, folder = self.model, self.client.batch, journal.path.parent
+
+        async def work() -> "Outcome":
+            if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
+                await run_batch(
+                    model, calls(), journal, folder, progress=on_progress, budget=budget,
+                    begin=batch and not cancel_batch, cancel=cancel_batch,
+                )  # fmt: skip
+            return await execute(
+                model, calls(), journal, self.client.concurrency, on_progress, total, budget,
+                price=None if is_local(self.client.base_url) else self.price,
+            )  # fmt: skip
+
+        return _run(work())
 
     def _answered(self, journal: Journal) -> int:
         """How many questions of the plan have a reply in the journal."""

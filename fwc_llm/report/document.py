@@ -9,6 +9,14 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
 from fwc_llm.report.read import Run, read_runs
+from fwc_llm.report.tuning import (
+    FRONT_HEADINGS,
+    front_rows,
+    metric_name,
+    read_tuning,
+    validation_headings,
+    validation_rows,
+)
 from fwc_llm.report.words import findings, what_was_run
 
 if TYPE_CHECKING:
@@ -28,8 +36,8 @@ def make_document(
     `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
-    `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there. Raises
-    `FwcError` as `read_runs` does.
+    `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
+    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -105,9 +113,24 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "examples": {arm: _examples(run, arm) for arm in run.arms},
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
             "cost": cost(run.results),
+            "tuning": _tuning(run),
         }
     )
     return described
+
+
+def _tuning(run: Run) -> dict[str, Any] | None:
+    """How the run's examples were tuned; None for a run without tuning."""
+    tuning = read_tuning(run.folder)
+    if tuning is None:
+        return None
+    return {
+        "verdict": tuning["verdict"],
+        "headings": [metric_name(tuning) if name == "Metric" else name for name in FRONT_HEADINGS],
+        "front": front_rows(tuning),
+        "validation_headings": validation_headings(tuning),
+        "validation": validation_rows(tuning, run.results),
+    }
 
 
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:

@@ -205,11 +205,13 @@ def make_plan(
     settings: Settings,
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
+    splits: "Sequence[Split] | None" = None,
 ) -> Plan:
     """Draw the test rows and choose the examples of every repeat (docs/protocol.md, "Repeats").
 
     Repeat r draws test rows, examples and solver start from seed + r; all arms of a repeat see the same
-    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike.
+    rows. Test rows that equal an example of a saved shots file are left out, for all arms alike. `splits`
+    are the rows of every repeat where they were drawn before.
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
@@ -226,7 +228,7 @@ def make_plan(
     repeats = []
     for index in range(settings.repeats):
         seed = settings.seed + index
-        split = _draw(task, settings, seed, fixed_values)
+        split = splits[index] if splits else _draw(task, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
         for arm in arms:
             if arm.source in saved:

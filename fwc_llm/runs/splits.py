@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.planning import Design
 
 
+_VALIDATION = 1  # beside the seed: validation rows are drawn apart from test rows
+
+
 @dataclass(frozen=True)
 class Split:
     """`test` rows in the order they are asked; `pool` rows (n), of which `candidates` (n,) may be examples.
@@ -75,6 +78,30 @@ def draw_split(
     held = set(row_values(task, test))
     candidates = np.fromiter((key not in held for key in row_values(task, pool)), dtype=bool, count=len(pool))
     return Split(pool, test, candidates)
+
+
+def hold_out(
+    task: Task, split: Split, n: int, base_parity: float | None, seed: int
+) -> "tuple[pd.DataFrame, Split]":
+    """`n` validation rows of the split's pool, drawn like test rows, and the split without them as examples.
+
+    No validation row equals a test row, and none of the candidates that are left equals a validation row.
+
+    Raises `FwcError` as `draw_split` does; for a pool with too few rows it says how many are needed.
+    """
+    import numpy as np
+
+    rng = np.random.default_rng([seed, _VALIDATION])
+    if base_parity is None:
+        _check_size(n, int(split.candidates.sum()))
+        drawn = rng.choice(np.flatnonzero(split.candidates), size=n, replace=False)
+    else:
+        counts = cell_counts(task.groups, n, base_parity)
+        drawn = rng.permutation(_draw_cells(task, split.pool, split.candidates, counts, rng))
+    rows = split.pool.iloc[drawn]
+    held = set(row_values(task, rows))
+    free = np.fromiter((key not in held for key in row_values(task, split.pool)), bool, len(split.pool))
+    return rows, Split(split.pool, split.test, split.candidates & free)
 
 
 def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) -> "Design":

@@ -114,6 +114,25 @@ def test_slots_can_be_written_as_words(two: Task) -> None:
     )
 
 
+def test_surprising_examples_are_those_whose_label_the_features_predict_least(two: Task) -> None:
+    pool = two.pool()
+    slots = "a:yes=3,b:no=3"
+    ages: dict[str, list[float]] = {}
+    for pick in ("uniform", "surprising"):
+        drawn = [select_shots(two, "strata", 6, seed=s, slots=slots, pick=pick) for s in range(4)]
+        assert all(example.label == pool.loc[example.row, "y"] for one in drawn for example in one.examples)
+        # The old answer yes: a surprising yes is young, a surprising no is old.
+        sign = [
+            (example.label == "no") - (example.label == "yes") for one in drawn for example in one.examples
+        ]
+        found = [example.values["age"] for one in drawn for example in one.examples]
+        ages[pick] = [s * age for s, age in zip(sign, found, strict=True)]
+        assert len({tuple(example.row for example in one.examples) for one in drawn}) == 4
+    assert np.mean(ages["surprising"]) > np.mean(ages["uniform"])
+    with pytest.raises(FwcError, match="pick is 'odd'"):
+        select_shots(two, "strata", 6, slots=slots, pick="odd")
+
+
 @pytest.mark.parametrize(
     ("slots", "message"),
     [

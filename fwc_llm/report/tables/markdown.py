@@ -75,6 +75,10 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     ):
         if body:
             yield from (f"### {title}", "", *_table(headings, body))
+    if tuning := run.get("tuning"):
+        yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
+        yield from _table(tuning["validation_headings"], tuning["validation"])
+        yield from _table(tuning["headings"], tuning["front"])
     for arm, drawn in run["examples"].items():
         if drawn and (certificate := drawn[0]["certificate"]):
             which = f", repeat {drawn[0]['repeat'] + 1}" if len(drawn) > 1 else ""

@@ -1,5 +1,7 @@
 """`strata`: examples by shares of protected group and label."""
 
+import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,14 @@ from fwc_llm.shots.examples import alternate, cell_positions, make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.slots import read_slots
 
+PICKS = ("uniform", "surprising")
+_SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
+_kept: dict[tuple[int, str, str], np.ndarray] = {}
 
-@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None)
+
+@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick="uniform")
 def strata(
-    request: Request, group: str | None, group_share: float, positive_share: float, slots: Any
+    request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
 ) -> Shots:
     """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
 
@@ -26,10 +32,14 @@ def strata(
     m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
     yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
     `slots` names the number of every cell instead, as `fwc` takes it; cells left out give none.
+    `pick="surprising"` (ours) draws from the tenth of each stratum whose label the features predict least,
+    by a logistic regression: from them a model has most to learn.
 
     Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
     """
-    return draw_strata(request, "strata", group, group_share, positive_share, slots)
+    if pick not in PICKS:
+        raise FwcError(f"pick is {pick!r}: choose {' or '.join(map(repr, PICKS))}")
+    return draw_strata(request, "strata", group, group_share, positive_share, slots, pick)
 
 
 def draw_strata(
@@ -39,6 +49,7 @@ def draw_strata(
     group_share: float,
     positive_share: float,
     slots: Any = None,
+    pick: str = "uniform",
     **options: Any,
 ) -> Shots:
     """The draw of `strata`, for the strategies that are a special case of it; `options` are recorded."""
@@ -47,6 +58,9 @@ def draw_strata(
     else:
         wanted_of, said = read_slots(slots, request), {"slots": slots if isinstance(slots, str) else "given"}
     rng = np.random.default_rng(request.seed)
+    likely = _likely(request) if pick == "surprising" else None
+    if likely is not None:
+        said["pick"] = pick
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
     for (level, label), rows in cell_positions(request).items():
         wanted = wanted_of.get((level, label), 0)
@@ -55,9 +69,31 @@ def draw_strata(
                 f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
                 f"{len(rows)} rows may become examples; lower m or its share"
             )
+        if likely is not None:
+            size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
+            rows = rows[np.argsort(likely[rows], kind="stable")[:size]]
         drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
     no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
     return make_shots(request, strategy, alternate(no, yes), **(said | options))
+
+
+def _likely(request: Request) -> np.ndarray:
+    """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed.
+
+    The last one is kept until its pool is deleted.
+    """
+    from fwc_llm.shots.predict import predict
+
+    key = (id(request.pool), request.task.name, request.task.fingerprint)
+    if key in _kept:
+        return _kept[key]
+    labels = request.task.labels(request.pool).astype(np.int64)
+    train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
+    probabilities = predict(request.task, request.pool, labels, train)
+    _kept.clear()
+    _kept[key] = np.asarray(probabilities[np.arange(len(labels)), labels])
+    weakref.finalize(request.pool, partial(_kept.pop, key, None))
+    return _kept[key]
 
 
 def _by_shares(

@@ -1,16 +1,12 @@
 """`uncertain`: examples whose protected attribute is hard to predict from the other columns."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import features_frame, make_shots
+from fwc_llm.shots.examples import make_shots
+from fwc_llm.shots.predict import predict
 from fwc_llm.shots.registry import strategy
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_ROWS = 5000  # to learn from, and as many to calibrate on
 
@@ -40,7 +36,7 @@ def uncertain(request: Request, coverage: float) -> Shots:
     rng = np.random.default_rng(request.seed)
     turn = rng.permutation(len(pool))
     size = min(_MOST_ROWS, len(pool) // 2)
-    probabilities = _predicted(_table(features_frame(task, pool)), codes, turn[:size], len(levels))
+    probabilities = predict(task, pool, codes, turn[:size])
     held = turn[size : 2 * size]
     strange = np.sort(1.0 - probabilities[held, codes[held]])  # nonconformity: 1 − p(true level)
     rank = min(size - 1, int(np.ceil((size + 1) * coverage)) - 1)
@@ -52,33 +48,3 @@ def uncertain(request: Request, coverage: float) -> Shots:
     note = f"{len(free)} rows are uncertain at this coverage: the least certain ones were taken"
     least = np.argsort(surest, kind="stable")[: request.m]
     return make_shots(request, "uncertain", least, coverage=coverage, note=note)
-
-
-def _table(frame: "pd.DataFrame") -> np.ndarray:
-    """The features (n, p) for a logistic regression: z-scored numbers and ranks, indicators of categories."""
-    import pandas as pd
-
-    ranked = frame.assign(
-        **{
-            name: frame[name].cat.codes
-            for name in frame.columns
-            if isinstance(frame[name].dtype, pd.CategoricalDtype)
-        }
-    )
-    numbers = pd.get_dummies(ranked).to_numpy(float)
-    spread = numbers.std(axis=0)
-    return np.asarray((numbers - numbers.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
-
-
-def _predicted(x: np.ndarray, codes: np.ndarray, train: np.ndarray, n_levels: int) -> np.ndarray:
-    """Probabilities (n, levels) of each protected level, learned on the rows `train`."""
-    from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
-
-    found = np.zeros((len(x), n_levels))
-    for level in range(n_levels):
-        own = codes[train] == level
-        if own.all() or not own.any():
-            found[:, level] = own.mean()
-        else:
-            found[:, level] = logistic_probability(fit_logistic(x[train], own), x)
-    return np.asarray(found / np.maximum(found.sum(axis=1, keepdims=True), 1e-12))

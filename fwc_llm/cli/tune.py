@@ -1,0 +1,118 @@
+"""`fwc-llm tune`: find the examples that reach a fairness target for one model, and test them once."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fwc_llm.cli.pairs import read_pairs
+
+if TYPE_CHECKING:
+    from fwc_llm.evaluation.tune import Tuned
+
+_MOST_LINES = 12
+
+
+def tune(
+    task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    model: Annotated[
+        str, typer.Option(help="The model, as for `fwc-llm eval`; `surrogate` is a simulation.")
+    ] = "surrogate",
+    target_dp: Annotated[float | None, typer.Option(help="The DP gap to reach, such as 0.1.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Another target by name: eo=0.1, dp_ratio=0.8, dp=0.1.")
+    ] = None,
+    max_loss: Annotated[
+        float, typer.Option(help="Points of accuracy below `balanced` that reaching it may cost.")
+    ] = 3.0,
+    rows: Annotated[int, typer.Option(help="Pool rows on which candidates are compared.")] = 200,
+    candidates: Annotated[int, typer.Option(help="How many sets of examples are tried.")] = 40,
+    m: Annotated[str, typer.Option("--m", help="Examples per prompt; several, comma-separated.")] = "16",
+    template: Annotated[
+        str, typer.Option(help="Template set or folder; several, comma-separated, take turns.")
+    ] = "default",
+    order: Annotated[
+        str | None,
+        typer.Option(help="Orders that take turns, comma-separated. [default: given,random]"),
+    ] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="Only these strategies, comma-separated. [default: all]")
+    ] = None,
+    n_test: Annotated[int, typer.Option(help="Rows of the test at the end.")] = 200,
+    base_parity: Annotated[
+        float, typer.Option(help="Gap of the groups' base rates in pool rows and test rows.")
+    ] = 0.5,
+    seed: Annotated[int, typer.Option(help="Seed of rows and candidates.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="The folder; an interrupted tuning continues there. [default: ./runs/<time>-<task>-<model>]"
+        ),
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
+    base_url: Annotated[str | None, typer.Option(help="Any OpenAI-compatible server.")] = None,
+    api_key_env: Annotated[str | None, typer.Option(help="The variable that holds the key.")] = None,
+    concurrency: Annotated[int, typer.Option(help="Requests under way at once.")] = 8,
+    rpm: Annotated[float | None, typer.Option(help="Limit of requests per minute.")] = None,
+    tpm: Annotated[float | None, typer.Option(help="Limit of tokens per minute.")] = None,
+    deadline: Annotated[float, typer.Option(help="Seconds for one row, retries included.")] = 300.0,
+    max_tokens: Annotated[int | None, typer.Option(help="Largest number of tokens in a reply.")] = None,
+    logprobs: Annotated[
+        bool, typer.Option("--logprobs", help="Ask for token probabilities: the race then needs less.")
+    ] = False,
+    param: Annotated[
+        list[str] | None, typer.Option(help="KEY=VALUE, passed to the service as it is; repeatable.")
+    ] = None,
+    batch: Annotated[bool, typer.Option("--batch", help="Use the provider's Batch API.")] = False,
+    max_cost: Annotated[
+        float | None, typer.Option(help="Stop before tuning and test cost more dollars than this.")
+    ] = None,
+    prices: Annotated[Path | None, typer.Option(help="A price file of your own (TOML).")] = None,
+) -> None:
+    """Find examples with which a model reaches a fairness target at the least loss of accuracy.
+
+    fwc-llm tune --task adult --model MODEL --target-dp 0.1 --max-loss 3 --out runs/tuned
+    """
+    from fwc_llm.cli import console
+    from fwc_llm.errors import FwcError
+    from fwc_llm.evaluation.tune import tune as run
+    from fwc_llm.models import Client
+
+    try:
+        sizes = [int(size) for size in _words(m)]
+    except ValueError:
+        raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
+    client = Client(
+        base_url=base_url, api_key_env=api_key_env, params=read_pairs(param, "--param"),
+        max_tokens=max_tokens, logprobs=logprobs, rpm=rpm, tpm=tpm, deadline=deadline,
+        concurrency=concurrency, batch=batch, max_cost=max_cost, prices=prices,
+    )  # fmt: skip
+    found = run(
+        task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
+        templates=_words(template), orders=_words(order) or None, strategies=_words(strategy) or None,
+        n_test=n_test, base_parity=base_parity, seed=seed, out=out, client=client, data_dir=data_dir,
+        shown=console.shown,
+    )  # fmt: skip
+    _report(found)
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
+def _report(found: "Tuned") -> None:
+    """The candidates as a table, what was chosen, and the test beside it."""
+    from fwc_llm.cli.console import err, out
+    from fwc_llm.report.terminal import results_table, statistics_lines
+    from fwc_llm.report.tuning import front_table, validation_table
+
+    out.print(front_table(found.tuning, _MOST_LINES))
+    out.print(found.verdict, soft_wrap=True, highlight=False)
+    if found.result is not None:
+        out.print(validation_table(found.tuning, found.result.data))
+        out.print(results_table(found.result.data))
+        out.print(statistics_lines(found.result.folder))
+    if found.shots is not None:
+        wording = "" if found.template == "default" else f", in the wording {found.template}"
+        err.print(f"the examples are in {found.folder / 'shots.json'}{wording}", soft_wrap=True)
+        err.print(f"see everything with: fwc-llm report {found.folder}", soft_wrap=True)

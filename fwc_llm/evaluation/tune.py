@@ -1,0 +1,335 @@
+"""`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.evaluation.job import Job, prepare
+from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
+from fwc_llm.evaluation.tuning.front import describe_front
+from fwc_llm.evaluation.tuning.goal import Floats, Goal, read_goal
+from fwc_llm.evaluation.tuning.race import (
+    AGAIN,
+    BALANCED,
+    ZERO,
+    Pool,
+    Standing,
+    choose,
+    moved,
+    race,
+    soft_measures,
+)
+from fwc_llm.models import Client, Model, traits
+from fwc_llm.progress import choose as choose_progress
+from fwc_llm.prompts import Prompt
+from fwc_llm.report.tuning import FILE_NAME
+from fwc_llm.runs.calls import Call
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.plan import Settings, make_plan, rows_of
+from fwc_llm.runs.splits import Split, draw_split, hold_out
+from fwc_llm.shots import save_shots, select_shots
+from fwc_llm.shots.base import Shots
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+TUNED = "tuned"
+FORMAT = "fwc-llm-tuning/1"
+_FEWEST_A_GROUP = 20
+_VALUES = {"yes": 1.0, "no": 0.0}
+
+
+@dataclass(frozen=True, repr=False)
+class Tuned:
+    """What tuning found.
+
+    `shots` are the examples chosen, None where no candidate moves the model; `template` is their wording.
+    `verdict` says in words what was reached. `tuning` is tuning.json; its `front` has one object per
+    candidate: how it was chosen, accuracy and metric on the pool rows with 95 % intervals, and whether no
+    other beats it in both. `result` is the test on rows that took no part in the choice. `folder` holds
+    shots.json, tuning.json and the run.
+    """
+
+    folder: Path
+    verdict: str
+    reached: bool
+    shots: Shots | None
+    template: str
+    tuning: dict[str, Any] = field(default_factory=dict)
+    result: Result | None = None
+
+    @property
+    def front(self) -> list[dict[str, Any]]:
+        """One object per candidate, those asked about all rows first, nearest to the target first."""
+        return list(self.tuning["front"])
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The candidates as a table, those asked about all rows first."""
+        import pandas as pd
+
+        return pd.DataFrame(self.front).set_index("candidate")
+
+    def __repr__(self) -> str:
+        return f"<Tuned: {self.verdict}; {self.folder}>"
+
+
+def tune(
+    task: "str | Path | Task",
+    model: str | Model,
+    target_dp: float | None = None,
+    max_loss: float = 3.0,
+    *,
+    target: str | None = None,
+    rows: int = 200,
+    candidates: int = 40,
+    m: int | Sequence[int] = 16,
+    templates: Sequence[str] = ("default",),
+    orders: Sequence[str] | None = None,
+    strategies: Sequence[str] | None = None,
+    n_test: int = 200,
+    base_parity: float | None = 0.5,
+    seed: int = 0,
+    out: str | Path | None = None,
+    client: Client | None = None,
+    data_dir: str | Path | None = None,
+    test: bool = True,
+    progress: bool | None = None,
+    shown: Any = None,
+) -> Tuned:
+    """Find examples with which `model` reaches a fairness target at the least loss of accuracy.
+
+    `target_dp` is the DP gap to reach, or `target` another metric by name ("eo=0.1", "dp_ratio=0.8").
+    `max_loss` is in points of accuracy below the arm `balanced` on the same rows. The candidates (so many,
+    by all strategies or those named in `strategies`, with m examples or several numbers in turn, in the
+    `orders` and wordings in turn) are raced on `rows` rows of the pool, which are drawn like the test rows
+    and equal no example and no test row. The winner is then asked once about `n_test` test rows, beside
+    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked.
+
+    Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
+    an interrupted tuning continues it. The winner is shots.json there.
+
+    Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
+    """
+    goal = read_goal(target_dp, target, max_loss)
+    _check(candidates, templates)
+    show = shown or choose_progress(progress)
+    sizes = [m] if isinstance(m, int) else list(m)
+    settings = Settings(m=sizes[0], n_test=n_test, base_parity=base_parity, seed=seed, template=templates[0])
+    with show.working("reading the table") as step:
+        bare = prepare(
+            task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
+        )
+        table = bare.plan.task
+        split = draw_split(table, n_test, base_parity, seed)
+        held, split = _held_out(table, split, rows, base_parity, seed)
+        pool = Pool.of(table, held)
+        found, refused = choose_candidates(
+            table, split, candidates, sizes, templates, orders, seed, strategies, step
+        )
+        fixed = {
+            name: select_shots(
+                table, name, sizes[0], seed=seed, pool=split.pool, candidates=split.candidates, progress=False
+            )
+            for name in (ZERO, BALANCED)
+        }
+    for line in refused:
+        show.say(line)
+    folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
+    asked = _described(bare, goal, rows, found, settings)
+    race_ = _Race(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
+    standing = race_.run(folder, asked, goal)
+    return _conclude(race_, standing, goal, folder, asked, split, settings, test)
+
+
+def _check(candidates: int, templates: Sequence[str]) -> None:
+    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
+        raise FwcError(f"candidates is {candidates!r}: give a whole number from 1 up")
+    if isinstance(templates, str) or not templates:
+        raise FwcError("templates is a list of template sets, for example ['default', 'paper']")
+
+
+def _held_out(
+    task: "Task", split: Split, rows: int, base_parity: float | None, seed: int
+) -> "tuple[pd.DataFrame, Split]":
+    """The pool rows of the race, and the split without them as examples."""
+    fewest = _FEWEST_A_GROUP * len(task.groups)
+    if rows < fewest:
+        raise FwcError(
+            f"rows is {rows}: to compare candidates takes at least {fewest} rows, {_FEWEST_A_GROUP} a group"
+        )
+    try:
+        return hold_out(task, split, rows, base_parity, seed)
+    except FwcError as error:
+        raise FwcError(f"the pool rows of the race (--rows): {error}") from None
+
+
+@dataclass(frozen=True)
+class _Race:
+    """What the race asks with: the model as planned, the rows, and each candidate's prompts."""
+
+    job: Job
+    pool: Pool
+    candidates: Mapping[str, Candidate]
+    fixed: Mapping[str, Shots]
+    template: str
+    show: Any
+
+    def run(self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal) -> dict[str, Standing]:
+        """Race in `folder`, or take up the race that was interrupted there."""
+        budget = self.job.budget()
+        self.job.refuse_early()
+        if not (folder.path / FILE_NAME).is_file():
+            folder.create()
+        with Journal(folder.path) as journal:
+            _begin(folder, asked)
+
+            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+                arms = list(names)
+                with self.show.asking(len(arms) * k) as state:
+                    outcome = self.job.ask(
+                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state
+                    )
+                if outcome.stopped or outcome.errors:
+                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
+                    raise FwcError(
+                        f"tuning is not complete: {why}; the same command with --out {folder.path} continues"
+                    )
+                return self._answers(journal, arms, k)
+
+            return race(list(self.candidates), self.pool, goal, ask)
+
+    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
+        for name in names:
+            one = self.candidates.get(name)
+            shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
+            prompt = Prompt(self.job.plan.task, shots, self.template if one is None else one.template)
+            for row, values in rows_of(self.pool.rows.iloc[:k]):
+                yield Call(f"pool {name}", 0, row, "", prompt.build(values))
+
+    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
+        arms = {f"pool {name}": name for name in names}
+        found = {name: (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
+        for record in journal.records():
+            name, place = arms.get(str(record.get("arm"))), places.get(str(record.get("row")))
+            if name is not None and place is not None and record.get("text") is not None:
+                hard, soft = found[name]
+                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
+                probability = record.get("p_yes")
+                soft[place] = np.nan if probability is None else float(probability)
+        return found
+
+
+def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
+    """Write what is tuned, or refuse a folder in which something else was."""
+    if not (folder.path / FILE_NAME).is_file():
+        folder.write_json(FILE_NAME, asked)
+        return
+    before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise FwcError(
+                f"{folder.path} holds another tuning ({name} differs): repeat its options to continue it, or "
+                "name a new folder with --out"
+            )
+
+
+def _described(
+    job: Job, goal: Goal, rows: int, found: Sequence[Candidate], settings: Settings
+) -> dict[str, Any]:
+    """What determines a tuning."""
+    return {
+        "format": FORMAT,
+        "task": job.plan.task.name,
+        "fingerprint": job.plan.task.fingerprint,
+        "model": job.model.name,
+        "simulated": traits(job.model).simulated or job.plan.task.simulated,
+        "parameters": json.loads(json.dumps(dict(job.model.parameters), default=str)),
+        "goal": {"metric": goal.metric, "target": goal.target, "max_loss": goal.max_loss},
+        "rows": rows,
+        "n_test": settings.n_test,
+        "base_parity": settings.base_parity,
+        "seed": settings.seed,
+        "candidates": [
+            {
+                "candidate": one.name,
+                "kind": one.recipe.label,
+                "strategy": one.recipe.strategy,
+                "options": dict(one.recipe.options),
+                "epsilon": one.recipe.epsilon,
+                "m": one.shots.m,
+                "seed": one.seed,
+                "order": one.order,
+                "template": one.template,
+            }
+            for one in found
+        ],
+    }
+
+
+def _conclude(
+    done: _Race,
+    standing: Mapping[str, Standing],
+    goal: Goal,
+    folder: RunFolder,
+    asked: Mapping[str, Any],
+    split: Split,
+    settings: Settings,
+    test: bool,
+) -> Tuned:
+    """Choose, write what was chosen, and test it."""
+    measured = {name: one.measured(goal, done.pool) for name, one in standing.items() if name != AGAIN}
+    complete = [name for name in done.candidates if standing[name].dropped_after is None]
+    finalists = {name: measured[name] for name in (*complete, BALANCED)}
+    calls = sum(len(one.hard) for one in standing.values())
+    if not moved(standing, done.candidates):
+        verdict = "no candidate differs from zero-shot beyond noise: examples do not move this model"
+        lines = describe_front(asked["candidates"], standing, measured, finalists, goal, None)
+        outcome = {**asked, "verdict": verdict, "reached": False, "calls": calls, "front": lines}
+        folder.write_json(FILE_NAME, outcome)
+        return Tuned(folder.path, verdict, False, None, done.template, outcome)
+    winner, reached = choose(
+        finalists, goal, measured[BALANCED], soft_measures(standing, finalists, goal, done.pool)
+    )
+    lines = describe_front(asked["candidates"], standing, measured, finalists, goal, winner)
+    one = done.candidates.get(winner)
+    shots = done.fixed[BALANCED] if one is None else one.shots
+    template = done.template if one is None else one.template
+    best, balanced = measured[winner], measured[BALANCED]
+    lost = 100 * (balanced.accuracy - best.accuracy)
+    verdict = (
+        f"{winner if one is None else one.recipe.label} "
+        f"{'reaches the target' if reached else 'is the nearest to the target, which no candidate reaches,'} "
+        f"on {len(done.pool.rows)} pool rows: {goal.words}; it has {best.metric:.3f} at "
+        f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"
+    )
+    save_shots(shots, folder.path / "shots.json")
+    outcome = {
+        **asked, "verdict": verdict, "reached": reached, "winner": winner, "template": template,
+        "calls": calls, "front": lines,
+    }  # fmt: skip
+    folder.write_json(FILE_NAME, outcome)
+    result = _tested(done, shots, template, split, settings, folder) if test else None
+    return Tuned(folder.path, verdict, reached, shots, template, outcome, result)
+
+
+def _tested(
+    done: _Race, shots: Shots, template: str, split: Split, settings: Settings, folder: RunFolder
+) -> Result:
+    """Ask once about the test rows: the winner, and what it is measured against."""
+    arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
+    wording = replace(settings, template=template)
+    with done.show.working("choosing the examples of the test") as step:
+        plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
+    job = Job(plan, done.job.model, done.job.client)
+    with done.show.asking(plan.n_calls) as state:
+        return job.run(folder.path, state)

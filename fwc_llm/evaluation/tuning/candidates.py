@@ -1,0 +1,155 @@
+"""The candidates of `tune`: sets of examples by many strategies, slot tables, seeds, limits and orders."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.shots import is_per_row, select_shots, strategies
+from fwc_llm.shots.base import Shots
+from fwc_llm.shots.registry import ONLY_BY_NAME
+
+if TYPE_CHECKING:
+    from fwc_llm.runs.splits import Split
+    from fwc_llm.tasks import Task
+
+# Shares of yes of the group with the lowest base rate; the group with the highest gets as many no.
+COUNTER_SHARES = (1.0, 0.875, 0.75)
+_EPSILONS = (0.01, 0.1, None)
+_ORDERS = ("given", "random")
+# Their examples are not all real rows, or there are none to choose.
+_LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one candidate is chosen. `label` names the kind, without seed and number."""
+
+    label: str
+    strategy: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    epsilon: float | None = 0.01
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One set of examples in one wording; `name` is its arm in the journal."""
+
+    name: str
+    recipe: Recipe
+    seed: int
+    order: str
+    template: str
+    shots: Shots = field(repr=False)
+
+
+def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Recipe]:
+    """The kinds of candidates with m examples, counter-stereotypical slots and others in turn.
+
+    In counter-stereotypical slots the groups with low base rates answer yes and those with high ones no:
+    examples against the rule of the table move the gap most. `names` restricts the strategies.
+    """
+    known = [name for name in strategies() if name not in _LEFT_OUT and not is_per_row(name)]
+    chosen = known if names is None else list(names)
+    for name in chosen:
+        if is_per_row(name):
+            raise FwcError(f"{name} chooses anew for every row: there would be no shots.json to keep")
+        if name in _LEFT_OUT:
+            raise FwcError(f"tune does not try {name}: it has no examples, or examples that are not true")
+    counter = []
+    if "strata" in chosen:
+        for share in COUNTER_SHARES:
+            slots = counter_slots(task, m, share)
+            counter.append(Recipe(f"strata {slots}", "strata", {"slots": slots}))
+            options = {"slots": slots, "pick": "surprising"}
+            counter.append(Recipe(f"strata {slots}, surprising", "strata", options))
+    others = []
+    for name in chosen:
+        if name == "fwc":
+            table = counter_slots(task, m, COUNTER_SHARES[1])
+            others += [Recipe("fwc" if e == 0.01 else f"fwc ε={e}", "fwc", {}, e) for e in _EPSILONS]
+            others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
+        elif name == "minority":
+            others.append(Recipe("minority", name))
+            others.append(Recipe("minority, all yes", name, {"labels": "unbalanced"}))
+        elif name != "strata":
+            others.append(Recipe(name, name))
+    return [*_in_turn(counter, others)]
+
+
+def counter_slots(task: "Task", m: int, share: float) -> str:
+    """Slots, as words: the group with the lowest base rate has `share` yes, the highest 1 − `share`."""
+    groups = task.groups
+    sizes = [m // len(groups) + (place < m % len(groups)) for place in range(len(groups))]
+    cells = []
+    for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
+        own = share + (1.0 - 2.0 * share) * place / max(1, len(groups) - 1)
+        yes = int(size * own + 0.5)
+        cells += [f"{group}:no={size - yes}", f"{group}:yes={yes}"]
+    return ",".join(cells)
+
+
+def choose_candidates(
+    task: "Task",
+    split: "Split",
+    count: int,
+    sizes: Sequence[int],
+    templates: Sequence[str],
+    orders: Sequence[str] | None,
+    seed: int,
+    names: Sequence[str] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[list[Candidate], list[str]]:
+    """`count` candidates, and the kinds that refuse this table, with their reason.
+
+    Kinds take turns. Every candidate has a seed of its own; order and wording take turns, too.
+    """
+    by_size = [recipes(task, m, names) for m in sizes]
+    kinds = [pair for same in zip(*by_size, strict=True) for pair in zip(sizes, same, strict=True)]
+    if not kinds:
+        raise FwcError("no strategy is left to choose candidates with: name some")
+    chosen: list[Candidate] = []
+    refused: dict[str, str] = {}
+    for number, (m, recipe) in enumerate(islice(cycle(kinds), 4 * count + 4 * len(kinds))):
+        if len(chosen) == count:
+            break
+        if f"{recipe.label}, m={m}" in refused:
+            continue
+        turn = number // len(kinds)
+        own = seed + 1 + number
+        if progress:
+            progress(f"choosing candidate {len(chosen) + 1} of {count}: {recipe.label}")
+        order = list(orders or _ORDERS)[turn % len(orders or _ORDERS)]
+        try:
+            shots = select_shots(
+                task, recipe.strategy, m, recipe.epsilon, own, split.pool, split.candidates,
+                order=order, progress=False, **recipe.options,
+            )  # fmt: skip
+        except FwcError as error:
+            refused[f"{recipe.label}, m={m}"] = str(error)
+            continue
+        name = f"candidate-{len(chosen) + 1:03d}"
+        chosen.append(
+            Candidate(
+                name,
+                recipe,
+                own,
+                order,
+                templates[(number // (2 * len(sizes)) + turn) % len(templates)],
+                shots,
+            )
+        )
+    if not chosen:
+        raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
+    return chosen, [f"{label}: {reason}" for label, reason in refused.items()]
+
+
+def _in_turn(first: Sequence[Recipe], second: Sequence[Recipe]) -> Iterator[Recipe]:
+    """One of the first, one of the second, …; the shorter list starts again until the longer has ended."""
+    if not first or not second:
+        yield from (*first, *second)
+        return
+    for place in range(max(len(first), len(second))):
+        yield first[place % len(first)]
+        yield second[place % len(second)]
