@@ -43,20 +43,20 @@ def main() -> int:
         return 0
     processes = min(arguments.processes, len(names))
     seconds = 60.0 * arguments.minutes / len(names) * processes
-    counts, failed = dict[str, int](), 0
+    counts, failed = dict[str, int](), dict[str, int]()
     with ProcessPoolExecutor(processes, max_tasks_per_child=1) as pool:
         work = _guided if arguments.guided else _cases
         for name, cases, failures in pool.map(
             work, names, [seconds] * len(names), [arguments.first] * len(names)
         ):
-            counts[name], failed = cases, failed + failures.total()
+            counts[name], failed[name] = cases, failures.total()
             print(f"{name:12} {cases:>10,} cases, {failures.total()} failures", flush=True)
             for what, count in failures.most_common(5):
                 print(f"    {count} times, {what}", flush=True)
-    print(f"{sum(counts.values()):,} cases, {failed} failures")
+    print(f"{sum(counts.values()):,} cases, {sum(failed.values())} failures")
     if arguments.record:
         record("guided" if arguments.guided else "fuzz", {"cases": counts, "failures": failed})
-    return int(failed > 0)
+    return int(any(failed.values()))
 
 
 def _cases(name: str, seconds: float, first: int) -> tuple[str, int, Counter[str]]:

@@ -20,11 +20,24 @@ _DATA, _PAGE = RESULTS / "reliability.json", RESULTS / "reliability.md"
 
 
 def record(name: str, content: dict[str, Any]) -> None:
-    """Keep one command's result, with the command and the versions, and write the page."""
+    """Keep one command's result, with the command and the versions, and write the page.
+
+    What an earlier command found about other things (`--target`) stays.
+    """
     found = json.loads(_DATA.read_text(encoding="utf-8")) if _DATA.exists() else {}
     command = " ".join(["python -m", f"evals.{Path(sys.argv[0]).stem}", *sys.argv[1:]])
     versions = {"python": platform.python_version()} | {each: version(each) for each in ("openai", "httpx2")}
-    found[name] = {"date": time.strftime("%Y-%m-%d"), "command": command, "versions": versions, **content}
+    before = found.get(name, {})
+    for key, value in content.items():
+        if isinstance(value, dict):
+            content[key] = before.get(key, {}) | value
+    commands = [*(one for one in before.get("commands", []) if one != command), command]
+    found[name] = {
+        "date": time.strftime("%Y-%m-%d"),
+        "commands": commands if "cases" in content else [command],
+        "versions": versions,
+        **content,
+    }
     _DATA.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     write_page(found)
 
@@ -45,7 +58,7 @@ def _faults(found: dict[str, Any] | None) -> str:
 
 
 def _fuzz(found: dict[str, Any] | None) -> str:
-    return f"{sum(found['cases'].values()):,} cases | {found['failures']}" if found else "| "
+    return f"{sum(found['cases'].values()):,} cases | {sum(found['failures'].values())}" if found else "| "
 
 
 def _soak(found: dict[str, Any] | None) -> str:
@@ -88,7 +101,8 @@ def _commands(found: dict[str, Any]) -> str:
     lines = []
     for run in found.values():
         using = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
-        lines.append(f"| `{run['command']}` | {run['date']} | {using} |")
+        commands = ", ".join(f"`{command}`" for command in run["commands"])
+        lines.append(f"| {commands} | {run['date']} | {using} |")
     return "\n".join([head, *lines])
 
 

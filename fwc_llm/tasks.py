@@ -224,7 +224,8 @@ def load_task(
 
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
-    the like. The rest is judged as `fwc-llm task init` does: `task.text` is the file that it would write.
+    the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
+    is the file that it would write.
 
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """

@@ -107,6 +107,8 @@ BAD = {
         "not both",
     ),
     "outcome dropped": (GOOD.replace('name = "y"', 'name = "y", role = "drop"'), "the outcome cannot be"),
+    "a key of many parts": (GOOD + ".".join("a" * 20_000) + " = 1\n", "a key of more than 50 parts"),
+    "a long key": (GOOD + "k" * 200_000 + " = 1\n", "unknown key"),
     "no data": (GOOD.replace('file = "data.csv"\n', ""), "'pool' must be a text"),
     "file and pool": (GOOD.replace("file =", 'pool = "a"\nfile ='), "either file, or pool and test"),
     "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
@@ -151,3 +153,11 @@ def test_an_unknown_task_names_those_there_are() -> None:
         FwcError, match="unknown task 'adlut'; there are adult, communities, drug, german, census"
     ):
         load_task("adlut")
+
+
+def test_many_columns_take_no_time_to_speak_of(tmp_path: Path) -> None:
+    columns = ", ".join(f'{{ name = "c{k}" }}' for k in range(20_000))
+    (tmp_path / "my.toml").write_text(GOOD.replace("columns = [", f"columns = [{columns}, "))
+    (tmp_path / "data.csv").write_text(",".join(f"h{k}" for k in range(200_000)) + "\n")
+    with pytest.raises(FwcError, match=r"there is no column 'c0'|holds no table"):
+        load_task(tmp_path / "my.toml").pool()

@@ -10,15 +10,29 @@ def rescore(
     run: Annotated[Path, typer.Argument(help="The folder of a run, or of several models.")],
 ) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
-    from fwc_llm.cli.console import out
+    from fwc_llm.cli.console import err, out
+    from fwc_llm.errors import FwcError
+    from fwc_llm.files import is_file
     from fwc_llm.report.terminal import results_table
     from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.group import expanded
-    from fwc_llm.runs.journal import Journal
+    from fwc_llm.runs.journal import FILE_NAME, Journal
     from fwc_llm.runs.results import score
 
     for path in expanded([run]):
         folder = RunFolder.existing(path)
+        if not is_file(folder.path / FILE_NAME):
+            # To open it would make an empty one, and no answer would be left.
+            raise FwcError(
+                f"{folder.path / FILE_NAME} is missing: restore it, or ask again by the same `fwc-llm eval` "
+                f"command with --out {run}"
+            )
         with Journal(folder.path) as journal:
             results = score(folder, journal)
         out.print(results_table(results))
+        if missing := results["unanswered"]:
+            err.print(
+                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` command "
+                f"with --out {run} asks them",
+                soft_wrap=True,
+            )

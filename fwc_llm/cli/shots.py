@@ -118,7 +118,8 @@ def shots(
         save_shots(chosen, out)
         console.err.print(
             f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
-            f"fwc-llm eval --task {task or table.name} --shots {out}",
+            f"fwc-llm eval --task {task or table.name} --shots {out}"
+            + ("" if table.name in {"adult", "census"} else " --model baseline"),
             markup=False,
         )
     if chosen.untrue:

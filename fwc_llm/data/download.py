@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from fwc_llm.data.locate import Places
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file
-from fwc_llm.taskfile import TaskFile, is_name_below, is_safe_address
+from fwc_llm.taskfile import TaskFile, is_name_below, is_safe_address, is_safe_redirect
 from fwc_llm.untrusted import header_number, visible
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class _SafeRedirects(urllib.request.HTTPRedirectHandler):
     """Follows a redirect only to where a download may begin."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if not is_safe_address(newurl):
-            raise urllib.error.URLError("it redirects to an address without https")
+        if not is_safe_redirect(req.full_url, newurl):
+            raise urllib.error.URLError("it redirects to an address elsewhere without https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 

@@ -1,5 +1,6 @@
 """From a log of Inspect to a run's folder: the same questions and replies, scored by us."""
 
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from fwc_llm.runs.contents import check_described, is_question
 from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal, request_id
 from fwc_llm.runs.results import score
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample
@@ -96,15 +98,21 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
             f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's (fwc_llm/adult, …): "
             "`fwc-llm audit` measures decisions from elsewhere, given as a CSV file"
         )
+    try:
+        content = parse_json(json.dumps(content))  # without the numbers that JSON does not have
+    except ValueError as error:
+        raise FwcError(f"{path} is damaged: {error}") from None
     if content.get("format") != FORMAT:
         raise FwcError(f"{path} has the format {content.get('format')!r}; this version reads {FORMAT!r}")
-    run = content.get("run")
+    found: dict[str, Any] = content
+    run = found.get("run")
     if not isinstance(run, dict) or not isinstance(run.get("calls"), int):
         raise FwcError(f"{path} is damaged: its metadata does not describe a run")
     check_described(run, path)
-    if not all(map(_is_choice, content.get("shots") or ())):
+    chosen = found.get("shots") or []
+    if not isinstance(chosen, list) or not all(map(_is_choice, chosen)):
         raise FwcError(f"{path} is damaged: its metadata does not hold the examples of a run")
-    return content
+    return found
 
 
 def _is_choice(chosen: Any) -> bool:

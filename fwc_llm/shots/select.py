@@ -1,7 +1,7 @@
 """`select_shots`: check the input, call the strategy, check its result."""
 
-import math
 import operator
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from fwc_llm.progress import choose as show
 from fwc_llm.shots.base import Example, Request, Shots, Strategy
 from fwc_llm.shots.order import order_shots
 from fwc_llm.shots.registry import find_strategy
+from fwc_llm.untrusted import finite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,21 +148,17 @@ def _check_result(shots: Any, strategy: str, request: Request, pool_checked: boo
 def check_examples(examples: tuple[Example, ...], where: str) -> None:
     """Refuse duplicate rows, labels other than yes and no, and invalid weights."""
     rows = [example.row for example in examples]
-    if len(set(rows)) < len(rows):
-        twice = next(row for row in rows if rows.count(row) > 1)
+    twice, times = Counter(rows).most_common(1)[0] if rows else ("", 0)
+    if times > 1:
         raise FwcError(f"{where}: the row {twice!r} occurs twice")
     for example in examples:
         if example.label not in {"yes", "no"}:
             raise FwcError(f"{where}: row {example.row!r} has the label {example.label!r}, not 'yes' or 'no'")
         weight = example.weight
-        if weight is not None and not (
-            isinstance(weight, (int, float))
-            and not isinstance(weight, bool)
-            and math.isfinite(weight)
-            and weight >= 0
-        ):
+        if weight is not None and not ((number := finite(weight)) is not None and number >= 0):
             raise FwcError(
-                f"{where}: row {example.row!r} has the weight {weight!r}; weights are finite and not negative"
+                f"{where}: row {example.row!r} has the weight {repr(weight)[:60]}; weights are finite and "
+                "not negative"
             )
     weighted = [example.weight for example in examples if example.weight is not None]
     if weighted and len(weighted) < len(examples):

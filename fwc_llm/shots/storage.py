@@ -57,7 +57,7 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
 def parse_shots(text: str, where: str) -> Shots:
     """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
     try:
-        content = parse_json(text)
+        content = parse_json(text, strict=True)
     except (ValueError, RecursionError) as error:
         raise FwcError(f"{where} is not JSON: {error}") from None
     if not isinstance(content, dict) or "format" not in content:

@@ -4,7 +4,7 @@ Prompts, solver and models never see these; they get the `Task` that tasks.py ma
 documented in evals/tasks/README.md.
 """
 
-from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
+from fwc_llm.taskfile.addresses import is_name_below, is_safe_address, is_safe_redirect
 from fwc_llm.taskfile.parsing import parse_taskfile, read_taskfile
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
@@ -28,6 +28,7 @@ __all__ = [
     "TaskFile",
     "is_name_below",
     "is_safe_address",
+    "is_safe_redirect",
     "parse_taskfile",
     "read_taskfile",
 ]

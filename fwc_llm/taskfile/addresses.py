@@ -18,6 +18,12 @@ def is_safe_address(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and host in _LOOPBACK)
 
 
+def is_safe_redirect(before: str, after: str) -> bool:
+    """Whether a download may go on there: nobody elsewhere sends it to this machine's own services."""
+    inward = urlsplit(after).hostname in _LOOPBACK and urlsplit(before).hostname not in _LOOPBACK
+    return is_safe_address(after) and not inward
+
+
 def is_name_below(name: str) -> bool:
     """Whether `name` names a file in a folder or below it, on every system."""
     parts = name.split("/")

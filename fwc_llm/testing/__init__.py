@@ -15,7 +15,9 @@ the test by name. A client that was given another transport (aiohttp, a mock) is
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fwc_llm.testing.answering import Answers, Call, Failure, Source
@@ -58,9 +60,5 @@ def answers(source: "Source" = None) -> "Iterator[Answers]":
     answering.check()
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from fwc_llm.testing import answering
-
-        return getattr(answering, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker knows the names above
+    __getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(("Answers", "Call", "Failure"), "answering"))

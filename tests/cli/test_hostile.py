@@ -77,6 +77,23 @@ def test_a_circle_of_links_is_refused(fwc: Run, tmp_path: Path) -> None:
         assert fwc(*arguments).code == 2
 
 
+@pytest.mark.slow
+def test_a_run_without_its_journal_keeps_its_answers(fwc: Run, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert fwc(*EVAL[:-1], "surrogate", "--out", run).code == 0
+    answers, journal = (run / "answers.csv").read_bytes(), run / "journal.jsonl"
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-3]))
+    outcome = fwc("rescore", run)
+    assert outcome.code == 0
+    assert "3 of 8 requests have no reply" in outcome.err
+    (run / "answers.csv").write_bytes(answers)
+    journal.unlink()
+    outcome = fwc("rescore", run)
+    assert outcome.code == 2
+    assert "journal.jsonl is missing" in outcome.line
+    assert (run / "answers.csv").read_bytes() == answers
+
+
 def test_an_empty_column_is_none(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(",y\n1,2\n")
     outcome = fwc("task", "init", tmp_path / "t.csv", "--protected", "", "--outcome", "y")

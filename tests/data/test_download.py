@@ -14,6 +14,7 @@ import pytest
 
 from fwc_llm.data.locate import places_from_environment
 from fwc_llm.errors import FwcError
+from fwc_llm.taskfile import is_safe_redirect
 from fwc_llm.tasks import load_task
 
 BODY = b"x,sex,y\n" + b"".join(f"{k},{'fm'[k % 2]},{k % 3 == 0:d}\n".encode() for k in range(20_000))
@@ -243,3 +244,17 @@ def test_a_link_in_the_cache_folder_does_not_lead_out_of_it(
     with pytest.raises(FwcError, match="outside the cache folder"):
         load_task(tmp_path / "my.toml").pool()
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "good"),
+    [
+        ("https://host/x", "https://other/x", True),
+        ("https://host/x", "http://host/x", False),
+        ("https://host/x", "http://127.0.0.1/x", False),
+        ("https://host/x", "https://localhost:8080/x", False),
+        ("http://127.0.0.1:1/x", "http://127.0.0.1:2/x", True),
+    ],
+)
+def test_nobody_elsewhere_redirects_to_this_machine(before: str, after: str, good: bool) -> None:
+    assert is_safe_redirect(before, after) == good

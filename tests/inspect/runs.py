@@ -14,19 +14,7 @@ from inspect_ai.scorer import match
 
 from fwc_llm.inspect.registry import TASKS  # as the entry point does, where there is none
 from tests.data.tables import write_task
-
-CENSUS = {"arms": ("zero", "balanced"), "n_test": 8, "m": 4}
-MOCKED = ("Yes", "refusal", "filter", "long", "error", "What a question.", "no", "NO!")
-REASONS = ("", "refused", "filtered", "truncated", "error", "other", "", "")
-KEY = "sk-planted-0123456789abcdefghij"
-
-
-def table(rows: int = 40) -> str:
-    """A table with both answers and both sexes in every four rows."""
-    lines = [
-        f"{i},{'red' if i % 3 else 'blue'},{'fm'[i % 2]},{'yes' if i // 2 % 2 else 'no'}" for i in range(rows)
-    ]
-    return "\n".join(["x,colour,sex,y", *lines, ""])
+from tests.inspect.designs import CENSUS_ARGUMENTS, KEY, MOCKED, table
 
 
 @task
@@ -77,12 +65,6 @@ def main(folder: Path) -> None:
     run("stopped", small, temperature=0.7)
     run("foreign", somebodys())
 
-
-CENSUS_ARGUMENTS = {
-    "shots": ",".join(CENSUS["arms"]),  # type: ignore[arg-type]
-    "n_test": CENSUS["n_test"],
-    "m": CENSUS["m"],
-}
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))

@@ -1,6 +1,7 @@
 """Logs of Inspect as runs of ours: the same numbers, every kind of reply, and logs that nobody can use."""
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from fwc_llm.inspect import import_log
 from fwc_llm.report.document import make_document
 from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
-from tests.inspect.runs import CENSUS, KEY, MOCKED, REASONS
+from tests.faults.mutation import damaged_json
+from tests.inspect.designs import CENSUS, KEY, MOCKED, REASONS
 
 pytestmark = pytest.mark.slow
 
@@ -171,6 +173,27 @@ def test_a_log_that_somebody_edited_is_named(logs: Path, change: Any, words: str
     path.write_text(json.dumps(content))
     with pytest.raises(FwcError, match=words):
         make_document([import_log(path, tmp_path / "run").folder])
+
+
+def test_whatever_stands_in_a_log_is_reported_or_refused(logs: Path, tmp_path: Path) -> None:
+    content, rng = json.loads((logs / "limit.json").read_text()), random.Random(0)
+    parts = {"@metadata": content["eval"]["metadata"], "@samples": content["samples"]}
+    content["eval"]["metadata"], content["samples"] = parts
+    refused = 0
+    for number in range(40):
+        log = json.dumps(content).encode()
+        for place, part in parts.items():
+            written = json.dumps(part).encode()
+            log = log.replace(
+                f'"{place}"'.encode(), damaged_json(written, rng) if rng.random() < 0.7 else written
+            )
+        path = tmp_path / f"{number}.json"
+        path.write_bytes(log)
+        try:
+            make_document([import_log(path, tmp_path / str(number)).folder])
+        except FwcError:
+            refused += 1
+    assert 5 < refused < 40
 
 
 def test_a_folder_that_is_taken_is_not_written_over(logs: Path, ours: Result) -> None:

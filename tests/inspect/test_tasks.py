@@ -10,7 +10,7 @@ import pytest
 from fwc_llm.tasks import load_task, task_names
 from tests.conftest import CHECKOUT
 from tests.data.tables import write_task
-from tests.inspect.runs import table
+from tests.inspect.designs import table
 from tests.models.asking import MESSAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("with_inspect")]

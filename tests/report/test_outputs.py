@@ -217,3 +217,12 @@ def test_the_page_is_made_of_the_document_alone(make_run: MakeRun) -> None:
     """The JSON holds everything: a page made from it again is the same page."""
     folder = make_run(repeats=2, probabilities=True, counterfactual=True)
     assert page(json.loads(render([folder], "json"))) == render([folder], "html")
+
+
+def test_a_description_may_lack_what_is_optional(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1)
+    described = json.loads((folder / "run.json").read_text())
+    needed = ("format", "task", "model", "simulated", "arms", "settings")
+    (folder / "run.json").write_text(json.dumps({name: described[name] for name in needed}))
+    for format in ("html", "md", "csv", "json"):
+        assert render([folder], format)

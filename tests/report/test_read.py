@@ -164,6 +164,9 @@ def test_damaged_prompts_and_shots_are_refused(make_run: MakeRun) -> None:
     (run.folder / "prompts" / "fwc.json").write_text('{"role": 1}')
     with pytest.raises(FwcError, match="chat messages"):
         run.prompt("fwc")
+    (run.folder / "prompts" / "fwc.json").write_text("[" * 100_000)
+    with pytest.raises(FwcError, match="chat messages"):
+        run.prompt("fwc")
     (run.folder / "shots" / "fwc-0.json").write_text("{}")
     with pytest.raises(FwcError, match="shots"):
         run.shots("fwc")

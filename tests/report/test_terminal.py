@@ -145,3 +145,8 @@ def test_markup_in_names_stays_text() -> None:
 )
 def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
     assert text == wanted
+
+
+def test_hundreds_of_groups_are_printed_in_no_time_to_speak_of() -> None:
+    rates = {f"group {k}": 0.5 for k in range(600)}
+    assert "group 599" in as_text(results_table(results(arm("x", rates=rates))), width=80)

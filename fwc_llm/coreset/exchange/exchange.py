@@ -68,6 +68,7 @@ class Exchanged:
     converged: bool
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold gains nothing
 def exchange(
     space: Space,
     points: Points,
@@ -99,6 +100,7 @@ def exchange(
     return Exchanged(swapping.rows, labels, swapping.losses, since_swap >= len(candidates))
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what float32 cannot hold gains nothing
 def estimate(
     space: Space,
     points: Points,

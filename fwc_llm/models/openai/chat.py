@@ -397,6 +397,8 @@ class ChatModel:
             self._key  # noqa: B018 (reading it is the check)
             try:
                 self._client = self._make_client()
+                if self._secret is not None:
+                    self._secret.hide_in_logs()
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self._where} can be set up ({self._cause(error)}): check the base "

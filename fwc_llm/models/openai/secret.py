@@ -2,6 +2,7 @@
 
 import base64
 import html
+import logging
 import re
 from string import ascii_uppercase
 from urllib.parse import unquote
@@ -16,6 +17,10 @@ _TAG = re.compile(r"<[^<>]{0,200}>")
 _NO_LETTER = re.compile(r"[^0-9a-z]+")
 _SMALL = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _MOST_LAYERS = 3  # of escapes around escapes
+
+
+_LOGGERS = ("openai", "openai._base_client", "openai._response", "httpx2", "httpcore2.connection",
+            "httpcore2.http11", "httpcore2.http2", "httpcore2.proxy", "httpcore2.socks")  # fmt: skip
 
 
 class Secret:
@@ -43,6 +48,13 @@ class Secret:
                 return _SHOWN
         return self._without_parts(text)
 
+    def hide_in_logs(self) -> None:
+        """Redact what the libraries below log, which at the level DEBUG includes a response's headers."""
+        for name in _LOGGERS:
+            logger = logging.getLogger(name)
+            if not any(isinstance(known, _LogFilter) and known.is_for(self) for known in logger.filters):
+                logger.addFilter(_LogFilter(self))
+
     def _without_parts(self, text: str) -> str:
         """`text` without what a cut has left of the key, where that is long enough to tell."""
         key, lower = self._plain[0], _lower(text)
@@ -66,6 +78,21 @@ class Secret:
         return len(text) >= _TELLING and any(
             form in letters for letters in map(_letters, seen) for form in self._telling
         )
+
+
+class _LogFilter(logging.Filter):
+    def __init__(self, secret: Secret) -> None:
+        super().__init__()
+        self._secret = secret
+
+    def is_for(self, secret: Secret) -> bool:
+        return self._secret._plain == secret._plain
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        if (clean := self._secret.redact(message)) != message:
+            record.msg, record.args = clean, ()
+        return True
 
 
 def _lower(text: str) -> str:

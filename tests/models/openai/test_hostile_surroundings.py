@@ -1,6 +1,7 @@
 """Addresses, proxies, certificates and redirects that lead nowhere: nothing is sent elsewhere."""
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.models import Reply
 from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, serve
-from tests.models.asking import MESSAGES
+from tests.models.asking import KEY, MESSAGES
 
 
 @pytest.mark.parametrize(
@@ -88,3 +89,18 @@ def test_a_terminal_that_is_closed_costs_no_reply() -> None:
     assert (
         asyncio.run(ask(lambda request: HttpReply(completion("Yes", "other")), notice=closed)).text == "Yes"
     )
+
+
+def test_the_key_is_in_no_log_of_the_libraries_below(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("PLANTED_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+
+    def echo(request: HttpRequest) -> HttpReply:
+        return HttpReply(completion("Yes"), headers={"x-echo": request.headers["authorization"]})
+
+    assert asyncio.run(ask(echo, api_key_env="PLANTED_KEY")).text == "Yes"
+    assert "x-echo" in caplog.text
+    assert "[key]" in caplog.text
+    assert KEY not in caplog.text
