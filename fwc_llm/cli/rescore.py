@@ -32,7 +32,7 @@ def rescore(
         out.print(results_table(results))
         if missing := results["unanswered"]:
             err.print(
-                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` command "
-                f"with --out {run} asks them",
+                f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "
+                f"command with --out {run} asks them",
                 soft_wrap=True,
             )
