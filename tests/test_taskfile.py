@@ -107,7 +107,7 @@ BAD = {
         "not both",
     ),
     "outcome dropped": (GOOD.replace('name = "y"', 'name = "y", role = "drop"'), "the outcome cannot be"),
-    "a key of many parts": (GOOD + ".".join("a" * 20_000) + " = 1\n", "a key of more than 50 parts"),
+    "a key of many parts": (GOOD + ".".join("a" * 20_000) + " = 1\n", "a key has more than 50 parts"),
     "a long key": (GOOD + "k" * 200_000 + " = 1\n", "unknown key"),
     "no data": (GOOD.replace('file = "data.csv"\n', ""), "'pool' must be a text"),
     "file and pool": (GOOD.replace("file =", 'pool = "a"\nfile ='), "either file, or pool and test"),

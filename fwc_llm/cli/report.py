@@ -54,9 +54,10 @@ def report(
 def _place(runs: list[Path]) -> Path:
     """Where a page goes by default: into the run's folder, beside a log, or here for several runs."""
     from fwc_llm.errors import FwcError
+    from fwc_llm.files import is_file
 
     if len(runs) == 1:
-        return runs[0].with_suffix(".html") if runs[0].is_file() else runs[0] / "report.html"
+        return runs[0].with_suffix(".html") if is_file(runs[0]) else runs[0] / "report.html"
     path = Path("report.html")
     if path.exists():
         raise FwcError(f"{path} exists already: name a file with -o, which overwrites it")

@@ -95,8 +95,8 @@ def change(**fields: Any) -> dict[str, Any]:
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative": (change(weight=-0.5), "has the weight -0.5"),
-    "NaN": (change(weight=float("nan")), "NaN is no JSON"),
-    "infinite": (change(weight=float("inf")), "Infinity is no JSON"),
+    "NaN": (change(weight=float("nan")), "NaN is not JSON"),
+    "infinite": (change(weight=float("inf")), "Infinity is not JSON"),
     "too large": (change(weight=10**400), "has the weight 1000"),
     "text weight": (change(weight="1"), "has the weight '1'"),
     "true": (change(weight=True), "has the weight True"),
@@ -105,7 +105,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "row": (change(row=7), '"row" is 7, not text'),
     "values": (change(values=[1]), r'"values" is \[1\], not an object'),
     "value": (change(values={"age": None}), "the value of 'age' is None"),
-    "NaN value": (change(values={"age": float("nan")}), "NaN is no JSON"),
+    "NaN value": (change(values={"age": float("nan")}), "NaN is not JSON"),
 }
 
 
