@@ -13,8 +13,8 @@ def largest_remainder(
     """
     seats = np.clip(np.floor(quota + 1e-9), least, most).astype(np.int64)
     while seats.sum() < total:
-        seats[np.argmax(np.where(seats < most, quota - seats, -np.inf))] += 1
+        seats[int(np.argmax(np.where(seats < most, quota - seats, -np.inf)))] += 1
     while seats.sum() > total:
         surplus = np.where(seats > least, seats - quota, -np.inf)
-        seats[len(seats) - 1 - np.argmax(surplus[::-1])] -= 1
+        seats[len(seats) - 1 - int(np.argmax(surplus[::-1]))] -= 1
     return seats

@@ -329,7 +329,7 @@ def _task() -> tuple[Task, bytes]:
 
 def _shown(task: Task) -> dict[str, object]:
     """What a template of a query can show."""
-    values = task.test().iloc[0].to_dict()
+    values = {str(name): value for name, value in task.test().iloc[0].items()}
     about = {"name": task.name, "title": task.title, "question": task.question}
     return {"row": Record(ShownColumns(task), values), "task": about, "m": 0, "weighted": False}
 
