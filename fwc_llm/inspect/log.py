@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
+from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import require_inspect
 from fwc_llm.models.inspect.outputs import from_chat, to_reply
@@ -33,7 +34,7 @@ _LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "t
 @contextmanager
 def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
     """The folders of runs; a log of Inspect among them becomes one for as long as the block runs."""
-    logs = [path.resolve() for path in paths if path.is_file()]
+    logs = [path.resolve() for path in paths if is_file(path)]
     if len(set(logs)) < len(logs):
         raise FwcError("a log is named twice")
     with ExitStack() as stack:
@@ -41,7 +42,7 @@ def run_folders(paths: Sequence[Path]) -> Iterator[list[Path]]:
         for path in paths:
             if path.suffix == ".eval" and not path.exists():
                 raise FwcError(f"there is no log {path}")
-            if path.is_file():
+            if is_file(path):
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fwc-llm-")))
                 folders.append(write_run(path, place / path.stem).folder)
             else:
