@@ -71,11 +71,14 @@ def _soak(found: dict[str, Any] | None) -> str:
 
 
 def _fuzz_table(found: dict[str, Any]) -> str:
-    random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})
+    random, guided = found.get("fuzz"), found.get("guided", {"cases": {}})["cases"]
     if not random:
         return ""
     head = "\n## Fuzzing\n\n| input | cases at random | led by coverage |\n|---|---:|---:|"
-    lines = [f"| {name} | {n:,} | {guided['cases'].get(name, 0):,} |" for name, n in random["cases"].items()]
+    lines = [
+        f"| {name} | {n:,} | {f'{guided[name]:,}' if name in guided else 'not recorded'} |"
+        for name, n in random["cases"].items()
+    ]
     return "\n".join([head, *lines])
 
 

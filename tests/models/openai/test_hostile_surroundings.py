@@ -101,6 +101,5 @@ def test_the_key_is_in_no_log_of_the_libraries_below(
         return HttpReply(completion("Yes"), headers={"x-echo": request.headers["authorization"]})
 
     assert asyncio.run(ask(echo, api_key_env="PLANTED_KEY")).text == "Yes"
-    assert "x-echo" in caplog.text
-    assert "[key]" in caplog.text
+    assert ("x-echo" in caplog.text) == ("[key]" in caplog.text), "old versions log no headers"
     assert KEY not in caplog.text
