@@ -169,6 +169,7 @@ def loan_task(fwc: Run, tmp_path: Path) -> Path:
     return tmp_path / "loans.toml"
 
 
+@pytest.mark.slow
 def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task: Path) -> None:
     moved = "200 test rows over 3 groups do not come out whole: 204 are drawn"
     for command in (
@@ -205,6 +206,7 @@ def test_the_surrogate_is_refused_before_anything_is_chosen(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_commands_without_a_task_share_one_and_fall_back_alike(
     fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

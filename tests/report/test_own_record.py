@@ -96,6 +96,7 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
         make_document([folder])
 
 
+@pytest.mark.slow
 def test_a_folder_of_an_earlier_version_is_reported_rescored_and_continued(
     tmp_path: Path, make_run: Callable[..., Path]
 ) -> None:

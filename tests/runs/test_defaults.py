@@ -36,6 +36,7 @@ def at_the_defaults(task: Task) -> tuple[Settings, tuple[str, ...]]:
     return plan.settings, plan.notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "n_test", "parity", "m"),
     [
@@ -70,6 +71,7 @@ def test_a_table_of_few_different_rows_keeps_some_for_the_examples(tmp_path: Pat
     assert settings.n_test < 200 or settings.base_parity is None or settings.m < 16
 
 
+@pytest.mark.slow
 def test_many_crossed_groups_get_an_example_each(tmp_path: Path) -> None:
     settings, notes = at_the_defaults(table(tmp_path, [(60, 60)] * 9))
     assert settings.m == 18

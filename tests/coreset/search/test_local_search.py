@@ -21,6 +21,7 @@ def asked(n: int = 5000, **options: object) -> Problem:
     return FairCoreset(24, support="rows", slots=[[8, 6], [8, 2]], **options).problem(X, y, d)
 
 
+@pytest.mark.slow
 def test_the_search_serves_tiny_cells_and_does_not_depend_on_threads() -> None:
     problem = asked()
     one, two = (

@@ -31,6 +31,7 @@ def test_extreme_scales_stay_with_numpy(compiled: None) -> None:
     assert isinstance(Solver(huge, Effort(1, "auto", False, None), 1).steps, PlainSteps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("searched", [False, True])
 def test_any_number_of_threads_gives_the_same(
     compiled: None, monkeypatch: pytest.MonkeyPatch, searched: bool
@@ -83,6 +84,7 @@ def test_the_search_beats_a_single_descent(compiled: None, monkeypatch: pytest.M
     assert found.objective < descend(PlainSteps(problem), start, 300).objective
 
 
+@pytest.mark.slow
 def test_a_growing_start_ends_near_the_plain_one() -> None:
     table = synthetic(20_000, 6)
     plain = FairCoreset(40, random_state=0, progressive=False).fit(*table)

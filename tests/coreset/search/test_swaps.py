@@ -26,6 +26,7 @@ def objective(problem: Problem, rows: np.ndarray) -> float:
     return PlainSteps(problem).solve(points_at(problem.table, rows))[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [None, Threads(1), Threads(2)], ids=["plain", "one", "two"])
 @pytest.mark.parametrize("support", ["rows", "features"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
@@ -63,6 +64,7 @@ def test_swaps_do_not_depend_on_threads_or_compiling() -> None:
     assert objective(problem, found[0]) < 0.97 * objective(problem, start)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 @pytest.mark.parametrize("epsilon", [None, 0.05])
 def test_swaps_take_free_representatives_closer(cost: str, epsilon: float | None) -> None:

@@ -101,5 +101,6 @@ def test_the_key_is_in_no_log_of_the_libraries_below(
         return HttpReply(completion("Yes"), headers={"x-echo": request.headers["authorization"]})
 
     assert asyncio.run(ask(echo, api_key_env="PLANTED_KEY")).text == "Yes"
-    assert ("x-echo" in caplog.text) == ("[key]" in caplog.text), "old versions log no headers"
+    if "x-echo" in caplog.text:  # old versions log no headers; a record may also be taken out whole
+        assert "[key]" in caplog.text
     assert KEY not in caplog.text
