@@ -44,6 +44,7 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     if all(files) and files[0] != files[1]:
         notes.append("The two runs used different versions of the task file.")
     notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
+    notes += [f"{run.label} is incomplete: {run.missing}" for run in (first, second) if run.missing]
     if first.reference or second.reference:
         which, whose = (
             ("Both runs are references", "their")
