@@ -240,6 +240,11 @@ def load_task(
         path = home_expanded(text)
         return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
     if text not in task_names():
+        if Path(text).is_file():
+            raise FwcError(
+                f"{text} is no task file (.toml); if it is a table, draft one: fwc-llm task init {text} "
+                "--protected COLUMN --outcome COLUMN"
+            )
         raise FwcError(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )

@@ -87,7 +87,9 @@ def _columns(task: "Task") -> Iterator[str]:
             said = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
         else:
             counts = values.value_counts()
-            said = ", ".join(f"{value} ({count:,})" for value, count in counts.head(6).items())
+            said = ", ".join(
+                f"{' '.join(str(value).split())} ({count:,})" for value, count in counts.head(6).items()
+            )
             said += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
         yield f"{column.name} ({column.kind}): {said}"
     if task.text:

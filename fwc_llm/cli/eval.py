@@ -287,7 +287,11 @@ def _forecast(jobs: "Sequence[Job]") -> None:
 def _forecast_of(job: "Job") -> float:
     """Say what one model would be asked and cost; return the dollars at most, 0 where they are not known."""
     from fwc_llm.cli.console import out, working
+    from fwc_llm.models import traits
 
+    if traits(job.model).reference:
+        out.print(f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}): they cost nothing")
+        return 0.0
     with working("counting tokens"):
         numbers = job.forecast()
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"

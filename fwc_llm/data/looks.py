@@ -102,6 +102,8 @@ def _left_out(name: str, n: int, known: list[str], distinct: set[str], numeric: 
         return drop("CHECK: it has the same value in every row")
     if _share(_DATE, distinct) or (_DATE_NAME.search(name) and _share(_COMPACT_DATE, distinct)):
         return drop("CHECK: dates; to use them, turn them into numbers, such as days or years")
+    if len(distinct) > FEW and all(is_number(cell) and _is_day(float(cell)) for cell in distinct):
+        return drop("CHECK: dates, in milliseconds since 1970; to use them, turn them into days or years")
     zeros = any(cell.startswith("0") for cell in distinct)
     if _ZIP_NAME.search(name) or (zeros and len(distinct) > 20 and _share(_ZIP, distinct)):
         return drop("CHECK: ZIP codes: numbers only in looks, and they may stand for the protected group")
@@ -127,6 +129,11 @@ def _left_out(name: str, n: int, known: list[str], distinct: set[str], numeric: 
     if len(distinct) > max(50, n // 4):
         return drop(f"CHECK: {len(distinct):,} different texts are too many for a category")
     return None
+
+
+def _is_day(milliseconds: float) -> bool:
+    """Whether a number is the midnight of a day between 1973 and 2128, as pandas writes dates in JSON."""
+    return 1e11 < milliseconds < 5e12 and milliseconds % 86_400_000 == 0
 
 
 def _share(pattern: re.Pattern[str], distinct: Collection[str]) -> bool:

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -21,6 +21,7 @@ _LITTLE, _HALF = (
     0.03,
     0.5,
 )  # shares of rows whose loss goes without saying, and beyond which a column tells little
+_DROPS = 'missing = "drop"'
 _WHERE = {"feature": "", "id": "; it is not shown", "drop": "; it is left out"}
 
 
@@ -120,10 +121,15 @@ def _draft(
         said = f"threshold = {{ above = {above} }}" if above is not None else f"positive = {_list(positive)}"
         answer = positive[0] if positive else None, above, [*answer[2][:2], said], answer[3]
     question = draft_question(path.stem, outcome, *answer[:2])
-    lines = [*_head(path, question, rule, lacking, len(raw.ids), checks), "columns = ["]
-    for name, cells in columns.items():
-        lines.append(_column(name, cells, looks[name], rule, special.get(name, ""), checks))
-    lines += ["]", "", *_data(path, source, markers, beside), ""]
+    about: list[str] = []
+    entries = {
+        name: _column(name, cells, looks[name], rule, special.get(name, ""), about)
+        for name, cells in columns.items()
+    }
+    dropped = {name for name in lacking if rule == "category" and _DROPS in entries[name]}
+    lines = [*_head(path, question, rule, lacking, dropped, len(raw.ids), checks), "columns = ["]
+    checks += about
+    lines += [*entries.values(), "]", "", *_data(path, source, markers, beside), ""]
     lines += answer[2]
     checks.append(answer[3])
     for name in protected:
@@ -145,7 +151,13 @@ def _markers(columns: dict[str, Texts]) -> tuple[list[str], dict[str, Texts]]:
 
 
 def _head(
-    path: Path, question: str, rule: str, missing: dict[str, int], n: int, checks: list[str]
+    path: Path,
+    question: str,
+    rule: str,
+    missing: dict[str, int],
+    dropped: Collection[str],
+    n: int,
+    checks: list[str],
 ) -> list[str]:
     checks.append(f"question: {question} Write it as a person would ask it, to be answered with yes or no")
     lines = [
@@ -164,7 +176,16 @@ def _head(
         lines.append(
             f'missing = "category" # CHECK: dropping rows would lose too many; missing values: {said}'
         )
-        checks.append(f'missing: a missing value becomes the category "unknown" ({said})')
+        kept, lost = (
+            ", ".join(
+                f"{_one_line(name)} {missing[name]:,}" for name in missing if (name in dropped) == drops
+            )
+            for drops in (False, True)
+        )
+        if kept:
+            checks.append(f'missing: a missing value becomes the category "unknown" ({kept})')
+        if lost:
+            checks.append(f"missing: rows with a missing value are dropped ({lost})")
     lines += [
         "",
         "# role: feature, extra (shown where a template asks, unused by the solver), id (unique), or drop.",
@@ -188,13 +209,13 @@ def _column(name: str, cells: Texts, look: Look, rule: str, special: str, checks
         if kind == "categorical" and special == "protected" and missing > _LITTLE:
             why = f'CHECK: {share} lack it and make a group "unknown"; missing = "drop" leaves them out'
         elif special:
-            entry.append('missing = "drop"')
+            entry.append(_DROPS)
             why = "a row without it cannot be used"
         elif kind == "numeric" and missing > _LITTLE and (bands := _quartiles(cells, look)):
             kind = "categorical"
             why = f'CHECK: {share} are missing; bands, so that "unknown" can be one of them'
         elif kind == "numeric":
-            entry.append('missing = "drop"')
+            entry.append(_DROPS)
             why = f"CHECK: {share} are missing, and a number cannot be unknown: these rows are dropped"
     if look.role == "feature":
         entry.insert(2, f'kind = "{kind}"')

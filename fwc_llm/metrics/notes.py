@@ -21,7 +21,8 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
     for group in found["groups"]:
         rows = group["n"] / repeats
         if rows < SMALL:
-            yield f"Group {group['group']} has {rows:g} rows a repeat: too few to say much about it."
+            counted = f"{rows:g} row{'' if rows == 1 else 's'}"
+            yield f"Group {group['group']} has {counted} a repeat: too few to say much about it."
     if len(run.groups) < 2:
         yield "All rows are of one group: there is no disparity to measure."
 

@@ -44,11 +44,14 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     if all(files) and files[0] != files[1]:
         notes.append("The two runs used different versions of the task file.")
     notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
+    notes += [f"{run.label} is incomplete: {run.missing}" for run in (first, second) if run.missing]
     if first.reference or second.reference:
-        which = (
-            "Both runs are references" if first.reference and second.reference else "One run is a reference"
+        which, whose = (
+            ("Both runs are references", "their")
+            if first.reference and second.reference
+            else ("One run is a reference", "its")
         )
-        notes.append(f"{which}, no language model: its answers come from the rows, not from prompts.")
+        notes.append(f"{which}, no language model: {whose} answers come from the rows, not from prompts.")
     if not shared:
         notes.append("The runs have no arm in common.")
     compared: dict[str, Any] = plain(

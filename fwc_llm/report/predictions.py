@@ -39,6 +39,11 @@ def read_predictions(
             raise FwcError(f"{path} has no column {name!r}; it has {', '.join(map(str, frame.columns))}")
     if not protected:
         raise FwcError("name at least one protected column")
+    if (empty := frame[label].str.strip() == "").any():
+        raise FwcError(
+            f"line {int(empty.to_numpy().argmax()) + 2} of {path} has no {label}: leave out the lines "
+            f"without one ({int(empty.sum()):,} in all)"
+        )
     columns: dict[str, Sequence[str | None]] = {
         "answer": _answers(frame[answer], answer, positive, set(frame[label])),
         "label": _answers(frame[label], label, positive, set(frame[label])),

@@ -56,6 +56,12 @@ class Run:
         return bool(self.described.get("simulated_answers", self.simulated))
 
     @property
+    def missing(self) -> str:
+        """How many requests have no reply, as a sentence; empty where all have one."""
+        missing, requests = self.results.get("unanswered") or 0, self.results.get("requests") or 0
+        return f"{missing:,} of {requests:,} requests have no reply." if missing else ""
+
+    @property
     def reference(self) -> bool:
         """Whether the answers are no language model's, but something to set beside one."""
         return bool(self.described.get("reference", False))

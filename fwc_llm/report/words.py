@@ -35,6 +35,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
         f"with {arms}: {', '.join(run.arms)}."
         + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
+        + (f" {run.missing}" if run.missing else "")
         + (f" The run ended before its last question: {stopped}." if stopped else "")
         + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
     )

@@ -33,16 +33,18 @@ class Share(float):
 N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
 
 
-def fit_defaults(task: "Task", settings: "Settings") -> "tuple[Settings, tuple[str, ...]]":
+def fit_defaults(
+    task: "Task", settings: "Settings", chooses: bool = True
+) -> "tuple[Settings, tuple[str, ...]]":
     """Return the settings with defaults that come out on this table, and one line for each that moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
     where cells are too small for that, rows as they fall. Examples: as many as the cells can give in equal
-    parts. `FwcError` for a base parity outside [0, 1].
+    parts; their number stays where no arm `chooses` examples. `FwcError` for a base parity outside [0, 1].
     """
     cells = _Cells.of(task)
     settings, said = _fit_rows(cells, settings)
-    settings, said_too = _fit_examples(cells, settings)
+    settings, said_too = _fit_examples(cells, settings) if chooses else (settings, "")
     return settings, tuple(line for line in (said, said_too) if line)
 
 

@@ -219,7 +219,8 @@ def make_plan(
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     _check_strategy_options(arms, saved, settings)
-    settings, notes = fit_defaults(task, settings)
+    chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
+    settings, notes = fit_defaults(task, settings, chooses)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
     chosen_once = [
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))

@@ -197,6 +197,15 @@ def test_three_groups_come_out_and_given_numbers_are_refused(fwc: Run, loan_task
         assert (wrong.code, "give a number, or `none`" in wrong.line) == (2, True)
 
 
+def test_the_baseline_costs_nothing_and_a_table_is_no_task(fwc: Run, loan_task: Path) -> None:
+    outcome = fwc("eval", "--task", loan_task, "--model", "baseline", "--shots", "zero", "--dry-run")
+    assert outcome.code == 0, outcome.err
+    assert "no network): they cost nothing" in " ".join(outcome.out.split())
+    assert "cost unknown" not in outcome.out
+    table = next(loan_task.parent.glob("*.csv"))
+    assert f"fwc-llm task init {table}" in fwc("task", "check", table).line
+
+
 def test_the_surrogate_is_refused_before_anything_is_chosen(
     fwc: Run, loan_task: Path, tmp_path: Path
 ) -> None:

@@ -62,6 +62,8 @@ NOTES = [
         ("customer_id", [f"{1000 + k // 2 * 17}" for k in range(60)], "drop", None, ""),
         ("case", [f"C-{k:03d}" for k in range(60)], "id", None, ""),
         ("last_name", [f"Name{k // 2}" for k in range(60)], "drop", None, ""),
+        ("applied", [f"{1_609_459_200_000 + 86_400_000 * k}" for k in range(60)], "drop", None, ""),
+        ("turnover", [f"{2 * 10**11 + 86_400_001 * k * k}" for k in range(60)], "feature", "numeric", ""),
         ("branch", ["Berlin"] * 60, "drop", None, ""),
         ("empty", [None] * 60, "drop", None, ""),
         ("income", [f"${1000 + 37 * k:,.2f}" for k in range(60)], "feature", "numeric", "1,234.5"),

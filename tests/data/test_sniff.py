@@ -53,3 +53,17 @@ def test_a_table_that_is_no_utf_8(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes("x,stadt,sex,y\n1,Köln,f,yes\n2,Bonn,m,no\n".encode("latin-1"))
     (tmp_path / "t.toml").write_text(draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).text)
     assert load_task(tmp_path / "t.toml").pool()["stadt"].tolist() == ["Köln", "Bonn"]
+
+
+def test_what_becomes_of_missing_values_is_said_as_it_is(tmp_path: Path) -> None:
+    rows = [
+        f"{k % 61},{['', 'red', 'blue', 'red'][k % 4]},{'fm'[k % 2]},{['yes', 'no'][k % 3 % 2]}"
+        for k in range(600)
+    ]
+    rows += ["3,red,f,"] * 9
+    (tmp_path / "t.csv").write_text("\n".join(["x,colour,sex,y", *rows]) + "\n", encoding="utf-8")
+    checks = draft_task(tmp_path / "t.csv", ["sex"], "y", tmp_path).checks
+    assert [line for line in checks if line.startswith("missing")] == [
+        'missing: a missing value becomes the category "unknown" (colour 150)',
+        "missing: rows with a missing value are dropped (y 9)",
+    ]

@@ -1,14 +1,17 @@
 """What changed between two runs, and whether it is more than noise."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.read import read_run
 from fwc_llm.report.terminal import as_text
+from fwc_llm.report.words import what_was_run
 
 MakeRun = Callable[..., Path]
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
@@ -81,6 +84,16 @@ def test_simulated_runs_are_marked(make_run: MakeRun) -> None:
     assert any(
         "One of the runs is simulated" in n for n in compare_runs(read_run(first), read_run(second))["notes"]
     )
+
+
+def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> None:
+    run = read_run(make_run(repeats=1))
+    requests = run.results["requests"]
+    part = replace(run, results={**run.results, "unanswered": 5})
+    said = f"5 of {requests:,} requests have no reply."
+    assert any(note.endswith(f"is incomplete: {said}") for note in compare_runs(part, run)["notes"])
+    assert said in what_was_run(part, statistics(part.answered))
+    assert said not in what_was_run(run, statistics(run.answered))
 
 
 def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
