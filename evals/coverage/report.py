@@ -74,7 +74,7 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "# Coverage",
             "",
             *_opening(result),
-            *_faults(result["faults"]),
+            *_faults(result["faults"], bool(result["limits"])),
             *_limits(result["limits"]),
             *_intervals(result["populations"]),
             *_by_repeats(result["populations"]),
@@ -108,9 +108,9 @@ def _opening(result: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _faults(found: Mapping[str, list[str]]) -> list[str]:
+def _faults(found: Mapping[str, list[str]], limited: bool) -> list[str]:
     if not found:
-        return ["**Everything is accepted.**", ""]
+        return [f"**Everything is accepted{', but for the known limits below' if limited else ''}.**", ""]
     lines = [f"**Not accepted: {sum(map(len, found.values()))} numbers of {len(found)} populations.**", ""]
     return [*lines, *(f"* {name}: {'; '.join(sentences)}" for name, sentences in found.items()), ""]
 
