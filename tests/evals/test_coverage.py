@@ -242,7 +242,7 @@ def test_the_command_records_what_it_did(tmp_path: Path, capsys: pytest.CaptureF
     assert record["command"].startswith("python -m evals.coverage --quick --runs 10")
     assert [one["name"] for one in record["populations"]] == ["groups of 10, rates near 0, R = 1"]
     page = (tmp_path / "coverage.md").read_text()
-    assert page == capsys.readouterr().out[:-1]
+    assert page.strip() == capsys.readouterr().out.strip()  # the bar leaves lines, by the version of rich
     assert "nan" not in page
 
 
