@@ -24,6 +24,7 @@ def render(folder: Path) -> str:
     return Prompt(TASK, template=folder).build(TASK.test().iloc[0])[-1]["content"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("evil", "words"),
     [

@@ -190,6 +190,7 @@ def test_known_limits_are_shown_and_not_counted() -> None:
     assert as_json(about, [world], {world.name: tally}, [])["accepted"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_counts_whatever_the_processes() -> None:
     worlds = [quick_populations()[-1]]
     first, second = (run(worlds, runs=60, seed=3, processes=number) for number in (1, 2))

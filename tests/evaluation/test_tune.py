@@ -98,6 +98,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
         assert shown.count("dropped") >= 1
 
 
+@pytest.mark.slow
 def test_a_model_that_ignores_its_examples_gets_none(census: Task, tmp_path: Path) -> None:
     options = SMALL | {"strategies": ["random"], "m": 4, "candidates": 3}
     tuned = tune(census, FourMembers(), 0.0, out=tmp_path / "t", **options)

@@ -182,6 +182,7 @@ def test_a_missing_plot_library_is_noticed_before_the_work(run: Run, monkeypatch
     assert "pip install 'fwc-llm[plot]'" in err
 
 
+@pytest.mark.slow
 def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Path) -> None:
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.prompts import Prompt

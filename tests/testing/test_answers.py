@@ -43,6 +43,7 @@ def decision(given: Any = "Is it?", questions: Any = (QUESTION,), **options: Any
     )
 
 
+@pytest.mark.slow
 def test_the_surrogate_answers_chats_and_decisions_of_both_clients(fwc_openai: Answers, prompt: Any) -> None:
     ours = Surrogate().reply(prompt)
     reply = chat(prompt, logprobs=True, top_logprobs=2)

@@ -53,6 +53,7 @@ def test_no_swap_within_a_cell_gains(cost: str, m: int, threads: Threads | None)
             assert every[:, [*kept, row]].min(axis=1).sum() >= loss - 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cost", ["l1", "l2", "sqeuclidean"])
 def test_swaps_are_the_same_compiled_or_not_and_for_any_threads(cost: str) -> None:
     where = space(cost, 4000)  # so many that threads share a batch

@@ -75,6 +75,7 @@ def test_without_iterations_nothing_is_swapped() -> None:
     assert len(found.history) == 1
 
 
+@pytest.mark.slow
 def test_the_search_beats_a_single_descent(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "SEARCHED", 0)
     problem = FairCoreset(16, support="rows").problem(*synthetic(1000, 4))
