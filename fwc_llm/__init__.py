@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fwc_llm.models import Asked, Client, Message, Messages, Model, Reply, Training, Usage, open_model
     from fwc_llm.prompts import build_prompt
     from fwc_llm.report.audit import Audit, audit
-    from fwc_llm.runs.plan import Settings
+    from fwc_llm.runs.settings import Settings
     from fwc_llm.shots import (
         Certificate,
         Example,
@@ -81,7 +81,7 @@ _HOME = {
     ),
     "prompts": ("build_prompt",),
     "report.audit": ("Audit", "audit"),
-    "runs.plan": ("Settings",),
+    "runs.settings": ("Settings",),
     "shots": (
         "Certificate", "Example", "Request", "Shots", "load_shots", "save_shots", "select_shots",
         "strategies", "strategy",

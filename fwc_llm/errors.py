@@ -3,20 +3,51 @@
 The command line turns an `FwcError` into one line on standard error and into its exit code.
 """
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from fwc_llm.evaluation.result import Result
+    import pandas as pd
+
+
+class Scored(Protocol):
+    """What an error has of the `Result` of a run that it stopped."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of results.json."""
+
+    @property
+    def arms(self) -> list[dict[str, Any]]:
+        """One object per arm."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests have no reply."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The arms as a table."""
+
+    def answers(self) -> "pd.DataFrame":
+        """Every answer."""
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report of what was answered."""
 
 
 class FwcError(Exception):
     """Bad input, found before any request was made: exit code 2.
 
-    `result` holds the scored answers of a run that had begun when the error stopped it, else None.
+    `result` holds the scored answers of a run that had begun when the error stopped it (a
+    `fwc_llm.Result`), else None.
     """
 
     exit_code = 2
-    result: "Result | None" = None
+    result: Scored | None = None
 
 
 class ProviderError(FwcError):

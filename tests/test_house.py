@@ -21,8 +21,6 @@ ORDER = (
     "testing", "sandbox", "prompts", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
-# What a room may name for type checkers alone: an error carries the `Result` of what was answered before it.
-NAMED = {"errors": {"evaluation"}}
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,
@@ -53,8 +51,8 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 @cache
-def modules(path: Path) -> set[str]:
-    """The modules of the package that a file imports, wherever in it, but for those only types need."""
+def modules(path: Path, types: bool = False) -> set[str]:
+    """The modules of the package that a file imports, wherever in it; `types`: also those only types need."""
     for_types = {
         id(inner)
         for node in nodes(path)
@@ -64,7 +62,7 @@ def modules(path: Path) -> set[str]:
     }
     found: set[str] = set()
     for node in nodes(path):
-        if id(node) in for_types:
+        if id(node) in for_types and not types:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:
             parts = {f"{node.module}.{alias.name}" for alias in node.names}
@@ -82,8 +80,7 @@ def imported(path: Path) -> set[str]:
             names.add(node.module.split(".")[1])
         elif isinstance(node, ast.Import):
             names |= {a.name.split(".")[1] for a in node.names if a.name.startswith("fwc_llm.")}
-    needed = {name.split(".")[1] for name in modules(path)}
-    return names - (NAMED.get(room(path), set()) - needed)
+    return names
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -96,7 +93,7 @@ def test_every_room_knows_only_the_rooms_before_it(path: Path) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    edges = {dotted(path): (modules(path) & KNOWN) - {dotted(path)} for path in SOURCES}
+    edges = {dotted(path): (modules(path, types=True) & KNOWN) - {dotted(path)} for path in SOURCES}
     try:
         tuple(graphlib.TopologicalSorter(edges).static_order())
     except graphlib.CycleError as error:

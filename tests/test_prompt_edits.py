@@ -10,7 +10,8 @@ from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.prompts import Prompt, split_edits, templates
 from fwc_llm.report.document import make_document
 from fwc_llm.report.terminal import as_text, results_table
-from fwc_llm.runs.plan import Settings, make_plan
+from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, load_task
 from tests.models.four_members import FourMembers

@@ -117,7 +117,8 @@ def _findings(task: "Task") -> Iterator[str]:
     from fwc_llm.models import open_model, traits
     from fwc_llm.prompts import templates
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.plan import Settings, bare_prompt
+    from fwc_llm.runs.plan import bare_prompt
+    from fwc_llm.runs.settings import Settings
     from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())

@@ -10,7 +10,7 @@ from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.cli.several import ask_several, model_names
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +168,7 @@ def evaluate(
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
     from fwc_llm.models import Client
-    from fwc_llm.runs.plan import Settings
+    from fwc_llm.runs.settings import Settings
 
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
@@ -255,7 +255,7 @@ def evaluate(
         )
 
 
-def _why(result: "Result") -> str:
+def _why(result: Scored) -> str:
     """The most frequent reason why rows have no reply."""
     reasons = result.data["no_reply"]
     return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
@@ -335,7 +335,7 @@ def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.
         return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
-def _say_interrupted(result: "Result | None") -> None:
+def _say_interrupted(result: Scored | None) -> None:
     """Say what is there; nothing of a part of the answers is shown as a result."""
     from fwc_llm.cli import console
 
@@ -360,7 +360,7 @@ def _where(job: "Job") -> str:
     return "a service that may charge for them"
 
 
-def _report(job: "Job", result: "Result") -> None:
+def _report(job: "Job", result: Scored) -> None:
     """Print what a run found, in whole or in part."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line

@@ -70,7 +70,7 @@ def power(
     from fwc_llm.report.design import power_lines
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.needed import needed, sample_cost
-    from fwc_llm.runs.plan import Settings
+    from fwc_llm.runs.settings import Settings
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:

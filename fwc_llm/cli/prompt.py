@@ -46,7 +46,8 @@ def prompt(
     from fwc_llm.cli.console import err, out, working, write
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
-    from fwc_llm.runs.plan import Settings, make_plan
+    from fwc_llm.runs.plan import make_plan
+    from fwc_llm.runs.settings import Settings
 
     settings = Settings(
         **given(m=m, n_test=n_test),

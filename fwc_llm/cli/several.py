@@ -5,7 +5,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, Scored
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -39,7 +39,7 @@ def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Pa
 
     group = _begin(jobs, out)
     used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs}
-    results: dict[str, Result] = {}
+    results: dict[str, Scored] = {}
     rejected: dict[str, ProviderError] = {}
     for number, job in enumerate(jobs, 1):
         name = job.model.name
@@ -84,7 +84,7 @@ def _interrupted(group: "Group", jobs: "Sequence[Job]", error: InterruptedRunErr
     return InterruptedRunError(f"interrupted; the same command with --out {quote(str(group.path))} continues")
 
 
-def _report(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group") -> None:
+def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Group") -> None:
     """Print all models beside each other, and what each has cost."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
@@ -106,7 +106,7 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Grou
 
 def _raise(
     jobs: "Sequence[Job]",
-    results: "Mapping[str, Result]",
+    results: "Mapping[str, Scored]",
     rejected: Mapping[str, ProviderError],
     group: "Group",
 ) -> None:

@@ -73,7 +73,8 @@ def shots(
     fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
     """
     from fwc_llm.cli import console
-    from fwc_llm.runs.defaults import M, fit_m
+    from fwc_llm.runs.defaults import fit_m
+    from fwc_llm.runs.settings import M
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
     _check_compared(compare, out, plot)

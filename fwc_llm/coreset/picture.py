@@ -1,16 +1,27 @@
 """What a fitted coreset shows in a notebook: the certificate, the cells, the course of the objective."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from fwc_llm.notebook import bar, figure, note, sparkline, table
 
-if TYPE_CHECKING:
-    from fwc_llm.coreset.estimator import FairCoreset
+
+class Fitted(Protocol):
+    """What the picture shows of an estimator (see `FairCoreset`)."""
+
+    m: int
+    objective_: float
+    lower_bound_: float
+    violation_: float
+    n_iter_: int
+    y_: np.ndarray
+    sensitive_: np.ndarray
+    weights_: np.ndarray
+    history_: np.ndarray
 
 
-def draw_coreset(fitted: "FairCoreset") -> str:
+def draw_coreset(fitted: Fitted) -> str:
     """Return the picture of a fitted estimator: its cells with their share of the weight, and its history."""
     facts = [
         f"objective {fitted.objective_:.6g}",

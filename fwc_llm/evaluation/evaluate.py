@@ -11,7 +11,7 @@ from fwc_llm.evaluation.job import prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
 from fwc_llm.progress import choose
-from fwc_llm.runs.plan import Settings
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:

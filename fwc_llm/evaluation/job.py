@@ -20,8 +20,9 @@ from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Plan, Settings, bare_prompt, make_plan
+from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:

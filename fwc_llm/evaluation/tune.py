@@ -32,7 +32,8 @@ from fwc_llm.report.tuning import FILE_NAME
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Settings, make_plan, rows_of
+from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots

@@ -6,36 +6,19 @@ A number that somebody gives is taken or refused, never moved.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fwc_llm.runs.settings import Settings, Share, Whole
 from fwc_llm.runs.splits import cell_counts, nearest_whole, whole_step
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fwc_llm.runs.plan import Settings
     from fwc_llm.tasks import Task
 
 _LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
 
 
-class Whole(int):
-    """A whole number that is only a default: it may move."""
-
-    __slots__ = ()
-
-
-class Share(float):
-    """A share that is only a default: it may be given up."""
-
-    __slots__ = ()
-
-
-N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
-
-
-def fit_defaults(
-    task: "Task", settings: "Settings", chooses: bool = True
-) -> "tuple[Settings, tuple[str, ...]]":
+def fit_defaults(task: "Task", settings: Settings, chooses: bool = True) -> tuple[Settings, tuple[str, ...]]:
     """Return the settings with defaults that come out on this table, and one line for each that moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
@@ -125,7 +108,7 @@ def _keys(task: "Task", frame: "pd.DataFrame") -> "np.ndarray":
     return pd.util.hash_pandas_object(frame[names], index=False).to_numpy()
 
 
-def _fit_rows(cells: _Cells, settings: "Settings") -> "tuple[Settings, str]":
+def _fit_rows(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
     if not isinstance(settings.n_test, Whole):
         return settings, ""
     wanted, groups, parity = int(settings.n_test), cells.task.groups, settings.base_parity
@@ -154,7 +137,7 @@ def _fit_rows(cells: _Cells, settings: "Settings") -> "tuple[Settings, str]":
     return replace(settings, n_test=fitting), f"{why}: {fitting} are drawn (--n-test sets another number)"
 
 
-def _fit_examples(cells: _Cells, settings: "Settings") -> "tuple[Settings, str]":
+def _fit_examples(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
     if not isinstance(settings.m, Whole):
         return settings, ""
     n, parity = settings.n_test, settings.base_parity

@@ -84,7 +84,8 @@ def sample_cost(
 ) -> "Forecast":
     """Forecast a few requests of every arm, enough to know what one costs. Nothing is asked."""
     from fwc_llm.runs.budget import forecast
-    from fwc_llm.runs.plan import Settings, make_plan
+    from fwc_llm.runs.plan import make_plan
+    from fwc_llm.runs.settings import Settings
 
     rows = _step(task, base_parity)
     rows *= -(-_ROWS // rows)

@@ -1,7 +1,7 @@
 """The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,8 +11,9 @@ from fwc_llm.models.base import Asked, Messages, Training
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
-from fwc_llm.runs.defaults import BASE_PARITY, N_TEST, M, fit_defaults
+from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import file_name
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -24,46 +25,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 COUNTERFACTUAL = "counterfactual:"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that determines what is asked. Defaults are the paper's experiment.
-
-    See docs/protocol.md, "The paper's experiment". The defaults of `m`, `n_test` and `base_parity` move to
-    the nearest that the table allows, and the plan says so (docs/own-data.md, "What the defaults do"); a
-    number that is given is taken or refused.
-
-    m                 examples per prompt
-    epsilon           largest relative parity violation of the coreset; None for no limit
-    n_test            test rows per repeat
-    base_parity       gap of the groups' base rates in the test rows; None draws rows as they fall
-    repeats           repeat r draws its rows and its examples from seed + r
-    seed              of the first repeat
-    template          a template set's name, or a folder with one of your own
-    orders            of the examples; empty: the strategy's own; each of several makes an arm
-    weights           "show" or "hide" the weights of the examples
-    redraw            balanced examples: "once" a repeat, or "per-row"
-    counterfactual    ask again with the protected level changed
-    strategy_options  for the strategies that take them, by name
-    """
-
-    m: int = M
-    epsilon: float | None = 0.01
-    n_test: int = N_TEST
-    base_parity: float | None = BASE_PARITY
-    repeats: int = 1
-    seed: int = 0
-    template: str = "default"
-    orders: tuple[str, ...] = ()
-    weights: str = "show"
-    redraw: str = "once"
-    counterfactual: bool = False
-    strategy_options: Mapping[str, Any] = field(default_factory=dict)
-
-    def as_json(self) -> dict[str, Any]:
-        """The settings as written to run.json."""
-        return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from fwc_llm.errors import FwcError
 from fwc_llm.models.tokens import TokenCounter, largest_m
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.plan import Settings, make_plan
+from fwc_llm.runs.plan import make_plan
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from fwc_llm.report.terminal import results_table
 from fwc_llm.report.write import FORMATS, render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Plan, Settings, make_plan
+from fwc_llm.runs.plan import Plan, make_plan
 from fwc_llm.runs.results import score
+from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from fwc_llm.untrusted import visible
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread

@@ -32,8 +32,9 @@ from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.calls import Call, make_record
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import Settings, make_plan
+from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.results import score
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
 from fwc_llm.untrusted import visible

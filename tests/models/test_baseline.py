@@ -15,7 +15,8 @@ from fwc_llm.models import Asked, Messages, Reply, Training, traits
 from fwc_llm.models.baseline import fit
 from fwc_llm.report.document import make_document
 from fwc_llm.report.write import render
-from fwc_llm.runs.plan import Settings, make_plan, rows_of
+from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task
 from tests.models.four_members import FourMembers
