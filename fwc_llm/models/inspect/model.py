@@ -7,9 +7,8 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
@@ -17,24 +16,22 @@ from fwc_llm.models.client import ChatOptions
 from fwc_llm.models.inspect import PREFIX, require_inspect
 from fwc_llm.models.inspect.options import generate_options
 from fwc_llm.models.inspect.outputs import to_chat, to_reply
-from fwc_llm.models.openai.capabilities import completion_limit
-from fwc_llm.models.openai.chat import check_service
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure, one_line
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.secret import Secret
-from fwc_llm.untrusted import storable, visible
+from fwc_llm.models.openai.service import Service, check_service
+from fwc_llm.untrusted import storable
 
 if TYPE_CHECKING:
     from inspect_ai.model import GenerateConfig
     from inspect_ai.model import Model as Inspected
 
 _ATTEMPT_SECONDS = 60.0
-_MOST_NOTICES = 50
 _MARKUP = re.compile(r"\[/?[a-z ]*\]")
 _HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 
 
-class InspectModel:
+class InspectModel(Service):
     """A model behind one of Inspect's providers, with the face of every other model.
 
     The options are those of `fwc_llm.models.openai.chat.ChatModel`; `params` are the options of Inspect's
@@ -54,16 +51,15 @@ class InspectModel:
         **options: Unpack[ChatOptions],
     ) -> None:
         require_inspect(name)
-        self._name, self._base_url, self._api_key_env = name, base_url, api_key_env
+        self._base_url, self._api_key_env = base_url, api_key_env
         self._path = name.removeprefix(PREFIX)
         provider, _, model = self._path.partition("/")
         if not (provider and model):
             raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
         self._chosen = sorted(options.get("params") or {})
         self._logprobs = bool(options.get("logprobs"))
-        self._parameters = generate_options(
-            model, options.get("params"), options.get("max_tokens"), self._logprobs
-        )
+        parameters = generate_options(model, options.get("params"), options.get("max_tokens"), self._logprobs)
+        super().__init__(name, parameters, options.get("notice"))
         self._concurrency = options.get("concurrency", 8)
         self._deadline = options.get("deadline", 300.0)
         rpm, tpm, attempt = options.get("rpm"), options.get("tpm"), options.get("timeout")
@@ -75,35 +71,15 @@ class InspectModel:
         self._breaker = options.get("breaker") or max(30, 4 * self._concurrency)
         self._pacer = Pacer(rpm, tpm, notice=self._tell)
         self._paces_tokens = tpm is not None
-        self._notice = options.get("notice")
         self._failed_in_a_row = 0
         self._model: Inspected | None = None
         self._secrets: tuple[Secret, ...] = ()
         self._listener = _Listener(self)
-        self.notices: list[str] = []
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The model's name as the user wrote it."""
-        return self._name
 
     @property
     def simulated(self) -> bool:
         """True for our surrogate, also by way of Inspect."""
         return self._path == "fwc/surrogate"
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """What Inspect is told besides the messages."""
-        return self._parameters
-
-    @property
-    def completion_limit(self) -> int | None:
-        """The most tokens that one reply can have, or None."""
-        return completion_limit(self._parameters)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
@@ -130,7 +106,7 @@ class InspectModel:
         except Exception as error:
             return self._no_reply(error, time.monotonic() - began)
         self._failed_in_a_row = 0
-        reply = to_reply(output, self._redact)
+        reply = to_reply(output, self.redact)
         if reply.usage is not None and self._paces_tokens:
             self._pacer.settle(expected, reply.usage.prompt_tokens + reply.usage.completion_tokens)
         if self._logprobs and reply.text is not None and reply.logprobs is None:
@@ -180,7 +156,8 @@ class InspectModel:
             if value and (name == self._api_key_env or _HOLDS_A_KEY.search(name))
         ]
 
-    def _redact(self, text: str) -> str:
+    def redact(self, text: str) -> str:
+        """`text` without any key of the environment, which a provider might echo."""
         for secret in self._secrets:
             text = secret.redact(text)
         return text
@@ -190,7 +167,7 @@ class InspectModel:
         said = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
         if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
             said = _MARKUP.sub("", said)
-        return one_line(storable(self._redact(said))) or type(error).__name__
+        return one_line(storable(self.redact(said))) or type(error).__name__
 
     def _no_reply(self, error: Exception, seconds: float) -> Reply:
         """The row without a reply; `ProviderError` where every other row would fail alike."""
@@ -218,7 +195,7 @@ class InspectModel:
             if isinstance(status, int) and status >= 400:
                 told = body if isinstance(body, Mapping) else {"message": self._said(cause)}
                 failure = http_failure(status, {"error": told.get("error", told)}, {})
-                return replace(failure, reason=self._redact(failure.reason))
+                return replace(failure, reason=self.redact(failure.reason))
         return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._said(error)}")
 
     def _explain(self, failure: AttemptError) -> str:
@@ -232,14 +209,6 @@ class InspectModel:
         else:
             hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
         return f"{self._path} rejects the run ({failure}): {hint}"
-
-    def _tell(self, notice: str) -> None:
-        notice = self._redact(visible(notice))
-        if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
-            self.notices.append(notice)
-            if self._notice is not None:
-                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
-                    self._notice(notice)
 
     def hear(self, said: str) -> None:
         """Pass on, once, what Inspect warns of: a parameter that the provider does not take."""

@@ -3,21 +3,17 @@
 import asyncio
 import json
 import math
-import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.openai.capabilities import (
     adapted,
-    completion_limit,
     is_known_to_reason,
     is_reasoning,
     request_parameters,
@@ -26,7 +22,8 @@ from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.secret import Secret
-from fwc_llm.untrusted import parse_json, shortened, tamed, visible
+from fwc_llm.models.openai.service import Service, check_service, read_key
+from fwc_llm.untrusted import parse_json, shortened, tamed
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,11 +36,10 @@ _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 _ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
-_MOST_NOTICES = 50  # a service may name another model with every reply
 _MOST_WAVES = 12  # refusals (429) in a row, pauses doubling in between, without a single success
 
 
-class ChatModel:
+class ChatModel(Service):
     """A model behind an OpenAI-compatible service.
 
     name           the model's name, sent as it is
@@ -91,9 +87,9 @@ class ChatModel:
         check_service(
             name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
         )
-        self._name, self._base_url, self._api_key_env = name, base_url, api_key_env
         self._chosen = dict(params or {})
-        self._parameters = request_parameters(name, self._chosen, max_tokens, logprobs)
+        super().__init__(name, request_parameters(name, self._chosen, max_tokens, logprobs), notice)
+        self._base_url, self._api_key_env = base_url, api_key_env
         self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
         self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
         self._timeout = timeout or (deadline if is_reasoning(name) else _ATTEMPT_SECONDS)
@@ -104,8 +100,6 @@ class ChatModel:
         self._failed_in_a_row, self._last_success = 0, -math.inf
         self._adapted: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
-        self._notice = notice
-        self.notices: list[str] = []
         if is_reasoning(name) and "temperature" not in self._parameters:
             known = base_url is None and is_known_to_reason(name)
             what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
@@ -114,28 +108,10 @@ class ChatModel:
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The model's name as the user wrote it."""
-        return self._name
-
     @property
     def simulated(self) -> bool:
         """True for the surrogate, also behind HTTP: its server answers to no other name."""
         return self._name == "surrogate"
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """What is sent besides the messages, before any adaptation to what the model refuses."""
-        return self._parameters
-
-    @property
-    def completion_limit(self) -> int | None:
-        """The most tokens that one reply can have, or None."""
-        return completion_limit(self._parameters)
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
@@ -318,14 +294,6 @@ class ChatModel:
         if served and wanted not in served and served not in wanted:
             self._tell(f"{self._where} answers as {reply.model!r}, not as {self.name!r}")
 
-    def _tell(self, notice: str) -> None:
-        notice = self.redact(visible(notice))
-        if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
-            self.notices.append(notice)
-            if self._notice is not None:
-                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
-                    self._notice(notice)
-
     def _expected_tokens(self, messages: Messages) -> int:
         """A rough size of one exchange, good enough to pace by; corrected from the real usage."""
         if not self._paces_tokens:
@@ -429,41 +397,3 @@ class ChatModel:
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=max(self._concurrency, 100))
         http_client = BoundedClient(limits=limits, timeout=self._timeout)
         return {"max_retries": 0, "timeout": self._timeout, "http_client": http_client}
-
-
-def read_key(variable: str, model: str) -> str:
-    """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
-    key = os.environ.get(variable, "").strip()
-    if not key:
-        raise FwcError(
-            f"no key for {model}: set the environment variable {variable}, name another with --api-key-env, "
-            "or use --model surrogate, which needs none"
-        )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise FwcError(f"the key in {variable} has characters that no key has: set it again")
-    return key
-
-
-def check_service(name: str, base_url: str | None, **numbers: float | None) -> None:
-    """Refuse with `FwcError` what is no model's name, no address, or not above 0."""
-    if not name.strip():
-        raise FwcError("the model's name is empty: name one with --model")
-    if base_url is not None:
-        try:
-            parts = urlsplit(base_url)
-            good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            good = False
-        if not good or not base_url.isascii() or not base_url.isprintable() or " " in base_url:
-            raise FwcError(
-                f"base URL {visible(base_url)[:200]!r} is not an http(s) address, for example "
-                "http://127.0.0.1:8000/v1"
-            )
-        if parts.username or parts.password or parts.query:  # it is written into run.json and into errors
-            raise FwcError(
-                f"the base URL of {parts.hostname} holds a user, a password or a query: give the address "
-                "alone, and a key by --api-key-env"
-            )
-    for option, value in numbers.items():
-        if value is not None and not value > 0:
-            raise FwcError(f"{option} is {value}: it must be above 0")
