@@ -16,6 +16,7 @@ from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import FwcError
 
 _STARTS = ("k-means++", "random")
@@ -62,7 +63,7 @@ class FairCoreset(Parameters):
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
-        violation_: largest |p(y|d) / p_T(y) − 1|.
+        violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         history_: objective before each move and after the last.
         n_iter_: number of moves.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
@@ -253,7 +254,8 @@ class FairCoreset(Parameters):
         self.weights_ = weights * (problem.m / weights.sum())
         self.objective_ = inner.objective
         self.lower_bound_ = inner.lower_bound
-        self.violation_ = inner.violation
+        held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
+        self.violation_ = violation(held, problem.target)
         self.history_ = np.array(best.history)
         self.n_iter_ = len(best.history) - 1
         self.n_features_in_ = problem.table.p
