@@ -64,8 +64,8 @@ class FairCoreset(Parameters):
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
-        history_: objective before each move and after the last.
-        n_iter_: number of moves.
+        history_: objective at the start and after every move that was kept; the last is `objective_`.
+        n_iter_: number of these moves.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -145,6 +145,7 @@ class FairCoreset(Parameters):
     def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
         self._check_parameters()
         encoder, table = encode(X)
+        table.check_costs(self.cost)
         cells = find_cells(y, sensitive, table.n)
         problem = self._problem(table, cells, candidates)
         if encoder and encoder.has_ranks:
@@ -256,7 +257,9 @@ class FairCoreset(Parameters):
         self.lower_bound_ = inner.lower_bound
         held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
         self.violation_ = violation(held, problem.target)
-        self.history_ = np.array(best.history)
+        # The points in the precision of X may be a rounding above or below those of the descent.
+        self.history_ = np.maximum(best.history, inner.objective)
+        self.history_[-1] = inner.objective
         self.n_iter_ = len(best.history) - 1
         self.n_features_in_ = problem.table.p
         if encoder is not None:

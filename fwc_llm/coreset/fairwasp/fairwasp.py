@@ -74,6 +74,7 @@ class FairWASP(Parameters):
         """
         self._check_parameters()
         encoder, table = encode(X)
+        table.check_costs(self.cost)
         cells = find_cells(y, sensitive, table.n)
         if self.epsilon is not None:
             check_levels(cells)

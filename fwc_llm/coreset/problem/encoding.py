@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_SOME = 4096  # rows that say where the centre is
+_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
+_LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
+
+
 @dataclass(frozen=True)
 class Table:
     """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c) int32.
@@ -48,6 +53,40 @@ class Table:
         Free points have the same form, so that compiled code compares rows and points as vectors.
         """
         return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """(p,) about which float32 holds most of the digits: the medians of some rows; 0 for codes.
+
+        A mean would not do: one outlier moves it away from all others.
+        """
+        some = self.numbers[:: max(1, self.n // _SOME)]
+        return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
+
+    @cached_property
+    def span(self) -> np.ndarray:
+        """(k,) largest difference within each numeric column; inf if it is beyond float64."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.numbers.max(axis=0).astype(np.float64) - self.numbers.min(axis=0))
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether float32 can hold the differences within the columns, and their squares."""
+        # float32 is used as it is, all else about its centre.
+        offset = np.abs(self.numbers).max(initial=0.0) if self.numbers.dtype == np.float32 else 0.0
+        span = self.span.max(initial=0.0)
+        return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
+
+    def check_costs(self, cost: str) -> None:
+        """Refuse numbers whose costs are beyond float64."""
+        with np.errstate(over="ignore"):
+            costs = self.span if cost == "l1" else self.span**2
+        if costs.sum() > _LARGEST:
+            k = int(costs.argmax())
+            raise FwcError(
+                f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
+                "for double precision; scale that column"
+            )
 
     def take(self, rows: np.ndarray) -> Self:
         """Some of the rows, (n',) positions or (n,) bool."""

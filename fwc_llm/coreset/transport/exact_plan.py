@@ -56,9 +56,9 @@ class Basis:
         row can reach. Such levels get nothing, and the others' masses are fitted to what the rows have.
         """
         level = np.array([fair.level(vertex) for vertex in vertices])
-        supplied = np.asarray(self.settled > 0)
-        supplied[self.cell] = True
-        reached = supplied.reshape(fair.n_levels, -1).all(axis=1)
+        supplied = self.settled.copy()
+        supplied[self.cell] = 1.0
+        reached = np.asarray((supplied.reshape(fair.n_levels, -1) > 0).all(axis=1))
         used = np.unique(level[reached[level]])
         shape, mass = np.zeros((len(used), fair.n_cells)), np.zeros(len(used))
         for k, d in enumerate(used.tolist()):
