@@ -11,6 +11,7 @@ from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, 
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
+from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
@@ -56,7 +57,7 @@ class FairCoreset(Parameters):
         n_jobs: number of threads; None for all processors. The result does not depend on it.
 
     Attributes:
-        representatives_: (m, p) features in the units of X; a DataFrame when X was one.
+        representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
         sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed.
         y_: (m,) outcome of each.
         weights_: (m,) θ, not negative, summing to m.
@@ -110,7 +111,8 @@ class FairCoreset(Parameters):
 
         Args:
             X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
+                DataFrame (pandas, Polars, Arrow) are scaled by their kind (see
+                `fwc_llm.coreset.problem.encoding.Encoder`).
             y: (n,) outcomes, any labels.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
             candidates: (n,) bool, the rows that may become representatives (support "rows" and
@@ -119,6 +121,7 @@ class FairCoreset(Parameters):
         Raises:
             FwcError: bad input, naming the row, column or cell.
         """
+        X = as_pandas(X)
         encoder, problem = self._read(X, y, sensitive, candidates)
         rng = np.random.default_rng(self.random_state)
         starts = self.n_init if isinstance(self.init, str) else 1
@@ -227,7 +230,7 @@ class FairCoreset(Parameters):
             return rows
         if self.support != "free":
             raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        given: Any = self.init
+        given: Any = as_pandas(self.init)
         points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
             raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -125,9 +126,9 @@ class ColumnCode:
 class Encoder:
     """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
 
-    Numeric columns (numbers) and ordinal columns (pandas' ordered categorical dtype, replaced by the rank
-    of their category) are z-scored over the rows given, a constant one becoming 0; everything else (text,
-    booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
+    the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
+    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
     """
 
     columns: tuple[ColumnCode, ...]
@@ -151,21 +152,19 @@ class Encoder:
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
-            if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
-                values = np.asarray(series.dtype.categories, dtype=object)
-                scaled.append(_scaled(name, "ordinal", values, series.cat.codes.to_numpy().astype(float)))
-            elif pd.api.types.is_bool_dtype(series.dtype) or not pd.api.types.is_numeric_dtype(series.dtype):
-                if pd.api.types.is_datetime64_any_dtype(series.dtype):
-                    raise FwcError(f"column {name!r} holds dates: turn them into numbers, such as days")
+            kind = column_kind(series)
+            if kind == "ordinal":
+                values = np.asarray(series.cat.categories, dtype=object)
+                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float)))
+            elif kind == "categorical":
                 code, found = pd.factorize(series.astype(object), sort=False)
-                kind = ColumnCode(name, "categorical", np.asarray(found, dtype=object))
-                coded.append((kind, code))
+                coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
             else:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
                     raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(_scaled(name, "numeric", np.empty(0), numeric))
+                scaled.append(_scaled(name, kind, np.empty(0), numeric))
         if not scaled + coded:
             raise FwcError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
@@ -246,12 +245,7 @@ def _as_table(numbers: list[np.ndarray], codes: list[np.ndarray], n: int) -> Tab
 
 def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
-    try:
-        array = np.asarray(x)
-        if array.dtype != np.float32:
-            array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise FwcError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+    array = plain_array(x)
     if array.ndim != 2:
         raise FwcError(
             f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
@@ -267,8 +261,9 @@ def encode_array(x: Any) -> Table:
 
 
 def encode(X: Any) -> tuple[Encoder | None, Table]:
-    """A DataFrame by its column kinds; anything else as a plain array, without an encoder."""
-    if hasattr(X, "columns") and hasattr(X, "iloc"):
+    """A table by its column kinds; anything else as a plain array, without an encoder."""
+    X = as_pandas(X)
+    if is_frame(X):
         return Encoder.fit(X)
     return None, encode_array(X)
 
