@@ -16,6 +16,7 @@ from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
+from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import FwcError
@@ -44,7 +45,8 @@ class FairCoreset(Parameters):
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept.
+        n_init: number of starts; the best is kept. "auto": one, but on small tables (n · m up to 4,000) as
+            many as it takes for four to end at the best objective, at most 30.
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
@@ -67,6 +69,8 @@ class FairCoreset(Parameters):
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         history_: objective at the start and after every move that was kept; the last is `objective_`.
         n_iter_: number of these moves.
+        n_starts_: number of starts.
+        n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -82,7 +86,7 @@ class FairCoreset(Parameters):
         cost_sensitive: float = 1.0,
         cost_outcome: float = 1.0,
         init: str | np.ndarray | Sequence[Any] = "k-means++",
-        n_init: int = 1,
+        n_init: int | str = "auto",
         max_iter: int = 300,
         random_state: Any = None,
         swaps: bool | str = "auto",
@@ -124,14 +128,16 @@ class FairCoreset(Parameters):
         X = as_pandas(X)
         encoder, problem = self._read(X, y, sensitive, candidates)
         rng = np.random.default_rng(self.random_state)
-        starts = self.n_init if isinstance(self.init, str) else 1
+        named = isinstance(self.init, str)
+        starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, self.n_jobs)
-        solver = Solver(problem, effort, starts)
+        solver = Solver(problem, effort, (starts or 1) if named else 1)
         if isinstance(self.init, str):
-            found = [solver.from_name(self.init, rng) for _ in range(starts)]
+            best, self.n_starts_, self.n_agreeing_ = best_start(solver, self.init, rng, starts)
         else:
-            found = [solver.from_start(self._given_start(problem, encoder), rng)]
-        self._keep(min(found, key=lambda descent: descent.objective), solver.steps, encoder, X)
+            best = solver.from_start(self._given_start(problem, encoder), rng)
+            self.n_starts_ = self.n_agreeing_ = 1
+        self._keep(best, solver.steps, encoder, X)
         return self
 
     def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
@@ -162,6 +168,8 @@ class FairCoreset(Parameters):
             raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
             value = getattr(self, name)
+            if name == "n_init" and value == "auto":
+                continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
         check_epsilon(self.epsilon)
