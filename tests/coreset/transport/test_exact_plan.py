@@ -26,7 +26,7 @@ def violation_of(mass: np.ndarray, target: np.ndarray) -> float:
 
 
 def instance(seed: int, rows: int, least: float = 1e-9) -> tuple[Any, ...]:
-    """Costs of one of four kinds, up to 14 levels and 4 outcomes, a target with shares from `least`, a limit."""
+    """Costs of one of four kinds, up to 14 levels and 4 outcomes, shares from `least`, a limit."""
     rng = np.random.default_rng([7, seed])
     levels, outcomes, n = (
         int(rng.integers(1, 15)),
