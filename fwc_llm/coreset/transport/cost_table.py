@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.dual_simplex import Vertex
 from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, two_cheapest
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
+from fwc_llm.coreset.transport.simplex.dual_simplex import Vertex
 from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap

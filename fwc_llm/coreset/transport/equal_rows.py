@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fwc_llm.coreset.transport.dual_simplex import Vertex
 from fwc_llm.coreset.transport.parity import Floats, Ints
+from fwc_llm.coreset.transport.simplex.dual_simplex import Vertex
 
 
 @dataclass(frozen=True)

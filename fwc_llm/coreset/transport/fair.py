@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
 from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
-from fwc_llm.coreset.transport.dual_simplex import InfeasibleError
 from fwc_llm.coreset.transport.narrowing import Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.transport.dual_simplex import DualSimplex, InfeasibleError, Vertex
 from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError, Vertex
 
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, up to which the simplex method solves a table directly

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.transport.exact_plan import Basis
-from fwc_llm.coreset.transport.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.simplex.exact_plan import Basis
+from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.errors import FwcError
 
 _HELD = -2  # owner of an artificial tie, which only holds a price

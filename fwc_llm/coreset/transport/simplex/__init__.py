@@ -1,0 +1,1 @@
+"""The simplex method for the inner problem: its steps, and the plan that its last basis gives."""
