@@ -66,7 +66,8 @@ def evaluate(
         str | None,
         _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
+            "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
+            "without key or network `baseline`, a logistic regression on the table, "
             "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
             "asked the same questions. [default: surrogate]"
         ),
@@ -355,6 +356,8 @@ def _where(job: "Job") -> str:
         return "a reference, no language model, no network"
     if said.simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+    if job.model.name.startswith("python:"):
+        return "a function of yours, in this process"
     if is_local(url):
         return f"at {url}, on this machine"
     return "a service that may charge for them"

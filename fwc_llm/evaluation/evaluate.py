@@ -10,6 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
+from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
@@ -43,7 +44,7 @@ _S, _C = _defaults(Settings()), _defaults(Client())
 
 def evaluate(
     task: "str | Path | Task",
-    model: str | Model,
+    model: str | Model | Function | BatchFunction,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     n_test: int = _S.n_test,
     base_parity: float | None = _S.base_parity,
@@ -84,7 +85,8 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
 
-    `task` is a name, a task file or a `Task`, `model` a name or a `Model`. `arms` are strategy names, files
+    `task` is a name, a task file or a `Task`; `model` a name, a `Model`, or a function of the messages that
+    returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files
     of saved shots (ending in .json) or `Shots`. Each of the `repeats` draws `n_test` rows with the given
     `base_parity`, and its examples, from `seed` + its number. The run's folder is `out`, by default
     ./runs/<time>-<task>-<model>; if `out` is the folder of an interrupted run, that run continues. Works

@@ -17,6 +17,7 @@ from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
+from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
 from fwc_llm.runs.journal import Journal
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 def prepare(
     task: "str | Path | Task",
-    model: str | Model,
+    model: str | Model | Function | BatchFunction,
     arms: Sequence[str | Shots],
     settings: Settings,
     client: Client,
@@ -50,12 +51,9 @@ def prepare(
     """
     from fwc_llm.tasks import Task, load_task
 
-    if not isinstance(model, str | Model):
-        raise FwcError(
-            f"the model is {type(model).__name__}: give a name, or an object with name, parameters, ask and "
-            "aclose (fwc_llm.Model)"
-        )
-    answerer = _open(model, client, notice) if isinstance(model, str) else model
+    answerer: Model = (
+        _open(model, client, notice) if isinstance(model, str) else as_model(model, client.deadline)
+    )
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes

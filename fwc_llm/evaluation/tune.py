@@ -26,6 +26,7 @@ from fwc_llm.evaluation.tuning.race import (
     soft_measures,
 )
 from fwc_llm.models import Client, Model, traits
+from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose as choose_progress
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME
@@ -85,7 +86,7 @@ class Tuned:
 
 def tune(
     task: "str | Path | Task",
-    model: str | Model,
+    model: str | Model | Function | BatchFunction,
     target_dp: float | None = None,
     max_loss: float = 3.0,
     *,
