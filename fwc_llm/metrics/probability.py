@@ -13,8 +13,8 @@ from fwc_llm.metrics.probabilities import (
     calibration_error,
     held_out_equal_rates,
     probability_gap,
-    sweep,
 )
+from fwc_llm.metrics.thresholds import threshold_curve
 
 _POINTS = 60  # of the frontier, evenly thinned
 
@@ -30,9 +30,9 @@ def probability_statistics(a: Answers) -> dict[str, Any] | None:
     if not len(known):
         return None
     p, labels, groups = known.p_yes, known.label, known.group
-    swept = sweep(p, labels, groups)
-    best = np.flatnonzero(swept.best)
-    best = best[np.argsort(swept.demographic_parity_difference[best], kind="stable")]
+    curve = threshold_curve(p, labels, groups)
+    best = np.flatnonzero(curve.best)
+    best = best[np.argsort(curve.gap[best], kind="stable")]
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
     equal = held_out_equal_rates(p, labels, groups, known.row)
     measured = overall(count_cells(equal, labels, groups, repeats=known.repeat).counts)
@@ -49,9 +49,9 @@ def probability_statistics(a: Answers) -> dict[str, Any] | None:
         "calibration": {"mean": mean.tolist(), "share": share.tolist(), "rows": rows.tolist()},
         "mean_probability_gap": probability_gap(p, groups),
         "frontier": {
-            "threshold": swept.thresholds[best].tolist(),
-            "accuracy": swept.accuracy[best].tolist(),
-            "demographic_parity_difference": swept.demographic_parity_difference[best].tolist(),
+            "threshold": curve.thresholds[best].tolist(),
+            "accuracy": curve.accuracy[best].tolist(),
+            "demographic_parity_difference": curve.gap[best].tolist(),
         },
         "equal_rate_thresholds": {
             "accuracy": float(measured.accuracy[0]),
