@@ -5,9 +5,10 @@
     curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
 
 Thresholds are the values of P(yes) themselves, so nothing lies between two points of a curve. A threshold
-that was chosen on some rows looks better on them than on others (`held_out_least_gap`).
+that was chosen on some rows looks better on them than on others (`held_out`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,6 +142,15 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
     return int(np.lexsort(keys)[0])
 
 
+def least_gap_keeping_half(curve: Curve) -> int | None:
+    """Return the place of the least gap that keeps half of what the most accurate threshold gains.
+
+    The gain is over one answer for all; None where there is none.
+    """
+    constant, top = max(curve.base_rate, 1.0 - curve.base_rate), float(curve.accuracy[most_accurate(curve)])
+    return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
+
+
 def at_base_rate(curve: Curve, base_rate: float | None = None) -> int:
     """Return the place of the threshold whose rate of yes is nearest to the share of label yes.
 
@@ -155,12 +165,17 @@ def _from_half(curve: Curve) -> Floats:
     return np.abs(np.minimum(curve.thresholds, 2.0) - 0.5)
 
 
-def held_out_least_gap(
-    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike, rows: npt.ArrayLike, seed: int = 0
+def held_out(
+    choose: Callable[[Curve], int | None],
+    p: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    seed: int = 0,
 ) -> Floats:
-    """Return answers (n,) at the threshold of least gap, each row's chosen on the half that it is not in.
+    """Return answers (n,) at thresholds that `choose` finds, each row's on the half that it is not in.
 
-    A half in which no threshold can be chosen leaves the rows of the other unanswered (NaN).
+    A half in which nothing can be chosen leaves the rows of the other unanswered (NaN).
     """
     score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
     half = two_halves(truth, level, rows, seed)
@@ -170,7 +185,7 @@ def held_out_least_gap(
         if not fitting.any() or not using.any():
             continue
         curve = threshold_curve(score[fitting], truth[fitting], level[fitting])
-        if (place := least_gap(curve)) is not None:
+        if (place := choose(curve)) is not None:
             answers[using] = score[using] >= curve.thresholds[place]
     return answers
 

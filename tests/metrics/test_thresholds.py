@@ -10,8 +10,9 @@ from fwc_llm.metrics import group_metrics
 from fwc_llm.metrics.thresholds import (
     Curve,
     at_base_rate,
-    held_out_least_gap,
+    held_out,
     least_gap,
+    least_gap_keeping_half,
     most_accurate,
     threshold_curve,
     two_halves,
@@ -81,6 +82,8 @@ def test_choices_against_trying_all(seed: int, decimals: int) -> None:
     if useful is not None:
         assert curve.accuracy[useful] >= max(labels.mean(), 1 - labels.mean()) - 1e-9
         assert curve.gap[useful] >= curve.gap[place]
+    kept, constant = least_gap_keeping_half(curve), max(labels.mean(), 1 - labels.mean())
+    assert kept is None or curve.accuracy[kept] >= (constant + max(accuracy)) / 2 - 1e-9
     off = [abs(answers.mean() - labels.mean()) for answers in tried]
     assert abs(curve.share[at_base_rate(curve)] - labels.mean()) == pytest.approx(min(off))
 
@@ -146,14 +149,14 @@ def test_what_is_chosen_on_one_half_is_used_on_the_other() -> None:
     names = np.arange(len(p))
     half = two_halves(np.tile(labels, 2), np.tile(level, 2), np.tile(names, 2))
     assert (half[:400] == half[400:]).all()
-    answers = held_out_least_gap(p, labels, level, names)
+    answers = held_out(least_gap, p, labels, level, names)
     half = two_halves(labels, level, names)
     for side in (0, 1):
         here, other = half == side, half != side
         curve = threshold_curve(p[other], labels[other], level[other])
         threshold = curve.thresholds[least_gap(curve)]
         assert (answers[here] == (p[here] >= threshold)).all()
-    assert np.isnan(held_out_least_gap([0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))).all()
+    assert np.isnan(held_out(least_gap, [0.5] * 8, [0, 1] * 4, list("aabb") * 2, np.arange(8))).all()
 
 
 def test_a_hundred_thousand_different_values_take_no_time_to_speak_of() -> None:
