@@ -6,8 +6,8 @@ from typing import Any
 
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers
-from fwc_llm.report.html import charts
-from fwc_llm.report.tables import rows
+from fwc_llm.report.html import charts, probability_charts
+from fwc_llm.report.tables import probability, rows
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -32,6 +32,8 @@ def page(document: Mapping[str, Any]) -> str:
         "lost": lost,
         "rows": rows,
         "charts": charts,
+        "curves": probability_charts,
+        "probability": probability,
         "shape": charts.shape_path,
         "dash": numbers.DASH,
     }
