@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.defaults import (
+    M_HELP,
+    N_TEST_HELP,
+    PARITY_HELP,
+    TASK_HELP,
+    given,
+    open_task,
+    parity,
+    read_threshold,
+)
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
@@ -105,6 +114,16 @@ def evaluate(
         bool,
         _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
     ] = False,
+    threshold: Annotated[
+        str | None,
+        _experiment(
+            "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
+            "`base-rate` (as many yes as there are), both chosen on rows of the pool that are asked first."
+        ),
+    ] = None,
+    threshold_rows: Annotated[
+        int | None, _experiment("Rows of the pool that this asks about. [default: as --n-test, at most 200]")
+    ] = None,
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
     ] = None,
@@ -185,6 +204,8 @@ def evaluate(
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        threshold=read_threshold(threshold),
+        threshold_rows=threshold_rows,
         strategy_options=read_pairs(option, "--option"),
     )
     client = Client(
@@ -297,6 +318,9 @@ def _forecast_of(job: "Job") -> float:
         numbers = job.forecast()
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     out.print(f"{numbers.calls:,} requests to {job.model.name}")
+    if held := job.plan.n_threshold_calls:
+        cost = f", about ${numbers.dollars * held / numbers.calls:.2f}" if numbers.dollars is not None else ""
+        out.print(f"{held:,} of them are about rows of the pool, to choose the threshold{cost}")
     if job.plan.settings.counterfactual:
         out.print("this includes the counterfactual probe, which asks every row again for each other level")
     out.print(
@@ -368,11 +392,14 @@ def _report(job: "Job", result: Scored) -> None:
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import results_table, statistics_lines
+    from fwc_llm.report.thresholds import threshold_table
 
     for note in job.plan.task.notes:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
+    if (table := threshold_table(result.folder)) is not None:
+        console.out.print(table)
     if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"

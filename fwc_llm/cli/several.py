@@ -90,12 +90,17 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Grou
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table
+    from fwc_llm.report.thresholds import threshold_table
 
     shown = {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
     for note in jobs[0].plan.task.notes:
         console.err.print(note, soft_wrap=True)
     if shown:
         console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
+    for name, one in shown.items():
+        if (table := threshold_table(one.folder)) is not None:
+            console.out.print(name, style="bold")
+            console.out.print(table)
     for job in jobs:
         result = shown.get(job.model.name)
         if result is not None and not (result.data["simulated_answers"] or result.data["reference"]):

@@ -9,11 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
+from fwc_llm.errors import FwcError, InterruptedRunError, ProviderError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
@@ -51,9 +52,12 @@ def prepare(
     """
     from fwc_llm.tasks import Task, load_task
 
+    client, said = _with_logprobs(model, settings, client)
     answerer: Model = (
         _open(model, client, notice) if isinstance(model, str) else as_model(model, client.deadline)
     )
+    if said and answerer.parameters.get("logprobs") and notice is not None:
+        notice(said)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
@@ -66,6 +70,9 @@ def prepare(
     plan = make_plan(table, arms, settings, allow_changed_data, on_step)
     asked = {"task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data}
     return Job(plan, answerer, client, asked)
+
+
+_TRIED = 8  # questions after which a model that gives no P(yes) is known
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,8 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
+                if self.plan.settings.threshold is not None and not self.client.batch:
+                    self._try_for_probability(journal, budget)
                 outcome = self.ask(
                     self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
                 )
@@ -137,6 +146,29 @@ class Job:
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
             return self._result(folder, journal, outcome.stopped)
+
+    def _try_for_probability(self, journal: Journal, budget: "Budget | None") -> None:
+        """Ask the first few questions, and stop where no reply to them gives P(yes), which a threshold needs.
+
+        Errors: `ProviderError`.
+        """
+        from fwc_llm.runs.execute import execute
+
+        first = list(islice(self.plan.calls(), _TRIED))
+        price = None if is_local(self.client.base_url) else self.price
+        _run(execute(self.model, first, journal, self.client.concurrency, budget=budget, price=price))
+        parameters = parameters_json(self.model)
+        tried = {call_id(parameters, call) for call in first}
+        said = [
+            record.get("p_yes")
+            for record in journal.records()
+            if record["request"] in tried and record["text"] is not None
+        ]
+        if said and all(p is None for p in said):
+            raise ProviderError(
+                f"{self.model.name} gives no P(yes), which --threshold needs (the first {len(said)} replies "
+                "have none): leave --threshold out, or ask a model that gives log-probabilities (--logprobs)"
+            )
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
@@ -287,7 +319,7 @@ def describe_asked(
         **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
-        "calls": plan.n_calls,
+        "calls": plan.n_questions,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
         "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
@@ -296,6 +328,15 @@ def describe_asked(
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
     return described
+
+
+def _with_logprobs(model: object, settings: Settings, client: Client) -> tuple[Client, str]:
+    """The client with log-probabilities where a threshold needs them, and what to say of that."""
+    chat = getattr(settings, "api", "chat") == "chat"
+    if settings.threshold is None or client.logprobs or not isinstance(model, str) or not chat:
+        return client, ""
+    said = f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
+    return replace(client, logprobs=True), said
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.notebook import figure, note, table
-from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
+from fwc_llm.runs.folder import ANSWER_COLUMNS, THRESHOLD_COLUMN, RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +52,9 @@ class Result:
         """Every answer of the run (answers.csv)."""
         import pandas as pd
 
+        columns = [*ANSWER_COLUMNS, *[THRESHOLD_COLUMN] * ("threshold" in self.data)]
         # By our own reader: pandas' takes a zero byte, and what stands for a formula, for something else.
-        answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=list(ANSWER_COLUMNS))
+        answers = pd.DataFrame(RunFolder(self.folder).read_answers(), columns=columns)
         answers["repeat"] = answers["repeat"].astype("int64")
         answers["simulated"] = answers["simulated"] == "true"
         if (answers["p_yes"] != "").all():

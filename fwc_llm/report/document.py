@@ -9,6 +9,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
 from fwc_llm.report.read import Run, read_runs
+from fwc_llm.report.thresholds import threshold_section
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
     front_rows,
@@ -37,7 +38,8 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
     `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
+    `tune` chose the examples, and `threshold` where the run has one, else None. Raises `FwcError` as
+    `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -114,6 +116,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
             "cost": cost(run.results),
             "tuning": _tuning(run),
+            "threshold": threshold_section(run),
         }
     )
     return described

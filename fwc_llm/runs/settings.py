@@ -17,6 +17,8 @@ class Share(float):
     __slots__ = ()
 
 
+LATER: Mapping[str, Any] = {"threshold": None, "threshold_rows": None}  # settings that earlier versions lack
+FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
 N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
 
 
@@ -39,6 +41,10 @@ class Settings:
     weights           "show" or "hide" the weights of the examples
     redraw            balanced examples: "once" a repeat, or "per-row"
     counterfactual    ask again with the protected level changed
+    threshold         P(yes) from which the answer is yes, beside the answer as it was given: a number, or
+                      "fit" (most accurate) or "base-rate" (as many yes as there are), both chosen on rows
+                      of the pool that are asked beforehand (docs/protocol.md, "A threshold")
+    threshold_rows    how many rows of the pool that takes; None: as many as test rows, at most 200
     strategy_options  for the strategies that take them, by name
     """
 
@@ -53,8 +59,11 @@ class Settings:
     weights: str = "show"
     redraw: str = "once"
     counterfactual: bool = False
+    threshold: float | str | None = None
+    threshold_rows: int | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as written to run.json."""
-        return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        """The settings as written to run.json; what earlier versions lack stands there where it is used."""
+        found = asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        return {name: value for name, value in found.items() if name not in LATER or value != LATER[name]}

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import Any
 
 from fwc_llm.notebook import visible
-from fwc_llm.report import lost, numbers
+from fwc_llm.report import lost, numbers, thresholds
 from fwc_llm.report.html import charts, probability_charts
 from fwc_llm.report.tables import probability, rows
 
@@ -34,6 +34,7 @@ def page(document: Mapping[str, Any]) -> str:
         "charts": charts,
         "curves": probability_charts,
         "probability": probability,
+        "thresholds": thresholds,
         "shape": charts.shape_path,
         "dash": numbers.DASH,
     }

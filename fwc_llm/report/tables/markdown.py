@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fwc_llm.report import thresholds
 from fwc_llm.report.lost import lost_lines, lost_table
 from fwc_llm.report.tables import probability, rows
 
@@ -88,6 +89,9 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"### {title}", "", *_table(headings, body))
     if notes := probability.probability_notes(found):
         yield from (*(f"- {_text(note)}" for note in notes), "")
+    if threshold := run.get("threshold"):
+        yield from ("### At the threshold", "", _text(threshold["words"]), "")
+        yield from _table(thresholds.HEADINGS, thresholds.threshold_rows(threshold))
     if tuning := run.get("tuning"):
         yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
         yield from _table(tuning["validation_headings"], tuning["validation"])
