@@ -264,7 +264,7 @@ class TemplateSet:
         return messages
 
     def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
-        """The question, and with `several` its other wordings; a set without any takes those of `decision`."""
+        """The question, with `several` its other wordings; a set without any takes those of `decision`."""
         if _QUESTIONS not in self._compiled:
             return _compiled(_built_in()["decision"], ()).questions(variables, several)
         asked = self.render(_QUESTIONS, variables)

@@ -89,8 +89,8 @@ def evaluate(
     template: Annotated[
         str | None,
         _experiment(
-            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: default; "
-            "decision with --api decisions or systemone]"
+            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
+            "default; decision with --api decisions or systemone]"
         ),
     ] = None,
     order: Annotated[
@@ -137,8 +137,8 @@ def evaluate(
     api: Annotated[
         str,
         _service(
-            "How the question is put: chat, or decisions or systemone to a decision model, which gives P(yes) "
-            "and no text."
+            "How the question is put: chat, or decisions or systemone to a decision model, which gives "
+            "P(yes) and no text."
         ),
     ] = "chat",
     base_url: Annotated[

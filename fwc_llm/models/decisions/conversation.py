@@ -43,6 +43,8 @@ def take_apart(messages: Messages) -> Asked:
 def conversation(text: str) -> list[Message]:
     """The examples and the record in one text as turns of a chat, for texts that `Asked.text` makes."""
     pieces = _ANSWER.split(text)
+    if len(pieces) == 1:
+        return [{"role": "user", "content": text}]
     turns: list[Message] = []
     for described, answer in zip(pieces[0:-1:2], pieces[1::2], strict=True):
         turns += [
