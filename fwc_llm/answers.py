@@ -80,6 +80,11 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept))
 
 
+def probability(reply: Reply) -> float | None:
+    """P(yes) of a reply, in [0, 1]: by its log-probabilities, else what the model itself says; or None."""
+    return p_yes(reply.logprobs) if reply.logprobs else reply.p_yes
+
+
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:
     """P(yes), in [0, 1], from `logprobs`: (token, natural-log probability) pairs of the first answer token.
 

@@ -97,8 +97,12 @@ def evaluate(
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
-        str, _experiment("Template set: default, paper, decodingtrust, or a folder of your own.")
-    ] = "default",
+        str | None,
+        _experiment(
+            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
+            "default; decision with --api decisions or systemone]"
+        ),
+    ] = None,
     order: Annotated[
         str | None,
         _experiment(
@@ -124,6 +128,14 @@ def evaluate(
     threshold_rows: Annotated[
         int | None, _experiment("Rows of the pool that this asks about. [default: as --n-test, at most 200]")
     ] = None,
+    consistency: Annotated[
+        bool,
+        _experiment(
+            "Ask for the negation and a paraphrase in the same request, and count contradictions (not with "
+            "--api chat).",
+            "--consistency",
+        ),
+    ] = False,
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
     ] = None,
@@ -142,6 +154,13 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
+    api: Annotated[
+        str,
+        _service(
+            "How the question is put: chat, or decisions or systemone to a decision model, which gives "
+            "P(yes) and no text."
+        ),
+    ] = "chat",
     base_url: Annotated[
         str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
     ] = None,
@@ -194,18 +213,19 @@ def evaluate(
     models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        **given(m=m, n_test=n_test),
+        **given(m=m, n_test=n_test, template=template),
         **parity(base_parity),
         epsilon=epsilon,
         repeats=repeats,
         seed=seed,
-        template=template,
         orders=_words(order),
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
         threshold=read_threshold(threshold),
         threshold_rows=threshold_rows,
+        api=api,
+        consistency=consistency,
         strategy_options=read_pairs(option, "--option"),
     )
     client = Client(

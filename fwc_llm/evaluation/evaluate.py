@@ -62,6 +62,8 @@ def evaluate(
     counterfactual: bool = _S.counterfactual,
     threshold: float | str | None = _S.threshold,
     threshold_rows: int | None = _S.threshold_rows,
+    api: str = _S.api,
+    consistency: bool = _S.consistency,
     strategy_options: Mapping[str, Any] = _S.strategy_options,
     client: Client | None = None,
     base_url: str | None = _C.base_url,
@@ -95,10 +97,10 @@ def evaluate(
     inside a running event loop too (notebooks).
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
-    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `threshold`, `threshold_rows`,
-    `strategy_options`. `client` is the service as one value: `base_url`, `api_key_env`, `params`,
-    `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`, `batch`, `max_cost`, `prices`.
-    `Settings` and `Client` explain them. An option given by name overrides the one in the value.
+    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `threshold`, `threshold_rows`, `api`,
+    `consistency`, `strategy_options`. `client` is the service as one value: `base_url`, `api_key_env`,
+    `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`, `batch`, `max_cost`,
+    `prices`. `Settings` and `Client` explain them. An option given by name overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
@@ -127,6 +129,8 @@ def evaluate(
         counterfactual=counterfactual,
         threshold=threshold,
         threshold_rows=threshold_rows,
+        api=api,
+        consistency=consistency,
         strategy_options=strategy_options,
     )
     client = _with(

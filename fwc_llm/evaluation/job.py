@@ -9,14 +9,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError, InterruptedRunError, ProviderError, StorageError
+from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.trial import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.runs.calls import Call, call_id, parameters_json
@@ -52,12 +52,15 @@ def prepare(
     """
     from fwc_llm.tasks import Task, load_task
 
-    client, said = _with_logprobs(model, settings, client)
+    client, said = with_logprobs(model, settings, client)
     answerer: Model = (
-        _open(model, client, notice) if isinstance(model, str) else as_model(model, client.deadline)
+        _open(model, client, notice, settings.api)
+        if isinstance(model, str)
+        else as_model(model, client.deadline)
     )
     if said and answerer.parameters.get("logprobs") and notice is not None:
         notice(said)
+    settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
@@ -70,9 +73,6 @@ def prepare(
     plan = make_plan(table, arms, settings, allow_changed_data, on_step)
     asked = {"task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data}
     return Job(plan, answerer, client, asked)
-
-
-_TRIED = 8  # questions after which a model that gives no P(yes) is known
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Job:
         """The model's price, or None if it is not known."""
         from fwc_llm.models.openai.prices import price_of
 
-        return price_of(self.model.name, self.client.prices)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
     def forecast(self) -> "Forecast":
         """Count what the run would use, without asking anything."""
@@ -130,8 +130,10 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
-                if self.plan.settings.threshold is not None and not self.client.batch:
-                    self._try_for_probability(journal, budget)
+                if needs_trial(self.plan, self.model, self.client):
+                    calls = first_questions(self.plan)
+                    self.ask(lambda: iter(calls), len(calls), journal, budget)
+                    check_probability(self.model, calls, journal)
                 outcome = self.ask(
                     self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
                 )
@@ -146,29 +148,6 @@ class Job:
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
             return self._result(folder, journal, outcome.stopped)
-
-    def _try_for_probability(self, journal: Journal, budget: "Budget | None") -> None:
-        """Ask the first few questions, and stop where no reply to them gives P(yes), which a threshold needs.
-
-        Errors: `ProviderError`.
-        """
-        from fwc_llm.runs.execute import execute
-
-        first = list(islice(self.plan.calls(), _TRIED))
-        price = None if is_local(self.client.base_url) else self.price
-        _run(execute(self.model, first, journal, self.client.concurrency, budget=budget, price=price))
-        parameters = parameters_json(self.model)
-        tried = {call_id(parameters, call) for call in first}
-        said = [
-            record.get("p_yes")
-            for record in journal.records()
-            if record["request"] in tried and record["text"] is not None
-        ]
-        if said and all(p is None for p in said):
-            raise ProviderError(
-                f"{self.model.name} gives no P(yes), which --threshold needs (the first {len(said)} replies "
-                "have none): leave --threshold out, or ask a model that gives log-probabilities (--logprobs)"
-            )
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
@@ -235,7 +214,9 @@ class Job:
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model. One that asks nobody needs no limit of cost."""
-        model = self.model if name == self.model.name else _open(name, self.client, notice)
+        settings = self.plan.settings
+        model = self.model if name == self.model.name else _open(name, self.client, notice, settings.api)
+        asked_as(model, settings, self.client)
         said = traits(model)
         limited = self.client.max_cost is not None and not (said.simulated or said.reference)
         return replace(
@@ -330,18 +311,23 @@ def describe_asked(
     return described
 
 
-def _with_logprobs(model: object, settings: Settings, client: Client) -> tuple[Client, str]:
-    """The client with log-probabilities where a threshold needs them, and what to say of that."""
-    chat = getattr(settings, "api", "chat") == "chat"
-    if settings.threshold is None or client.logprobs or not isinstance(model, str) or not chat:
-        return client, ""
-    said = f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
-    return replace(client, logprobs=True), said
+def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
+    """The settings by which this model is asked; `FwcError` where it does not take its question so."""
+    api = traits(model).api
+    if settings.api not in {"chat", api}:
+        raise FwcError(
+            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
+            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
+        )
+    if api != "chat" and client.batch:
+        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+    return replace(settings, api=api)
 
 
-def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
+def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
     return open_model(
         name,
+        api=api,
         base_url=client.base_url,
         api_key_env=client.api_key_env,
         params=client.params,

@@ -143,6 +143,12 @@ def _threshold(value: Any) -> bool:
     )
 
 
+def _wording(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both")
+    )
+
+
 def _arm(value: Any) -> bool:
     return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
 
@@ -157,6 +163,8 @@ _SETTINGS: Mapping[str, _Check] = {
     "counterfactual": _flag,
     "threshold": lambda value: value in (None, "fit", "base-rate") or finite(value) is not None,
     "threshold_rows": lambda value: value is None or _count(value),
+    "api": _text,
+    "consistency": _flag,
     "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
     "strategy_options": _object,
 }
@@ -180,9 +188,11 @@ _ARM: Mapping[str, _Check] = {
     "accuracy": _number,
     "coverage": _number,
     "threshold": lambda value: value is None or _threshold(value),
+    "wordings": lambda value: value is None or _each(_wording)(value),
 }
 _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task", "model"), (True, _text)),
+    "api": (False, _text),
     "simulated": (True, _flag),
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),

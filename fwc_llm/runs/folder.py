@@ -115,7 +115,7 @@ class RunFolder:
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
-        for key in now:
+        for key in ("settings", *now):  # what was chosen comes before what follows from it
             if key in _FREE or (key in _LATER and key not in before):
                 continue
             if before.get(key) != now[key]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder
@@ -15,6 +15,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.thresholds import FILE_NAME as POOL_FILE
 from fwc_llm.runs.thresholds import answered_at, at_threshold, choose_thresholds, describe_arm
+from fwc_llm.runs.wordings import wordings
 from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
 
 _MOST_REASONS = 5
-_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
+_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs", "p_yes")
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -42,7 +43,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     """
     journal.check_in_place()
     described = folder.describe()
-    kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
+    kept = (*_REPLY_FIELDS, "model", "others")  # a long run's raw responses stay on disk
     replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rows = [
@@ -62,6 +63,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
+        "api": described["settings"].get("api", "chat"),
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),
@@ -77,7 +79,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "batch_usage": asdict(journal.batch_usage),
         **({} if rule is None else {"threshold": rule}),
         "arms": [
-            arm_metrics(name, own) | _by_threshold(name, own, rule, chosen)
+            arm_metrics(name, own) | _by_threshold(name, own, rule, chosen) | wordings(name, replies)
             for name, own in ((n, [row for row in rows if row["arm"] == n]) for n in described["arms"])
         ],
     }
@@ -162,12 +164,12 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
     fields["logprobs"] = tuple(pairs) or None
     reply = Reply(**fields)
     answer = parse_answer(reply)
-    probability = p_yes(reply.logprobs) if reply.logprobs else None
+    p_yes = probability(reply)
     return {
         **row,
         "answer": answer.value or "",
         "reason": answer.reason,
-        "p_yes": "" if probability is None else f"{probability:.6f}",
+        "p_yes": "" if p_yes is None else f"{p_yes:.6f}",
         "reply": shortened(record["text"]),
     }
 
