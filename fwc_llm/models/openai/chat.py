@@ -6,19 +6,23 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.openai.capabilities import (
+    EFFORT,
     adapted,
     is_known_to_reason,
     is_reasoning,
     request_parameters,
 )
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
+from fwc_llm.models.openai.families import ending_of
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.secret import Secret
@@ -58,6 +62,7 @@ class ChatModel(Service):
                    concurrency); once anything was answered, only if they span 20 s
     seed           of the jitter
     notice         called once for each thing worth saying (an adapted parameter, an unexpected model)
+    today          the day that a model's announced end is seen from
 
     Errors: `FwcError` for options that make no sense and, at the first request, for a missing key;
     `ProviderError` when the service rejects the run as a whole.
@@ -84,6 +89,7 @@ class ChatModel(Service):
         breaker: int | None = None,
         seed: int = 0,
         notice: Callable[[str], None] | None = None,
+        today: date | None = None,
     ) -> None:
         check_service(
             name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
@@ -101,6 +107,7 @@ class ChatModel(Service):
         self._failed_in_a_row, self._last_success = 0, -math.inf
         self._adapted: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
+        self._hidden: Secret | None = None
         if self._reasons and "temperature" not in self._parameters:
             known = base_url is None and is_known_to_reason(name)
             what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
@@ -108,6 +115,21 @@ class ChatModel(Service):
                 f"{name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
+        if self._parameters.get("logprobs") and self._reasons:
+            self._say_of_logprobs(name)
+        self._ending, self._today = None if base_url else ending_of(name), today or date.today()
+        if self._ending is not None and self._ending.soon(self._today):
+            self._tell(f"{self._ending.words(self._today)}: see {DEPRECATIONS}")
+
+    def _say_of_logprobs(self, name: str) -> None:
+        """Say what becomes of a reasoning model that is asked for log-probabilities."""
+        if self._parameters.get(EFFORT) == "none" and EFFORT not in self._chosen:
+            self._tell(
+                f"{name} gives log-probabilities without reasoning alone: reasoning_effort=none is sent "
+                "(--param reasoning_effort=… says otherwise)"
+            )
+        elif self._parameters.get(EFFORT) != "none":
+            self._tell(f"{name} reasons before it answers, and may refuse to give log-probabilities")
 
     def _defaults(self, name: str, max_tokens: int | None, logprobs: bool) -> Mapping[str, Any]:
         """What is sent with every request: what was asked for, and what was chosen."""
@@ -326,6 +348,9 @@ class ChatModel(Service):
     def _where_to_look(self) -> str:
         if self._base_url:
             return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
+        if self._ending is not None:
+            ending = self._ending.words(self._today)
+            return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
         return f"it may be retired, see {DEPRECATIONS}, or your account has no access to it"
 
     @property
@@ -340,12 +365,12 @@ class ChatModel(Service):
             return _NO_KEY
         return read_key(self._api_key_env or self._key_variable, self.name)
 
-    @cached_property
+    @property
     def _secret(self) -> Secret | None:
-        try:
-            return None if self._key == _NO_KEY else Secret(self._key)
-        except FwcError:
-            return None  # no key, nothing to hide; asking will say so
+        if self._hidden is None:
+            with suppress(FwcError):  # no key, nothing to hide yet; asking will say so
+                self._hidden = None if self._key == _NO_KEY else Secret(self._key)
+        return self._hidden
 
     def redact(self, text: str) -> str:
         """`text` without the key, which a service might echo in any encoding."""

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,12 +49,17 @@ def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> P
     prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
     name = model.rpartition(":")[2] if model.startswith("azure:") else model
     name = name.rpartition("/")[2]
-    if name in prices:
-        return prices[name]
-    candidates = [
-        known for known in prices if name.startswith(known) and _VERSION.fullmatch(name[len(known) :])
-    ]
-    return prices[max(candidates, key=len)] if candidates else None
+    known = covering(name, prices)
+    return prices[known] if known is not None else None
+
+
+def covering(name: str, known: Iterable[str]) -> str | None:
+    """The one of the names `known` that is this model's, or whose dated version it is; None without one."""
+    names = set(known)
+    if name in names:
+        return name
+    candidates = [one for one in names if name.startswith(one) and _VERSION.fullmatch(name[len(one) :])]
+    return max(candidates, key=len) if candidates else None
 
 
 @cache
