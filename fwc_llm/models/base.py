@@ -1,6 +1,5 @@
 """The interface of every model: chat messages in, one reply out."""
 
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
@@ -69,15 +68,6 @@ class Reply:
     attempts: int = 1
     latency: float = 0.0
     raw: Mapping[str, Any] | None = field(default=None, repr=False)
-
-
-def answer_of_probability(p: float) -> tuple[str, tuple[tuple[str, float], ...]]:
-    """The text and the log-probabilities of a reply that is P(yes) = `p` and nothing else: yes from 0.5 up.
-
-    A word of probability 0 is not listed: its logarithm has no form in JSON.
-    """
-    said = [(word, math.log(share)) for word, share in (("yes", p), ("no", 1.0 - p)) if share > 0.0]
-    return ("yes", tuple(said)) if p >= 0.5 else ("no", tuple(said[::-1]))
 
 
 @runtime_checkable

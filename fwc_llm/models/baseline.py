@@ -10,7 +10,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Asked, Messages, Reply, Training, Usage, answer_of_probability
+from fwc_llm.models.base import Asked, Messages, Reply, Training, Usage
 
 NAME = "baseline"
 _PENALTY = 1.0
@@ -48,11 +48,11 @@ class Baseline:
         if training not in self._fitted:
             self._fitted[training] = fit(training)
         p = min(max(self._fitted[training](asked.values), _SUREST), 1 - _SUREST)
-        text, logprobs = answer_of_probability(p)
+        logs = (("yes", math.log(p)), ("no", math.log1p(-p)))
         return Reply(
-            text=text,
+            text="yes" if p >= 0.5 else "no",
             finish_reason="stop",
-            logprobs=logprobs,
+            logprobs=logs if p >= 0.5 else logs[::-1],
             usage=Usage(),
             model=f"{NAME} (logistic regression)",
         )

@@ -212,6 +212,7 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     if len(members) == 4:
+        _check_members(model)
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
@@ -221,6 +222,17 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
         f"the model is {kind(model)}{lacks}: give a name, a function of the messages, or an object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
+
+
+def _check_members(model: Any) -> None:
+    """Refuse a model whose members are not what they should be, such as a mock of one."""
+    if not isinstance(model.name, str) or not model.name.strip():
+        raise FwcError(f"the model's name is {kind(model.name)}: it must be text")
+    if not isinstance(model.parameters, Mapping):
+        raise FwcError(f"the parameters of {model.name} are {kind(model.parameters)}: they must be a mapping")
+    for name in ("ask", "aclose"):
+        if not callable(getattr(model, name)):
+            raise FwcError(f"{name} of {model.name} is {kind(getattr(model, name))}: it must be a function")
 
 
 def qualified_name(function: Any) -> str:

@@ -1,11 +1,12 @@
 """From what a user's function returned to a `Reply` that a journal can hold."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-from fwc_llm.models.base import Reply, Usage, answer_of_probability
+from fwc_llm.models.base import Reply, Usage
 from fwc_llm.untrusted import finite, shortened, storable, visible
 
 _LONGEST_ERROR = 300
@@ -23,8 +24,7 @@ def read_answer(answer: Any) -> Reply:
         return Reply(text=None, error=f"it returned {kind(answer)}: {_WANTED}")
     if not 0.0 <= probability <= 1.0:  # NaN fails too
         return Reply(text=None, error=f"it returned {probability:g}, which is no probability: {_WANTED}")
-    text, logprobs = answer_of_probability(probability)
-    return Reply(text=text, logprobs=logprobs)
+    return Reply(text="yes" if probability >= 0.5 else "no", p_yes=probability)
 
 
 def _number(value: Any) -> float | None:
@@ -50,16 +50,39 @@ def _checked(reply: Reply) -> Reply:
         pairs = [(str(token), finite(value)) for token, value in reply.logprobs or ()]
     except (TypeError, ValueError):
         return Reply(text=None, error="it returned a Reply whose logprobs are not pairs of token and number")
+    if reply.p_yes is not None and not _is_probability(reply.p_yes):
+        return Reply(text=None, error="it returned a Reply whose p_yes is no probability")
     known = tuple((storable(token), value) for token, value in pairs if value is not None)
     usage = reply.usage if isinstance(reply.usage, Usage) and _counts(reply.usage) else None
     text = None if reply.text is None else shortened(storable(reply.text))
     error = "it gave no text and no reason" if text is None and not reply.error else reply.error
     return replace(
-        reply, text=text, error=None if error is None else one_line(str(error)), raw=raw, usage=usage,
-        logprobs=known or None, refusal=bool(reply.refusal), finish_reason=_text(reply.finish_reason),
-        model=_text(reply.model), fingerprint=_text(reply.fingerprint), attempts=_whole(reply.attempts),
+        reply,
+        text=text,
+        error=None if error is None else one_line(str(error)),
+        finish_reason=_text(reply.finish_reason),
+        refusal=bool(reply.refusal),
+        logprobs=known or None,
+        p_yes=None if reply.p_yes is None else float(reply.p_yes),
+        others=_others(reply.others),
+        usage=usage,
+        model=_text(reply.model),
+        fingerprint=_text(reply.fingerprint),
+        attempts=_whole(reply.attempts),
         latency=finite(reply.latency) or 0.0,
-    )  # fmt: skip
+        raw=raw,
+    )
+
+
+def _is_probability(value: Any) -> bool:
+    number = _number(value)
+    return number is not None and 0.0 <= number <= 1.0
+
+
+def _others(value: Any) -> dict[str, float | None] | None:
+    if not isinstance(value, Mapping):
+        return None
+    return {str(k): float(p) if _is_probability(p) else None for k, p in value.items()} or None
 
 
 def _text(value: Any) -> str | None:

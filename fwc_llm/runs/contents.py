@@ -193,6 +193,7 @@ _ARM: Mapping[str, _Check] = {
 _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task", "model"), (True, _text)),
     "api": (False, _text),
+    "threshold": (False, lambda value: _text(value) or finite(value) is not None),
     "simulated": (True, _flag),
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),

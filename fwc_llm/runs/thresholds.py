@@ -36,7 +36,7 @@ def choose_thresholds(
         return {key: {"repeat": key[1], "threshold": float(rule)} for key in keys}
     by_key: dict[tuple[str, int], list[Row]] = {key: [] for key in keys}
     for row in held:
-        by_key[str(row["arm"]), int(row["repeat"])].append(row)
+        by_key.setdefault((str(row["arm"]), int(row["repeat"])), []).append(row)
     return {key: {"repeat": key[1], **_chosen(str(rule), rows)} for key, rows in by_key.items()}
 
 

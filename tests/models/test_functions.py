@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, Result, evaluate, tune
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models import Messages, Usage
 from fwc_llm.models.functions import as_model, qualified_name
 from fwc_llm.tasks import Task
@@ -49,7 +49,7 @@ def returning(value: Any) -> Callable[[Messages], Any]:
 
 
 @pytest.mark.parametrize(
-    ("value", "answer", "probability"),
+    ("value", "answer", "p_yes"),
     [
         ("no, never", "no", None),
         (0.25, "no", 0.25),
@@ -62,14 +62,12 @@ def returning(value: Any) -> Callable[[Messages], Any]:
     ],
 )
 def test_text_a_probability_and_a_reply_are_answers(
-    value: Any, answer: str | None, probability: float | None
+    value: Any, answer: str | None, p_yes: float | None
 ) -> None:
     (reply,) = ask(FunctionModel(returning(value)))
     assert reply.error is None
     assert parse_answer(reply).value == answer
-    assert (p_yes(reply.logprobs) if reply.logprobs else None) == (
-        None if probability is None else pytest.approx(probability, abs=1e-15)
-    )
+    assert probability(reply) == p_yes
 
 
 class NamelessError(Exception):
@@ -93,6 +91,8 @@ class NamelessError(Exception):
         ((part for part in "yes"), "a generator"),
         (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
         (Reply(text="x", logprobs=5), "logprobs are not pairs"),  # type: ignore[arg-type]
+        (Reply(text="yes", p_yes=1.7), "p_yes is no probability"),
+        (Reply(text="yes", p_yes="high"), "p_yes is no probability"),  # type: ignore[arg-type]
         (Reply(text=None), "no text and no reason"),
         (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
         (ValueError("x" * 10_000), "it raised ValueError: xxx"),
@@ -131,6 +131,8 @@ def test_replies_are_made_fit_for_the_journal() -> None:
     assert reply.text == "Yes \\ud800"
     assert reply.logprobs == (("Yes", -0.1),)
     assert (reply.usage, reply.raw) == (None, None)
+    (reply,) = ask(FunctionModel(returning(Reply("yes", p_yes=np.float32(0.5), others={"a": 3.0, 5: 0.25}))))  # type: ignore[arg-type, dict-item]
+    assert (reply.p_yes, reply.others) == (0.5, {"a": None, "5": 0.25})
     assert math.isfinite(reply.latency)
 
 
@@ -385,3 +387,20 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(two: Task, tmp_path: Path) -> No
         os.kill(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "stopped 8\n"
         assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": 3}, "name is an int: it must be text"),
+        ({"name": " "}, "it must be text"),
+        ({"parameters": None}, r"parameters of half are nothing \(None\)"),
+        ({"ask": "yes"}, "ask of half is a str"),
+    ],
+)
+def test_members_must_be_what_they_should_be(changes: dict[str, Any], words: str) -> None:
+    broken = Half()
+    for name, value in {"parameters": {}, "aclose": print, **changes}.items():
+        setattr(broken, name, value)
+    with pytest.raises(FwcError, match=words):
+        as_model(broken)
