@@ -63,7 +63,7 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     [
         (("--row", 200), "row 200 is outside the test split: it has rows 0 to 199"),
         (("--row", -1), "row -1 is outside the test split"),
-        (("--template", "papre"), "no template set 'papre': there are decodingtrust, default, paper"),
+        (("--template", "papre"), "there are decision, decodingtrust, default, paper"),
         (("--shots", "best"), "unknown strategy 'best'"),
         (("--shots", "missing.json"), "missing.json"),
         (("--weights", "maybe"), "weights is 'maybe'"),
