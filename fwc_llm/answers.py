@@ -82,7 +82,12 @@ def _composed(text: str) -> str:
 
 def probability(reply: Reply) -> float | None:
     """P(yes) of a reply, in [0, 1]: by its log-probabilities, else what the model itself says; or None."""
-    return p_yes(reply.logprobs) if reply.logprobs else reply.p_yes
+    if reply.logprobs:
+        return p_yes(reply.logprobs)
+    said = reply.p_yes
+    return (
+        abs(said) if said is not None and 0.0 <= said <= 1.0 else None
+    )  # no -0.0, which CSV takes for a formula
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:

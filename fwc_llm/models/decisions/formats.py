@@ -80,7 +80,7 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     if value is None or not -_ROUNDING <= value <= 1.0 + _ROUNDING:
         said = "there is none" if given is None else f"it is {str(given)[:40]}"
         raise AttemptError(Reach.UNCLEAR, f"an answer without a probability from 0 to 1 ({said})", 200)
-    return min(max(value, 0.0), 1.0)
+    return min(abs(max(value, 0.0)), 1.0)  # not -0.0
 
 
 def read_usage(usage: Any) -> Usage | None:
