@@ -304,7 +304,20 @@ def evaluate(
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
             f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+    if missing := _pool_missing(result):
+        raise IncompleteRunError(missing)
     settle_folders(gates, {job.model.name: result.folder})
+
+
+def _pool_missing(result: Scored) -> str:
+    """That rows of the pool have no reply, if some have none."""
+    missing, of = result.data.get("pool_unanswered") or 0, result.data.get("pool_requests") or 0
+    if not missing:
+        return ""
+    return (
+        f"{missing:,} of {of:,} requests about rows of the pool have no reply, so that the threshold rests "
+        f"on fewer; the same command with --out {result.folder} asks them again"
+    )
 
 
 def _why(result: Scored) -> str:

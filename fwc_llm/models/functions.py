@@ -71,8 +71,12 @@ class FunctionModel:
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = function
         self._qualified = qualified_name(function)
-        self._name = name or PREFIX + self._qualified
-        self._parameters = {"function": self._qualified, **_bound(function), **(parameters or {})}
+        self.name = name or PREFIX + self._qualified
+        self.parameters: Mapping[str, Any] = {
+            "function": self._qualified,
+            **_bound(function),
+            **(parameters or {}),
+        }
         self._timeout, self._threads = float(timeout), threads
         self._idle: list[Thread] = []
         self._hung = 0
@@ -82,16 +86,6 @@ class FunctionModel:
 
     def __repr__(self) -> str:
         return f"FunctionModel({self.name!r})"
-
-    @property
-    def name(self) -> str:
-        """The name that was given, or "python:" and the function's qualified name."""
-        return self._name
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """The function's qualified name, what is bound to it, and what the user added."""
-        return self._parameters
 
     async def ask(self, messages: Messages) -> Reply:
         """Call the function; whatever it does is at most this row's error."""

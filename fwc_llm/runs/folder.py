@@ -25,6 +25,7 @@ ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
     "simulated",
 )  # fmt: skip
+THRESHOLD = "threshold"  # the variant of questions about rows of the pool
 THRESHOLD_COLUMN = "threshold_answer"  # the last one, in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"

@@ -12,7 +12,7 @@ from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import file_name
+from fwc_llm.runs.folder import THRESHOLD, file_name
 from fwc_llm.runs.held import check_threshold, hold
 from fwc_llm.runs.settings import APIS, Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 COUNTERFACTUAL = "counterfactual:"
-THRESHOLD = "threshold"  # the variant of questions about rows of the pool
 
 
 @dataclass(frozen=True)

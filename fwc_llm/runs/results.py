@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
-from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder
+from fwc_llm.runs.folder import THRESHOLD, THRESHOLD_COLUMN, RunFolder
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.thresholds import FILE_NAME as POOL_FILE
@@ -51,10 +51,12 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     ]
     rule = described["settings"].get("threshold")
     chosen: Mapping[tuple[str, int], dict[str, Any]] = {}
+    held: list[dict[str, Any]] = []
     if rule is not None:
-        held = folder.read_questions(POOL_FILE) if rule in FITTED else ()
+        asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
+        held = [_answered(one, replies.get(_key(one))) for one in asked]
         keys = list(dict.fromkeys((row["arm"], int(row["repeat"])) for row in rows))
-        chosen = choose_thresholds(rule, [_answered(one, replies.get(_key(one))) for one in held], keys)
+        chosen = choose_thresholds(rule, held, keys)
         for row in rows:
             value = chosen[row["arm"], int(row["repeat"])]["threshold"]
             row[THRESHOLD_COLUMN] = at_threshold(row, value)
@@ -77,7 +79,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
-        **({} if rule is None else {"threshold": rule}),
+        **({} if rule is None else {"threshold": rule, "pool_requests": len(held)}),
+        **({} if rule is None else {"pool_unanswered": sum(row["reason"] == "error" for row in held)}),
         "arms": [
             arm_metrics(name, own) | _by_threshold(name, own, rule, chosen) | wordings(name, replies)
             for name, own in ((n, [row for row in rows if row["arm"] == n]) for n in described["arms"])
@@ -103,8 +106,6 @@ def _by_threshold(
 
 def held_questions(plan: "Plan") -> Iterator[dict[str, Any]]:
     """The questions about rows of the pool, in the order of their calls."""
-    from fwc_llm.runs.plan import THRESHOLD
-
     for repeat in plan.repeats:
         if repeat.held is None:
             continue

@@ -12,6 +12,7 @@ from fwc_llm.models import Messages
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.listing import list_runs
 from fwc_llm.runs.results import score
 from fwc_llm.tasks import Task
 from tests.cli.conftest import Outcome
@@ -233,6 +234,52 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     )
     assert both.code == 0, both.err
     assert both.out.count("By P(yes), --threshold base-rate") == 2
+
+
+def shy(messages: Messages) -> float:
+    """Fails for the young, about held rows alone."""
+    age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
+    shy.asked += 1  # type: ignore[attr-defined]
+    if age < 40 and shy.asked <= 24:  # type: ignore[attr-defined]
+        raise ValueError("too young")
+    return age / 100
+
+
+def test_held_rows_without_a_reply_are_said_and_asked_again(fwc: Run, tmp_path: Path) -> None:
+    task = write_people(tmp_path, make_people(240, 2))
+    shy.asked = 0  # type: ignore[attr-defined]
+    options = (
+        "--task",
+        task,
+        "--shots",
+        "zero",
+        "--n-test",
+        16,
+        "--threshold",
+        "fit",
+        "--threshold-rows",
+        24,
+    )
+    model = ("--model", "python:tests.evaluation.test_threshold:shy", "--out", tmp_path / "run")
+    first = fwc("eval", *options, *model)
+    assert first.code == 4
+    assert "of 24 requests about rows of the pool have no reply" in first.line
+    (arm,) = json.loads((tmp_path / "run" / "results.json").read_text())["arms"]
+    assert 0 < arm["threshold"]["per_repeat"][0]["known"] < 24
+    again = fwc("eval", *options, *model)
+    assert again.code == 0, again.err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert (results["pool_requests"], results["pool_unanswered"]) == (24, 0)
+
+
+def test_a_run_that_goes_on_is_not_listed_as_complete(two: Task, tmp_path: Path) -> None:
+    model = Shifted()
+    model.fail_after = 16
+    with pytest.raises(ProviderError):
+        run(two, model, tmp_path / "run", arms=("zero",), concurrency=1)
+    (tmp_path / "run" / "results.json").unlink()  # as while it goes on
+    (listed,) = list_runs(tmp_path)
+    assert (listed.answered, listed.requests, listed.complete) == (0, 16, False)
 
 
 def even(messages: Messages) -> float:

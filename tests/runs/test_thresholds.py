@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from fwc_llm import FwcError, Settings
+from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.held import check_threshold, hold
-from fwc_llm.runs.plan import THRESHOLD, make_plan
+from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.splits import draw_split, row_values
 from fwc_llm.runs.thresholds import NEVER, at_threshold, choose_thresholds, describe_arm
 from fwc_llm.shots import select_shots
