@@ -123,10 +123,15 @@ def _raise(
         raise ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
     if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
         raise IncompleteRunError(stopped[-1])
-    missing = {name: result.unanswered for name, result in results.items() if result.unanswered}
+    missing = {name: n for name, result in results.items() if (n := _missing(result))}
     if missing:
         shares = ", ".join(f"{name} {number:,}" for name, number in missing.items())
         requests = len(jobs) * jobs[0].plan.n_calls
         raise IncompleteRunError(
             f"{sum(missing.values()):,} of {requests:,} requests have no reply ({shares}); {again}"
         )
+
+
+def _missing(result: Scored) -> int:
+    """How many requests have no reply, those about rows of the pool included."""
+    return int(result.unanswered + (result.data.get("pool_unanswered") or 0))
