@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.result import Result
     from fwc_llm.evaluation.tune import Tuned, tune
     from fwc_llm.models import Asked, Client, Message, Messages, Model, Reply, Training, Usage, open_model
+    from fwc_llm.models.functions import FunctionModel
     from fwc_llm.prompts import build_prompt
     from fwc_llm.report.audit import Audit, audit
     from fwc_llm.runs.settings import Settings
@@ -39,6 +40,7 @@ __all__ = [
     "Example",
     "FairCoreset",
     "FairWASP",
+    "FunctionModel",
     "FwcError",
     "IncompleteRunError",
     "InterruptedRunError",
@@ -79,6 +81,7 @@ _HOME = {
     "models": (
         "Asked", "Client", "Message", "Messages", "Model", "Reply", "Training", "Usage", "open_model",
     ),
+    "models.functions": ("FunctionModel",),
     "prompts": ("build_prompt",),
     "report.audit": ("Audit", "audit"),
     "runs.settings": ("Settings",),

@@ -193,10 +193,14 @@ for kind, text in json.load(sys.stdin):
 
 
 @pytest.mark.slow
-def test_the_snippets_of_contributing_run_in_order(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("page", "least", "made"),
+    [("CONTRIBUTING.md", 8, "short-wording"), ("docs/providers.md", 3, "rule-5")],
+)
+def test_the_snippets_of_a_page_run_in_order(page: str, least: int, made: str, tmp_path: Path) -> None:
     """Blocks that name a file are written; other Python and the lines of console blocks are run."""
     steps: list[tuple[str, str]] = []
-    for block in _FENCE.finditer((CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+    for block in _FENCE.finditer((CHECKOUT / page).read_text(encoding="utf-8")):
         kind, body = block["kind"], block["body"]
         if file := re.match(r"(?:# |\{# )file: (\S+)", body):
             path = tmp_path / file[1]
@@ -218,5 +222,5 @@ def test_the_snippets_of_contributing_run_in_order(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(steps) >= 8
-    assert (tmp_path / "short-wording" / "results.json").is_file()
+    assert len(steps) >= least
+    assert (tmp_path / made / "results.json").is_file()

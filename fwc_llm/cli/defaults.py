@@ -48,6 +48,16 @@ def number_or_none(text: str, flag: str) -> float | None:
         raise FwcError(f"{flag} is {text!r}: give a number, or `none`") from None
 
 
+def read_threshold(text: str | None) -> float | str | None:
+    """What --threshold was given: a number, or the word that names a rule; the run refuses other words."""
+    if text is None:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return text.strip().lower()
+
+
 def parity(text: str | None) -> dict[str, Any]:
     """`base_parity` as an option of `Settings`; empty when it was not given."""
     return {} if text is None else {"base_parity": number_or_none(text, "--base-parity")}

@@ -5,8 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.defaults import (
+    M_HELP,
+    N_TEST_HELP,
+    PARITY_HELP,
+    TASK_HELP,
+    given,
+    open_task,
+    parity,
+    read_threshold,
+)
 from fwc_llm.cli.experiment import read_experiment
+from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.cli.several import ask_several, model_names
@@ -66,7 +76,8 @@ def evaluate(
         str | None,
         _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-            "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
+            "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
+            "without key or network `baseline`, a logistic regression on the table, "
             "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
             "asked the same questions. [default: surrogate]"
         ),
@@ -87,8 +98,12 @@ def evaluate(
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
-        str, _experiment("Template set: default, paper, decodingtrust, or a folder of your own.")
-    ] = "default",
+        str | None,
+        _experiment(
+            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
+            "default; decision with --api decisions or systemone]"
+        ),
+    ] = None,
     order: Annotated[
         str | None,
         _experiment(
@@ -103,6 +118,24 @@ def evaluate(
     counterfactual: Annotated[
         bool,
         _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
+    ] = False,
+    threshold: Annotated[
+        str | None,
+        _experiment(
+            "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
+            "`base-rate` (as many yes as there are), both chosen on rows of the pool that are asked first."
+        ),
+    ] = None,
+    threshold_rows: Annotated[
+        int | None, _experiment("Rows of the pool that this asks about. [default: as --n-test, at most 200]")
+    ] = None,
+    consistency: Annotated[
+        bool,
+        _experiment(
+            "Ask for the negation and a paraphrase in the same request, and count contradictions (not with "
+            "--api chat).",
+            "--consistency",
+        ),
     ] = False,
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
@@ -122,6 +155,13 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
+    api: Annotated[
+        str,
+        _service(
+            "How the question is put: chat, or decisions or systemone to a decision model, which gives "
+            "P(yes) and no text."
+        ),
+    ] = "chat",
     base_url: Annotated[
         str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
     ] = None,
@@ -159,6 +199,9 @@ def evaluate(
     max_prompt_tokens: Annotated[
         int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
+    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
+    undecided: Annotated[str | None, undecided_option()] = None,
+    junit: Annotated[Path | None, junit_option()] = None,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
@@ -170,20 +213,24 @@ def evaluate(
     from fwc_llm.models import Client
     from fwc_llm.runs.settings import Settings
 
+    gates = Gates.read(fail_if, undecided, junit)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        **given(m=m, n_test=n_test),
+        **given(m=m, n_test=n_test, template=template),
         **parity(base_parity),
         epsilon=epsilon,
         repeats=repeats,
         seed=seed,
-        template=template,
         orders=_words(order),
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        threshold=read_threshold(threshold),
+        threshold_rows=threshold_rows,
+        api=api,
+        consistency=consistency,
         strategy_options=read_pairs(option, "--option"),
     )
     client = Client(
@@ -227,11 +274,15 @@ def evaluate(
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
+    gates.begin([arm.name for arm in job.plan.arms], dry_run)
     if dry_run:
         _forecast(jobs)
         return
     if len(jobs) > 1:
-        ask_several(jobs, out, lambda one, folder, elsewhere: _ask(one, folder, cancel_batch, elsewhere))
+        folders = ask_several(
+            jobs, out, lambda one, folder, elsewhere: _ask(one, folder, cancel_batch, elsewhere)
+        )
+        settle_folders(gates, folders)
         return
     try:
         result = _ask(job, out, cancel_batch)
@@ -253,6 +304,20 @@ def evaluate(
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
             f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+    if missing := _pool_missing(result):
+        raise IncompleteRunError(missing)
+    settle_folders(gates, {job.model.name: result.folder})
+
+
+def _pool_missing(result: Scored) -> str:
+    """That rows of the pool have no reply, if some have none."""
+    missing, of = result.data.get("pool_unanswered") or 0, result.data.get("pool_requests") or 0
+    if not missing:
+        return ""
+    return (
+        f"{missing:,} of {of:,} requests about rows of the pool have no reply, so that the threshold rests "
+        f"on fewer; the same command with --out {result.folder} asks them again"
+    )
 
 
 def _why(result: Scored) -> str:
@@ -296,6 +361,9 @@ def _forecast_of(job: "Job") -> float:
         numbers = job.forecast()
     exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
     out.print(f"{numbers.calls:,} requests to {job.model.name}")
+    if held := job.plan.n_threshold_calls:
+        cost = f", about ${numbers.dollars * held / numbers.calls:.2f}" if numbers.dollars is not None else ""
+        out.print(f"{held:,} of them are about rows of the pool, to choose the threshold{cost}")
     if job.plan.settings.counterfactual:
         out.print("this includes the counterfactual probe, which asks every row again for each other level")
     out.print(
@@ -355,6 +423,8 @@ def _where(job: "Job") -> str:
         return "a reference, no language model, no network"
     if said.simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
+    if job.model.name.startswith("python:"):
+        return "a function of yours, in this process"
     if is_local(url):
         return f"at {url}, on this machine"
     return "a service that may charge for them"
@@ -365,11 +435,14 @@ def _report(job: "Job", result: Scored) -> None:
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import results_table, statistics_lines
+    from fwc_llm.report.thresholds import threshold_table
 
     for note in job.plan.task.notes:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
+    if (table := threshold_table(result.folder)) is not None:
+        console.out.print(table)
     if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"

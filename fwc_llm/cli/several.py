@@ -26,8 +26,10 @@ def model_names(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]") -> None:
-    """Ask each model and print all results beside each other.
+def ask_several(
+    jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]"
+) -> dict[str, Path]:
+    """Ask each model and print all results beside each other; return each model's folder.
 
     `ask` runs one job in a folder; its last argument is what the others have cost, which counts towards the
     limit of cost. A model that its provider rejects does not keep the others from being asked.
@@ -57,6 +59,7 @@ def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Pa
         used[name] = job.used(folder)
     _report(jobs, results, group)
     _raise(jobs, results, rejected, group)
+    return {name: result.folder for name, result in results.items()}
 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
@@ -90,12 +93,17 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Grou
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table
+    from fwc_llm.report.thresholds import threshold_table
 
     shown = {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
     for note in jobs[0].plan.task.notes:
         console.err.print(note, soft_wrap=True)
     if shown:
         console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
+    for name, one in shown.items():
+        if (table := threshold_table(one.folder)) is not None:
+            console.out.print(name, style="bold")
+            console.out.print(table)
     for job in jobs:
         result = shown.get(job.model.name)
         if result is not None and not (result.data["simulated_answers"] or result.data["reference"]):
@@ -115,10 +123,15 @@ def _raise(
         raise ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
     if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
         raise IncompleteRunError(stopped[-1])
-    missing = {name: result.unanswered for name, result in results.items() if result.unanswered}
+    missing = {name: n for name, result in results.items() if (n := _missing(result))}
     if missing:
         shares = ", ".join(f"{name} {number:,}" for name, number in missing.items())
         requests = len(jobs) * jobs[0].plan.n_calls
         raise IncompleteRunError(
             f"{sum(missing.values()):,} of {requests:,} requests have no reply ({shares}); {again}"
         )
+
+
+def _missing(result: Scored) -> int:
+    """How many requests have no reply, those about rows of the pool included."""
+    return int(result.unanswered + (result.data.get("pool_unanswered") or 0))

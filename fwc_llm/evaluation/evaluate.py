@@ -10,6 +10,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model
+from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
@@ -43,7 +44,7 @@ _S, _C = _defaults(Settings()), _defaults(Client())
 
 def evaluate(
     task: "str | Path | Task",
-    model: str | Model,
+    model: str | Model | Function | BatchFunction,
     arms: Sequence[str | Shots] = ("zero", "balanced", "fwc"),
     n_test: int = _S.n_test,
     base_parity: float | None = _S.base_parity,
@@ -59,6 +60,10 @@ def evaluate(
     weights: str = _S.weights,
     redraw: str = _S.redraw,
     counterfactual: bool = _S.counterfactual,
+    threshold: float | str | None = _S.threshold,
+    threshold_rows: int | None = _S.threshold_rows,
+    api: str = _S.api,
+    consistency: bool = _S.consistency,
     strategy_options: Mapping[str, Any] = _S.strategy_options,
     client: Client | None = None,
     base_url: str | None = _C.base_url,
@@ -84,17 +89,18 @@ def evaluate(
 ) -> Result:
     """Ask `model` about test rows of `task`, once per arm, and measure accuracy and demographic parity.
 
-    `task` is a name, a task file or a `Task`, `model` a name or a `Model`. `arms` are strategy names, files
+    `task` is a name, a task file or a `Task`; `model` a name, a `Model`, or a function of the messages that
+    returns text, P(yes) or a `Reply` (see `FunctionModel`). `arms` are strategy names, files
     of saved shots (ending in .json) or `Shots`. Each of the `repeats` draws `n_test` rows with the given
     `base_parity`, and its examples, from `seed` + its number. The run's folder is `out`, by default
     ./runs/<time>-<task>-<model>; if `out` is the folder of an interrupted run, that run continues. Works
     inside a running event loop too (notebooks).
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
-    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `strategy_options`. `client` is the service
-    as one value: `base_url`, `api_key_env`, `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`,
-    `concurrency`, `batch`, `max_cost`, `prices`. `Settings` and `Client` explain them. An option given by
-    name overrides the one in the value.
+    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `threshold`, `threshold_rows`, `api`,
+    `consistency`, `strategy_options`. `client` is the service as one value: `base_url`, `api_key_env`,
+    `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`, `batch`, `max_cost`,
+    `prices`. `Settings` and `Client` explain them. An option given by name overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
@@ -121,6 +127,10 @@ def evaluate(
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        threshold=threshold,
+        threshold_rows=threshold_rows,
+        api=api,
+        consistency=consistency,
         strategy_options=strategy_options,
     )
     client = _with(

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
 from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.trial import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
+from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.runs.calls import Call, call_id, parameters_json
-from fwc_llm.runs.folder import FORMAT, RunFolder, file_name, versions
+from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 def prepare(
     task: "str | Path | Task",
-    model: str | Model,
+    model: str | Model | Function | BatchFunction,
     arms: Sequence[str | Shots],
     settings: Settings,
     client: Client,
@@ -50,12 +51,15 @@ def prepare(
     """
     from fwc_llm.tasks import Task, load_task
 
-    if not isinstance(model, str | Model):
-        raise FwcError(
-            f"the model is {type(model).__name__}: give a name, or an object with name, parameters, ask and "
-            "aclose (fwc_llm.Model)"
-        )
-    answerer = _open(model, client, notice) if isinstance(model, str) else model
+    client, said = with_logprobs(model, settings, client)
+    answerer: Model = (
+        _open(model, client, notice, settings.api)
+        if isinstance(model, str)
+        else as_model(model, client.deadline)
+    )
+    if said and answerer.parameters.get("logprobs") and notice is not None:
+        notice(said)
+    settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
@@ -84,7 +88,7 @@ class Job:
         """The model's price, or None if it is not known."""
         from fwc_llm.models.openai.prices import price_of
 
-        return price_of(self.model.name, self.client.prices)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
     def forecast(self) -> "Forecast":
         """Count what the run would use, without asking anything."""
@@ -125,6 +129,10 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
+                if needs_trial(self.plan, self.model, self.client):
+                    calls = first_questions(self.plan)
+                    self.ask(lambda: iter(calls), len(calls), journal, budget)
+                    check_probability(self.model, calls, journal)
                 outcome = self.ask(
                     self.plan.calls, self.plan.n_calls, journal, budget, on_progress, cancel_batch
                 )
@@ -205,7 +213,9 @@ class Job:
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model. One that asks nobody needs no limit of cost."""
-        model = self.model if name == self.model.name else _open(name, self.client, notice)
+        settings = self.plan.settings
+        model = self.model if name == self.model.name else _open(name, self.client, notice, settings.api)
+        asked_as(model, settings, self.client)
         said = traits(model)
         limited = self.client.max_cost is not None and not (said.simulated or said.reference)
         return replace(
@@ -289,10 +299,10 @@ def describe_asked(
         **({"untrue": plan.untrue} if plan.untrue else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
-        "calls": plan.n_calls,
+        "calls": plan.n_questions,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
-        "command": " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv)),
+        "command": command(),
         "rows": task.rows.as_json() if task.rows else None,
     }
     if task.text:  # so that a report needs nothing but this folder and the data
@@ -300,9 +310,23 @@ def describe_asked(
     return described
 
 
-def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
+def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
+    """The settings by which this model is asked; `FwcError` where it does not take its question so."""
+    api = traits(model).api
+    if settings.api not in {"chat", api}:
+        raise FwcError(
+            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
+            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
+        )
+    if api != "chat" and client.batch:
+        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+    return replace(settings, api=api)
+
+
+def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
     return open_model(
         name,
+        api=api,
         base_url=client.base_url,
         api_key_env=client.api_key_env,
         params=client.params,

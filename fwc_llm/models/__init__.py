@@ -1,6 +1,7 @@
 """Who answers: OpenAI-compatible services, Azure, Inspect, and models without a network."""
 
-from typing import Unpack
+from dataclasses import fields
+from typing import Any, Unpack
 
 from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
 from fwc_llm.models.client import ChatOptions, Client
@@ -34,14 +35,21 @@ def is_local(url: str | None) -> bool:
 
 
 def open_model(
-    name: str, *, base_url: str | None = None, api_key_env: str | None = None, **options: Unpack[ChatOptions]
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    api: str = "chat",
+    **options: Unpack[ChatOptions],
 ) -> Model:
     """The model that `name` stands for.
 
     `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
-    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a
-    model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
-    environment variable that holds the key. Further options are those of
+    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, `python:MODULE:NAME`
+    a function or a model of yours, a name that an installed package provides its model, everything else one
+    behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
+    environment variable that holds the key. `api` "decisions" or "systemone" asks a service's decision model
+    for P(yes) (`fwc_llm.models.decisions.model.DecisionModel`). Further options are those of
     `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no key
     is needed until the first question.
     """
@@ -62,6 +70,25 @@ def open_model(
         from fwc_llm.models.inspect.model import InspectModel
 
         return InspectModel(name, base_url=base_url, api_key_env=api_key_env, **options)
+    if name.startswith("python:"):
+        from fwc_llm.models.providers import imported_model
+
+        return imported_model(name, options.get("deadline") or Client().deadline)
+    if api != "chat":
+        from fwc_llm.models.decisions.model import DecisionModel
+
+        return DecisionModel(name, api=api, base_url=base_url, api_key_env=api_key_env, **options)
+    from fwc_llm.models.providers import provided_model
+
+    client = Client(base_url=base_url, api_key_env=api_key_env, **_of_client(options))
+    if (model := provided_model(name, client, options.get("notice"))) is not None:
+        return model
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, base_url=base_url, api_key_env=api_key_env, **options)
+
+
+def _of_client(options: ChatOptions) -> dict[str, Any]:
+    """The options that a `Client` has, too."""
+    known = {one.name for one in fields(Client)}
+    return {name: value for name, value in options.items() if name in known and value is not None}

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -21,6 +22,7 @@ class ChatOptions(TypedDict, total=False):
     breaker: int | None
     seed: int
     notice: Callable[[str], None] | None
+    today: date | None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
+from fwc_llm.report.decisions import KEY
 from fwc_llm.report.read import Run, read_runs
+from fwc_llm.report.thresholds import threshold_section
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
     front_rows,
@@ -17,6 +19,7 @@ from fwc_llm.report.tuning import (
     validation_headings,
     validation_rows,
 )
+from fwc_llm.report.wordings import wording_lines
 from fwc_llm.report.words import findings, what_was_run
 
 if TYPE_CHECKING:
@@ -35,9 +38,10 @@ def make_document(
 
     `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
-    hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
-    `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
+    hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `paragraph`,
+    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
+    what needs the data is not there; `tuning` where `tune` chose the examples, and `threshold` where the run
+    has one, else None. Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -61,6 +65,8 @@ def _find_task(
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
+    if KEY in run.described:  # decisions from elsewhere have no task
+        return None, ""
     text = run.described.get("task_file") if given is None else None
     folder = run.described.get("task_folder")
     try:
@@ -84,6 +90,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
     found = statistics(run.answered)
+    found["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:
         try:
@@ -99,6 +106,8 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
             "reference": run.reference,
+            "api": run.results.get("api", "chat"),
+            "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
             "rows": run.results.get("rows"),
             "about": {
                 "command": "",
@@ -114,6 +123,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
             "cost": cost(run.results),
             "tuning": _tuning(run),
+            "threshold": threshold_section(run),
         }
     )
     return described

@@ -1,7 +1,7 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text
+from fwc_llm.files import is_file, read_text
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.cells import Cells, Strings, measure
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.report.decisions import EXAMPLES_FILE
+from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ class Run:
 
     `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
     test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
-    those to rows with the protected attribute changed. `label` tells runs apart that are shown together.
+    those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
+    threshold, if it has one. `label` tells runs apart that are shown together.
     """
 
     folder: Path
@@ -39,6 +41,7 @@ class Run:
     groups: tuple[str, ...]
     answers: Mapping[str, Answers]
     counterfactuals: Mapping[str, Answers]
+    at_threshold: Mapping[str, Answers] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -86,6 +89,8 @@ class Run:
         """
         a = self.answers[arm]
         shots = self.shots(arm)
+        if is_file(self.folder / EXAMPLES_FILE):  # of decisions from elsewhere
+            return np.array(RunFolder(self.folder).read_json(EXAMPLES_FILE)[arm], dtype=np.str_)
         if shots:
             sets: dict[Any, str] = {}
             named = {
@@ -138,7 +143,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     folder = RunFolder.existing(path)
     described = folder.describe()
     results = folder.results()
-    by_arm = _by_arm(folder, described["arms"])
+    by_arm, at_threshold = _by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     where = folder.path / "answers.csv"
     _check_rows(answers, where)
@@ -157,6 +162,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         counterfactuals={
             arm: a.where(a.variant != "") for arm, a in by_arm.items() if (a.variant != "").any()
         },
+        at_threshold={arm: a.where(a.variant == "") for arm, a in at_threshold.items()},
     )
     _check_results(run)
     return run
@@ -189,7 +195,8 @@ def check_same_task(run: Run, other: Run) -> None:
         )
 
 
-def _by_arm(folder: RunFolder, arms: Sequence[str]) -> dict[str, Answers]:
+def _by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:
+    """Every arm's answers as they were given, and those at the threshold where the run has one."""
     where = folder.path / "answers.csv"
     columns: dict[str, list[tuple[Any, ...]]] = {str(arm): [] for arm in arms}
     try:
@@ -203,7 +210,14 @@ def _by_arm(folder: RunFolder, arms: Sequence[str]) -> dict[str, Answers]:
         raise FwcError(f"{where} is empty: the run never began")
     if silent := [arm for arm, rows in columns.items() if not rows]:
         raise _damaged(where, f"the arm {silent[0]!r} of run.json has no row")
-    return {arm: _arrays(rows) for arm, rows in columns.items()}
+    given = {arm: _arrays([row[:-1] for row in rows]) for arm, rows in columns.items()}
+    if all(row[-1] is None for rows in columns.values() for row in rows):
+        return given, {}
+    by_threshold = {
+        arm: replace(a, answer=np.array([_VALUES[row[-1] or ""] for row in columns[arm]], dtype=np.float64))
+        for arm, a in given.items()
+    }
+    return given, by_threshold
 
 
 def _values(row: Mapping[str, str | None], line: int, where: Path) -> tuple[Any, ...]:
@@ -216,9 +230,13 @@ def _values(row: Mapping[str, str | None], line: int, where: Path) -> tuple[Any,
         answer = _VALUES[row["answer"] or ""]
         label = int(row["label"] == "yes")
         repeat = int(row["repeat"] or "")
+        by_threshold = row.get(THRESHOLD_COLUMN)
+        if by_threshold is not None and by_threshold not in _VALUES:
+            raise ValueError
     except (KeyError, ValueError):
         raise _damaged(where, f"line {line} is not an answer that a run writes") from None
-    return repeat, row["row"], row["variant"], row["group"], label, answer, row["reason"], probability
+    named = row["row"], row["variant"], row["group"]
+    return repeat, *named, label, answer, row["reason"], probability, by_threshold
 
 
 def _arrays(rows: list[tuple[Any, ...]]) -> Answers:

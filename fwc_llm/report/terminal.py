@@ -14,6 +14,8 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.tables.probability import probability_notes, short_calibration, short_thresholds
+from fwc_llm.report.wordings import wording_lines
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -109,6 +111,18 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
     names = [arm["arm"] for arm in found["arms"]]
     footnotes = (Text(note, style="dim") for note in audit_notes(found))
     return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+
+
+def probability_tables(found: Mapping[str, Any]) -> RenderableType:
+    """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
+    parts: list[RenderableType] = []
+    for title, heading, (names, columns) in (
+        ("Is P(yes) right, in each group?", "group", short_calibration(found)),
+        ("What one threshold for all would answer", "threshold", short_thresholds(found)),
+    ):
+        if names:
+            parts += [Text(title, style="bold"), _Columns(names, columns, heading)]
+    return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
 
 
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
@@ -225,8 +239,10 @@ class _Columns:
     a table of their own.
     """
 
-    def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
-        self.arms, self.columns = arms, columns
+    def __init__(
+        self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], heading: str = "arm"
+    ) -> None:
+        self.arms, self.columns, self.heading = arms, columns, heading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unlimited = options.update_width(10_000)
@@ -249,7 +265,7 @@ class _Columns:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("arm", style="bold", no_wrap=True)
+        table.add_column(self.heading, style="bold", no_wrap=True)
         for heading, _ in self.columns:
             table.add_column(Text(heading), justify="right", no_wrap=True)
         for position, arm in enumerate(self.arms):
@@ -286,6 +302,7 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
     notes += [f"{arm}: {said}" for arm, said in (results.get("untrue") or {}).items()]
+    notes += wording_lines(results)
     if results["simulated"]:
         source = "the answers come from an offline surrogate, not from a language model"
         if not _simulated_answers(results):

@@ -45,6 +45,7 @@ def is_answer(row: Mapping[Any, Any]) -> bool:
         and row["answer"] in {"yes", "no", ""}
         and row["reason"] in _REASONS
         and (not p_yes or _is_probability(p_yes))
+        and row.get("threshold_answer", "") in {"yes", "no", ""}
     )
 
 
@@ -127,6 +128,27 @@ def _rows(value: Any) -> bool:
     )
 
 
+def _threshold(value: Any) -> bool:
+    """What an arm of results.json says of its threshold."""
+    return (
+        isinstance(value, dict)
+        and all(map(_count, (value.get("ties"), value.get("unknown"))))
+        and isinstance(value.get("per_repeat"), list)
+        and all(
+            isinstance(one, dict)
+            and _number(one.get("threshold"))
+            and all(one.get(name) is None or _count(one[name]) for name in ("rows", "known"))
+            for one in value["per_repeat"]
+        )
+    )
+
+
+def _wording(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both")
+    )
+
+
 def _arm(value: Any) -> bool:
     return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
 
@@ -139,6 +161,10 @@ _SETTINGS: Mapping[str, _Check] = {
     "weights": _text,
     "redraw": _text,
     "counterfactual": _flag,
+    "threshold": lambda value: value in (None, "fit", "base-rate") or finite(value) is not None,
+    "threshold_rows": lambda value: value is None or _count(value),
+    "api": _text,
+    "consistency": _flag,
     "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
     "strategy_options": _object,
 }
@@ -161,9 +187,13 @@ _ARM: Mapping[str, _Check] = {
     "arm": _text,
     "accuracy": _number,
     "coverage": _number,
+    "threshold": lambda value: value is None or _threshold(value),
+    "wordings": lambda value: value is None or _each(_wording)(value),
 }
 _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task", "model"), (True, _text)),
+    "api": (False, _text),
+    "threshold": (False, lambda value: _text(value) or finite(value) is not None),
     "simulated": (True, _flag),
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),

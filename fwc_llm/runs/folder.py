@@ -17,6 +17,7 @@ from typing import IO, Any
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
 from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
+from fwc_llm.runs.settings import LATER
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
 FORMAT = "fwc-llm-run/1"
@@ -24,6 +25,8 @@ ANSWER_COLUMNS = (
     "arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", "reply",
     "simulated",
 )  # fmt: skip
+THRESHOLD = "threshold"  # the variant of questions about rows of the pool
+THRESHOLD_COLUMN = "threshold_answer"  # the last one, in a run with a threshold
 GROUP_FILE = "models.json"  # in the folder of several models
 QUESTIONS_FORMAT = "fwc-llm-questions/1"
 QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
@@ -113,7 +116,7 @@ class RunFolder:
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
-        for key in now:
+        for key in ("settings", *now):  # what was chosen comes before what follows from it
             if key in _FREE or (key in _LATER and key not in before):
                 continue
             if before.get(key) != now[key]:
@@ -153,10 +156,13 @@ class RunFolder:
         with self._writing(name) as file:
             file.write(text)
 
-    def write_answers(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write answers.csv whole (columns `ANSWER_COLUMNS`); no cell is a formula to a spreadsheet."""
+    def write_answers(self, rows: Iterable[Mapping[str, Any]], further: tuple[str, ...] = ()) -> None:
+        """Write answers.csv whole (columns `ANSWER_COLUMNS`, then `further`).
+
+        No cell is a formula to a spreadsheet.
+        """
         with self._writing("answers.csv") as file:
-            writer = csv.DictWriter(file, ANSWER_COLUMNS)
+            writer = csv.DictWriter(file, (*ANSWER_COLUMNS, *further))
             writer.writeheader()
             for row in rows:
                 writer.writerow(
@@ -172,7 +178,10 @@ class RunFolder:
         try:
             with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
                 reader = csv.DictReader(file)
-                if tuple(reader.fieldnames or ()) != ANSWER_COLUMNS:
+                if tuple(reader.fieldnames or ()) not in (
+                    ANSWER_COLUMNS,
+                    (*ANSWER_COLUMNS, THRESHOLD_COLUMN),
+                ):
                     raise FwcError(
                         f"{path} does not have the columns of a run: `fwc-llm rescore {self.path}` writes "
                         "it again"
@@ -196,18 +205,26 @@ class RunFolder:
                 f"`fwc-llm rescore {self.path}` writes it again"
             )
 
-    def write_questions(self, rows: Iterable[Mapping[str, Any]], number: int) -> None:
-        """Write questions.jsonl whole: what the run asks, and in which order; `number` of them."""
-        with self._writing("questions.jsonl") as file:
+    def write_questions(
+        self, rows: Iterable[Mapping[str, Any]], number: int, name: str = "questions.jsonl"
+    ) -> None:
+        """Write questions.jsonl whole: what the run asks, and in which order; `number` of them.
+
+        `name` is another file of that form.
+        """
+        with self._writing(name) as file:
             file.write(json.dumps({"format": QUESTIONS_FORMAT, "questions": number}) + "\n")
             for row in rows:
                 line = [row[name] for name in QUESTION_COLUMNS]
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
-    def read_questions(self) -> Iterator[dict[str, Any]]:
-        """What the run asks. A folder of an earlier version has that in answers.csv alone."""
-        path = self.path / "questions.jsonl"
-        if not path.exists():
+    def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
+        """What the run asks. A folder of an earlier version has that in answers.csv alone.
+
+        `name` is another file of that form.
+        """
+        path = self.path / name
+        if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
             return
         try:
@@ -249,6 +266,11 @@ def file_name(text: str) -> str:
     return f"{name.encode()[: _LONGEST_NAME - 13].decode('utf-8', 'ignore')}-{digest}"
 
 
+def command() -> str:
+    """The command line that this process was started with."""
+    return " ".join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
+
+
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
@@ -261,7 +283,11 @@ def versions() -> dict[str, str]:
 
 
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
-    """A description in which files of examples have no folder: the run keeps them in one of its own."""
+    """A description in which files of examples have no folder: the run keeps them in one of its own.
+
+    Settings that its version did not know have the value that they had then.
+    """
+    described = described | {"settings": {**LATER, **described.get("settings", {})}}
     sources = described.get("sources") or {}
     plain = {
         arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, open_binary
-from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.folder import THRESHOLD, RunFolder
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.untrusted import parse_json
 
@@ -101,6 +101,8 @@ def _answered(run: RunFolder, requests: int) -> int:
                 record = parse_json(line[:_LONGEST_LINE])
             except ValueError:  # torn, or being written
                 continue
-            if isinstance(record, dict) and isinstance(record.get("text"), str):
+            if not isinstance(record, dict) or record.get("variant") == THRESHOLD:
+                continue
+            if isinstance(record.get("text"), str):
                 answered.add(str(record.get("request")))
     return min(len(answered), requests)

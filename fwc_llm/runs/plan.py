@@ -12,8 +12,9 @@ from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
-from fwc_llm.runs.folder import file_name
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.folder import THRESHOLD, file_name
+from fwc_llm.runs.held import check_threshold, hold
+from fwc_llm.runs.settings import APIS, Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -47,12 +48,20 @@ class Arm:
 
 @dataclass(frozen=True)
 class Repeat:
-    """One repeat: its test rows, and the shots of each arm that keeps them fixed."""
+    """One repeat: its test rows, and the shots of each arm that keeps them fixed.
+
+    `held` are the rows of the pool on which a threshold is chosen, if one is; they are no examples.
+    """
 
     index: int
     seed: int
     split: "Split" = field(repr=False)
     shots: Mapping[str, Shots] = field(repr=False)
+    held: "pd.DataFrame | None" = field(default=None, repr=False)
+
+    def rows(self, held: bool) -> "pd.DataFrame":
+        """The rows that are asked about: the test rows, or those of the pool."""
+        return self.held if held and self.held is not None else self.split.test
 
 
 @dataclass(frozen=True)
@@ -69,9 +78,19 @@ class Plan:
     notes: tuple[str, ...] = ()
     saved: Mapping[str, Shots] = field(default_factory=dict, repr=False)
 
-    @cached_property
+    @property
     def n_calls(self) -> int:
         """How many requests the run makes."""
+        return self.n_threshold_calls + self.n_questions
+
+    @cached_property
+    def n_threshold_calls(self) -> int:
+        """How many of them are about rows of the pool, to choose a threshold."""
+        return len(self.arms) * sum(len(repeat.held) for repeat in self.repeats if repeat.held is not None)
+
+    @cached_property
+    def n_questions(self) -> int:
+        """How many of them are about test rows."""
         others = (
             sum(len(levels) - 1 for levels in self._levels.values()) if self.settings.counterfactual else 0
         )
@@ -98,14 +117,23 @@ class Plan:
         return any(arm.name not in repeat.shots for repeat in self.repeats for arm in self.arms)
 
     def calls(self) -> Iterator[Call]:
-        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed."""
+        """Every request of the run, repeat by repeat and arm by arm, each built when it is needed.
+
+        Those about rows of the pool, to choose a threshold, come first.
+        """
+        trainings = {one.index: cache(partial(_training, self.task, one)) for one in self.repeats}
         for repeat in self.repeats:
-            training = cache(partial(_training, self.task, repeat.split))
+            for arm in self.arms if repeat.held is not None else ():
+                for position, (row, values) in enumerate(rows_of(repeat.rows(held=True))):
+                    messages = self._builder(repeat, arm, position, held=True).build(values)
+                    asked = Asked(row, repeat.index, values, trainings[repeat.index])
+                    yield Call(arm.name, repeat.index, row, THRESHOLD, messages, asked)
+        for repeat in self.repeats:
             for arm in self.arms:
                 for position, (row, values) in enumerate(rows_of(repeat.split.test)):
                     builder = self._builder(repeat, arm, position)
                     for variant, changed in self.variants(values):
-                        asked = Asked(row, repeat.index, changed, training)
+                        asked = Asked(row, repeat.index, changed, trainings[repeat.index])
                         yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked)
 
     @cached_property
@@ -120,11 +148,11 @@ class Plan:
         values = next(rows_of(repeat.split.test.iloc[[position]]))[1]
         return self._builder(repeat, arm, position).build(values)
 
-    def _builder(self, repeat: Repeat, arm: Arm, position: int) -> Prompt:
-        """The prompt builder of an arm for a test row; cached if other rows use it too."""
+    def _builder(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Prompt:
+        """The prompt builder of an arm for a test row, or for one that is `held`; cached if others use it."""
         fixed = repeat.shots.get(arm.name)
-        if fixed is None and position > 0:
-            return self._prompt(arm, self.shots_for_row(repeat, arm, position))
+        if fixed is None and (position > 0 or held):
+            return self._prompt(arm, self.shots_for_row(repeat, arm, position, held))
         key = repeat.index, arm.name
         if key not in self._builders:
             self._builders[key] = self._prompt(arm, fixed or self.shots_for_row(repeat, arm, position))
@@ -137,14 +165,15 @@ class Plan:
 
     def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
         shown = self.settings.weights == "show"
-        return Prompt(self.task, shots, self.settings.template, shown, arm.edits)
+        settings = self.settings
+        return Prompt(self.task, shots, settings.template, shown, arm.edits, settings.questions)
 
-    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
+    def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
         from numpy.random import SeedSequence
 
-        _, query = next(rows_of(repeat.split.test.iloc[[position]]))
-        seed = int(SeedSequence([repeat.seed, position]).generate_state(1)[0])
+        _, query = next(rows_of(repeat.rows(held).iloc[[position]]))
+        seed = int(SeedSequence([repeat.seed, position, *[1] * held]).generate_state(1)[0])
         return _select(self.task, arm, self.settings, repeat.split, seed, query)
 
     def variants(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -191,6 +220,7 @@ def make_plan(
     for index in range(settings.repeats):
         seed = settings.seed + index
         split = splits[index] if splits else _draw(task, settings, seed, fixed_values)
+        held, split = hold(task, split, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
         for arm in arms:
             if arm.source in saved:
@@ -201,17 +231,34 @@ def make_plan(
                 shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(shots, arm, seed)
                 steps.end(arm.name)
-        repeats.append(Repeat(index, seed, split, chosen))
-    plan = Plan(task, arms, settings, tuple(repeats), notes, saved)
+        repeats.append(Repeat(index, seed, split, chosen, held))
+    plan = Plan(
+        task, arms, settings, tuple(repeats), (*notes, *announced(repeats, settings, len(arms))), saved
+    )
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
 
-def _training(task: "Task", split: "Split") -> Training:
+def announced(repeats: "Sequence[Repeat]", settings: Settings, arms: int) -> tuple[str, ...]:
+    """What to say, before it is paid for, of the rows that a threshold takes."""
+    held = [len(repeat.held) for repeat in repeats if repeat.held is not None]
+    if not held:
+        return ()
+    each = f"{arms} arm{'s' * (arms > 1)} and {len(held)} repeat{'s' * (len(held) > 1)}"
+    return (
+        f"--threshold {settings.threshold} first asks about {held[0]:,} rows of the pool, for each of "
+        f"{each}: {sum(held) * arms:,} requests more",
+    )
+
+
+def _training(task: "Task", repeat: Repeat) -> Training:
     """What a model of rows may learn from."""
     from fwc_llm.shots.examples import features_frame
 
-    return Training(features_frame(task, split.pool, protected=True), task.labels(split.pool))
+    pool = repeat.split.pool
+    if repeat.held is not None:
+        pool = pool.drop(index=repeat.held.index)
+    return Training(features_frame(task, pool, protected=True), task.labels(pool))
 
 
 def bare_prompt(task: "Task", template: str) -> Messages:
@@ -234,6 +281,14 @@ def _check(settings: Settings) -> None:
         raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
     if settings.redraw not in {"once", "per-row"}:
         raise FwcError(f"redraw is {settings.redraw!r}: choose 'once' or 'per-row'")
+    check_threshold(settings)
+    if settings.api not in APIS:
+        raise FwcError(f"api is {settings.api!r}: choose {', '.join(map(repr, APIS))}")
+    if settings.consistency and settings.api == "chat":
+        raise FwcError(
+            "consistency (--consistency) puts several questions into one request, which a chat does not "
+            "take: choose --api decisions or --api systemone"
+        )
 
 
 def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:

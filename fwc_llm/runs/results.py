@@ -7,11 +7,15 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
-from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.folder import THRESHOLD, THRESHOLD_COLUMN, RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.settings import FITTED
+from fwc_llm.runs.thresholds import FILE_NAME as POOL_FILE
+from fwc_llm.runs.thresholds import answered_at, at_threshold, choose_thresholds, describe_arm
+from fwc_llm.runs.wordings import wordings
 from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
@@ -19,12 +23,17 @@ if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
 
 _MOST_REASONS = 5
-_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
+_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs", "p_yes")
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
-    """Write questions.jsonl with every question of the run: what `score` joins the replies to."""
-    folder.write_questions(questions(plan), plan.n_calls)
+    """Write questions.jsonl with every question of the run: what `score` joins the replies to.
+
+    Those about rows of the pool, which choose a threshold, go into pool.jsonl.
+    """
+    folder.write_questions(questions(plan), plan.n_questions)
+    if plan.n_threshold_calls:
+        folder.write_questions(held_questions(plan), plan.n_threshold_calls, POOL_FILE)
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
@@ -34,17 +43,29 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     """
     journal.check_in_place()
     described = folder.describe()
-    kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
+    kept = (*_REPLY_FIELDS, "model", "others")  # a long run's raw responses stay on disk
     replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rows = [
         _answered(question, replies.get(_key(question))) | simulated for question in folder.read_questions()
     ]
-    folder.write_answers(rows)
+    rule = described["settings"].get("threshold")
+    chosen: Mapping[tuple[str, int], dict[str, Any]] = {}
+    held: list[dict[str, Any]] = []
+    if rule is not None:
+        asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
+        held = [_answered(one, replies.get(_key(one))) for one in asked]
+        keys = list(dict.fromkeys((row["arm"], int(row["repeat"])) for row in rows))
+        chosen = choose_thresholds(rule, held, keys)
+        for row in rows:
+            value = chosen[row["arm"], int(row["repeat"])]["threshold"]
+            row[THRESHOLD_COLUMN] = at_threshold(row, value)
+    folder.write_answers(rows, () if rule is None else (THRESHOLD_COLUMN,))
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
+        "api": described["settings"].get("api", "chat"),
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),
@@ -58,12 +79,47 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
+        **({} if rule is None else {"threshold": rule, "pool_requests": len(held)}),
+        **({} if rule is None else {"pool_unanswered": sum(row["reason"] == "error" for row in held)}),
         "arms": [
-            arm_metrics(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]
+            arm_metrics(name, own) | _by_threshold(name, own, rule, chosen) | wordings(name, replies)
+            for name, own in ((n, [row for row in rows if row["arm"] == n]) for n in described["arms"])
         ],
     }
     folder.write_json("results.json", data)
     return data
+
+
+def _by_threshold(
+    arm: str,
+    rows: list[dict[str, Any]],
+    rule: float | str | None,
+    chosen: Mapping[tuple[str, int], dict[str, Any]],
+) -> dict[str, Any]:
+    """The arm's threshold, and its metrics by the answers at the threshold; empty without one."""
+    if rule is None:
+        return {}
+    found = [one for (name, _), one in chosen.items() if name == arm]
+    metrics = arm_metrics(arm, answered_at(rows))
+    return {"threshold": {**describe_arm(rule, rows, found), "answers": metrics}}
+
+
+def held_questions(plan: "Plan") -> Iterator[dict[str, Any]]:
+    """The questions about rows of the pool, in the order of their calls."""
+    for repeat in plan.repeats:
+        if repeat.held is None:
+            continue
+        groups, labels = plan.task.sensitive(repeat.held), plan.task.labels(repeat.held)
+        for arm in plan.arms:
+            for row, group, label in zip(repeat.held.index.astype(str), groups, labels, strict=True):
+                yield {
+                    "arm": arm.name,
+                    "repeat": repeat.index,
+                    "row": row,
+                    "variant": THRESHOLD,
+                    "group": group,
+                    "label": "yes" if label else "no",
+                }
 
 
 def questions(plan: "Plan") -> Iterator[dict[str, Any]]:
@@ -109,12 +165,12 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
     fields["logprobs"] = tuple(pairs) or None
     reply = Reply(**fields)
     answer = parse_answer(reply)
-    probability = p_yes(reply.logprobs) if reply.logprobs else None
+    p_yes = probability(reply)
     return {
         **row,
         "answer": answer.value or "",
         "reason": answer.reason,
-        "p_yes": "" if probability is None else f"{probability:.6f}",
+        "p_yes": "" if p_yes is None else f"{p_yes:.6f}",
         "reply": shortened(record["text"]),
     }
 

@@ -275,8 +275,8 @@ def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
 
 
 def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match=r"the model is function.*name, parameters, ask and aclose"):
-        evaluate(adult, lambda messages: "yes", ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
+    with pytest.raises(FwcError, match=r"the model is an int.*name, parameters, ask and aclose"):
+        evaluate(adult, 3, ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 
 

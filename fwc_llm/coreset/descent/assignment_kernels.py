@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.compiled_cost import column_cost
 from fwc_llm.coreset.compiling.kernel import kernel, part
 from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
-from fwc_llm.coreset.problem.compiled_cost import column_cost
 
 # A cost is a lower bound; exact in float32; its nearest one is in doubt; or it must be made exact.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3

@@ -5,26 +5,34 @@ from collections.abc import Mapping
 from typing import Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.models.openai.families import family_of
 
 ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 TOP_LOGPROBS = 20
 _FEWER_TOP_LOGPROBS = 5
-_REASONING = re.compile(r"(?:ft:)?(?:[\w.-]+/)*(?:o\d|gpt-(?:[5-9]|\d\d))(?!.*-chat)", re.I)
-_KNOWN = re.compile(r"(?:ft:)?(?:o\d|gpt-5)(?!.*-chat)", re.I)
 _SECRET = re.compile(r"api.?key|authorization|password|secret", re.IGNORECASE)
 _OURS = {"model", "messages", "stream", "n"}
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
 
+EFFORT = "reasoning_effort"
+
+
 def is_reasoning(name: str) -> bool:
-    """Whether a model of this name is taken to reason before it answers (o1, o3, o4, gpt-5 and later)."""
-    return _REASONING.match(name) is not None
+    """Whether a model of this name is taken to reason before it answers (families.toml)."""
+    return family_of(name).reasons
 
 
 def is_known_to_reason(name: str) -> bool:
     """Whether a model of this name at OpenAI's own service surely reasons; later ones only seem to."""
-    return _KNOWN.match(name) is not None
+    return "/" not in name and family_of(name).known
+
+
+def switches_off(name: str, params: Mapping[str, Any], logprobs: bool) -> bool:
+    """Whether reasoning is switched off because log-probabilities need that and the user set nothing."""
+    family = family_of(name)
+    return logprobs and family.reasons and family.effort_none and EFFORT not in params
 
 
 def request_parameters(
@@ -33,7 +41,8 @@ def request_parameters(
     """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
 
     A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
-    `reasoning_effort` is set to "none". `store` is never set here.
+    `reasoning_effort` is set to "none"; `logprobs` sets that where the model accepts it and the user set
+    nothing. `store` is never set here.
 
     Errors: `FwcError` for a parameter that this client sets itself (model, messages, stream, n).
     """
@@ -48,8 +57,11 @@ def request_parameters(
         )
     if max_tokens is not None and max_tokens < 1:
         raise FwcError(f"max_tokens is {max_tokens}: a reply needs at least 1")
-    reasons = is_reasoning(name) and params.get("reasoning_effort") != "none"
+    off = switches_off(name, params, logprobs)
+    reasons = is_reasoning(name) and params.get(EFFORT) != "none" and not off
     sent: dict[str, Any] = {} if reasons else {"temperature": 0}
+    if off:
+        sent[EFFORT] = "none"
     if not any(limit in params for limit in _LIMITS):
         limit = _LIMITS[1] if is_reasoning(name) else _LIMITS[0]
         sent[limit] = max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)

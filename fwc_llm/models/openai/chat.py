@@ -6,19 +6,23 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.openai.capabilities import (
+    EFFORT,
     adapted,
     is_known_to_reason,
     is_reasoning,
     request_parameters,
 )
 from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
+from fwc_llm.models.openai.families import ending_of
 from fwc_llm.models.openai.pacing import Pacer
 from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.secret import Secret
@@ -58,12 +62,14 @@ class ChatModel(Service):
                    concurrency); once anything was answered, only if they span 20 s
     seed           of the jitter
     notice         called once for each thing worth saying (an adapted parameter, an unexpected model)
+    today          the day that a model's announced end is seen from
 
     Errors: `FwcError` for options that make no sense and, at the first request, for a missing key;
     `ProviderError` when the service rejects the run as a whole.
     """
 
     _key_variable = "OPENAI_API_KEY"
+    _address = "/chat/completions"
 
     def __init__(
         self,
@@ -83,16 +89,17 @@ class ChatModel(Service):
         breaker: int | None = None,
         seed: int = 0,
         notice: Callable[[str], None] | None = None,
+        today: date | None = None,
     ) -> None:
         check_service(
             name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
         )
         self._chosen = dict(params or {})
-        super().__init__(name, request_parameters(name, self._chosen, max_tokens, logprobs), notice)
+        super().__init__(name, self._defaults(name, max_tokens, logprobs), notice)
         self._base_url, self._api_key_env = base_url, api_key_env
         self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
         self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
-        self._timeout = timeout or (deadline if is_reasoning(name) else _ATTEMPT_SECONDS)
+        self._timeout = timeout or (deadline if self._reasons else _ATTEMPT_SECONDS)
         self._rng = random.Random(seed)
         self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng, notice=self._tell)
         self._paces_tokens = tpm is not None
@@ -100,13 +107,38 @@ class ChatModel(Service):
         self._failed_in_a_row, self._last_success = 0, -math.inf
         self._adapted: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
-        if is_reasoning(name) and "temperature" not in self._parameters:
+        self._hidden: Secret | None = None
+        if self._reasons and "temperature" not in self._parameters:
             known = base_url is None and is_known_to_reason(name)
             what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
             self._tell(
                 f"{name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
+        if self._parameters.get("logprobs") and self._reasons:
+            self._say_of_logprobs(name)
+        self._ending, self._today = None if base_url else ending_of(name), today or date.today()
+        if self._ending is not None and self._ending.soon(self._today):
+            self._tell(f"{self._ending.words(self._today)}: see {DEPRECATIONS}")
+
+    def _say_of_logprobs(self, name: str) -> None:
+        """Say what becomes of a reasoning model that is asked for log-probabilities."""
+        if self._parameters.get(EFFORT) == "none" and EFFORT not in self._chosen:
+            self._tell(
+                f"{name} gives log-probabilities without reasoning alone: reasoning_effort=none is sent "
+                "(--param reasoning_effort=… says otherwise)"
+            )
+        elif self._parameters.get(EFFORT) != "none":
+            self._tell(f"{name} reasons before it answers, and may refuse to give log-probabilities")
+
+    def _defaults(self, name: str, max_tokens: int | None, logprobs: bool) -> Mapping[str, Any]:
+        """What is sent with every request: what was asked for, and what was chosen."""
+        return request_parameters(name, self._chosen, max_tokens, logprobs)
+
+    @property
+    def _reasons(self) -> bool:
+        """Whether the model may think for long before it answers."""
+        return is_reasoning(self._name)
 
     @property
     def simulated(self) -> bool:
@@ -126,6 +158,10 @@ class ChatModel(Service):
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
         return {"model": self._served_name, "messages": messages, **self._sent}
+
+    def read(self, body: Any, messages: Messages) -> Reply:
+        """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
+        return read_reply(body)
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
@@ -166,11 +202,11 @@ class ChatModel(Service):
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
-            reply = read_reply(body, attempts, time.monotonic() - sent_at)
-            return self._without_key(reply)
+            reply = self.read(body, messages)
+            return self._without_key(replace(reply, attempts=attempts, latency=time.monotonic() - sent_at))
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
-            if failure.reach is Reach.RUN and self._adapt(failure, sent):
+            if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
 
@@ -187,7 +223,7 @@ class ChatModel(Service):
         try:
             async with asyncio.timeout(limit):
                 return await client.post(
-                    "/chat/completions",
+                    self._address,
                     body=body,
                     cast_to=httpx2.Response,
                     options={"security": {"bearer_auth": True}},
@@ -275,10 +311,10 @@ class ChatModel(Service):
             return f"{self._where} says that the quota is used up {said}: check the account's billing"
         return f"{self._where} rejects the key {said}: {self._key_hint}"
 
-    def _adapt(self, failure: AttemptError, sent: Mapping[str, Any]) -> bool:
+    def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Leave out or rename a parameter of ours that the model refuses: once each, and said once."""
         name = failure.parameter
-        if name in self._chosen or name not in sent:
+        if failure.reach is not Reach.RUN or name in self._chosen or name not in sent:
             return False
         if self._sent.get(name) == sent[name]:
             if name in self._adapted or (change := adapted(self._sent, name)) is None:
@@ -312,6 +348,9 @@ class ChatModel(Service):
     def _where_to_look(self) -> str:
         if self._base_url:
             return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
+        if self._ending is not None:
+            ending = self._ending.words(self._today)
+            return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
         return f"it may be retired, see {DEPRECATIONS}, or your account has no access to it"
 
     @property
@@ -326,12 +365,12 @@ class ChatModel(Service):
             return _NO_KEY
         return read_key(self._api_key_env or self._key_variable, self.name)
 
-    @cached_property
+    @property
     def _secret(self) -> Secret | None:
-        try:
-            return None if self._key == _NO_KEY else Secret(self._key)
-        except FwcError:
-            return None  # no key, nothing to hide; asking will say so
+        if self._hidden is None:
+            with suppress(FwcError):  # no key, nothing to hide yet; asking will say so
+                self._hidden = None if self._key == _NO_KEY else Secret(self._key)
+        return self._hidden
 
     def redact(self, text: str) -> str:
         """`text` without the key, which a service might echo in any encoding."""

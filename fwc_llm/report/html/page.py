@@ -5,9 +5,9 @@ from importlib.resources import files
 from typing import Any
 
 from fwc_llm.notebook import visible
-from fwc_llm.report import lost, numbers
-from fwc_llm.report.html import charts
-from fwc_llm.report.tables import rows
+from fwc_llm.report import lost, numbers, thresholds
+from fwc_llm.report.html import charts, probability_charts
+from fwc_llm.report.tables import probability, rows
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -32,6 +32,9 @@ def page(document: Mapping[str, Any]) -> str:
         "lost": lost,
         "rows": rows,
         "charts": charts,
+        "curves": probability_charts,
+        "probability": probability,
+        "thresholds": thresholds,
         "shape": charts.shape_path,
         "dash": numbers.DASH,
     }

@@ -36,7 +36,11 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
         (refusal(403, "Country not supported"), ["Country not supported"]),
         (
             refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model"),
-            ["does not know the model 'gpt-4'", "may be retired", "platform.openai.com/docs/deprecations"],
+            [
+                "does not know the model 'gpt-4'",
+                "gpt-4 ends on 2026-10-23",
+                "platform.openai.com/docs/deprecations",
+            ],
         ),
         (HttpReply("<html>nope</html>", 404), ["does not know the model"]),
         (

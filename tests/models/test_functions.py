@@ -1,0 +1,406 @@
+"""Any function as a model: what it may return, what becomes of what it should not, and how it is called."""
+
+import asyncio
+import functools
+import math
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fwc_llm import FunctionModel, FwcError, Model, ProviderError, Reply, Result, evaluate, tune
+from fwc_llm.answers import parse_answer, probability
+from fwc_llm.models import Messages, Usage
+from fwc_llm.models.functions import as_model, qualified_name
+from fwc_llm.tasks import Task
+
+MESSAGES = [{"role": "user", "content": "Is it?"}]
+
+
+def says_yes(messages: Messages) -> str:
+    return "Yes."
+
+
+def ask(model: Model, times: int = 1) -> list[Reply]:
+    async def go() -> list[Reply]:
+        replies = await asyncio.gather(*(model.ask(MESSAGES) for _ in range(times)))
+        await model.aclose()
+        return list(replies)
+
+    return asyncio.run(go())
+
+
+def returning(value: Any) -> Callable[[Messages], Any]:
+    def function(messages: Messages) -> Any:
+        if isinstance(value, BaseException):
+            raise value
+        return value
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("value", "answer", "p_yes"),
+    [
+        ("no, never", "no", None),
+        (0.25, "no", 0.25),
+        (0.5, "yes", 0.5),
+        (0, "no", 0.0),
+        (1, "yes", 1.0),
+        (np.float32(0.75), "yes", 0.75),
+        (Reply("Yes", usage=Usage(3, 1)), "yes", None),
+        ("I cannot say", None, None),
+    ],
+)
+def test_text_a_probability_and_a_reply_are_answers(
+    value: Any, answer: str | None, p_yes: float | None
+) -> None:
+    (reply,) = ask(FunctionModel(returning(value)))
+    assert reply.error is None
+    assert parse_answer(reply).value == answer
+    assert probability(reply) == p_yes
+
+
+class NamelessError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "nothing (None)"),
+        (math.nan, "nan, which is no probability"),
+        (1.7, "1.7, which is no probability"),
+        (-0.1, "-0.1"),
+        (10**400, "inf"),
+        (True, "a bool"),
+        (b"yes", "a bytes"),
+        (["yes"], "a list"),
+        ({"yes": 1}, "a dict"),
+        (np.array([0.3]), "a ndarray"),
+        ((part for part in "yes"), "a generator"),
+        (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
+        (Reply(text="x", logprobs=5), "logprobs are not pairs"),  # type: ignore[arg-type]
+        (Reply(text="yes", p_yes=1.7), "p_yes is no probability"),
+        (Reply(text="yes", p_yes="high"), "p_yes is no probability"),  # type: ignore[arg-type]
+        (Reply(text=None), "no text and no reason"),
+        (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
+        (ValueError("x" * 10_000), "it raised ValueError: xxx"),
+        (NamelessError(), "it raised NamelessError"),
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (StopIteration(), "StopIteration"),
+        (TimeoutError("theirs"), "TimeoutError: theirs"),
+        (FwcError("not for us"), "FwcError: not for us"),
+    ],
+)
+def test_nonsense_is_the_rows_error_and_says_what_it_was(value: Any, words: str) -> None:
+    (reply,) = ask(FunctionModel(returning(value)))
+    assert reply.text is None
+    assert words in str(reply.error)
+    assert len(str(reply.error)) <= 320
+    assert str(reply.error).isprintable()
+
+
+def test_a_provider_error_stops_the_run() -> None:
+    with pytest.raises(ProviderError, match="gone"):
+        ask(FunctionModel(returning(ProviderError("gone"))))
+
+
+def test_replies_are_made_fit_for_the_journal() -> None:
+    circle: dict[str, Any] = {}
+    circle["self"] = circle
+    odd = Reply(
+        "Yes \ud800",
+        logprobs=(("Yes", -0.1), ("No", -math.inf)),
+        usage=Usage(-1),
+        raw=circle,
+        latency=math.nan,
+    )
+    (reply,) = ask(FunctionModel(returning(odd)))
+    assert reply.text == "Yes \\ud800"
+    assert reply.logprobs == (("Yes", -0.1),)
+    assert (reply.usage, reply.raw) == (None, None)
+    (reply,) = ask(FunctionModel(returning(Reply("yes", p_yes=np.float32(0.5), others={"a": 3.0, 5: 0.25}))))  # type: ignore[arg-type, dict-item]
+    assert (reply.p_yes, reply.others) == (0.5, {"a": None, "5": 0.25})
+    assert math.isfinite(reply.latency)
+
+
+def test_sync_async_objects_and_partials_are_called() -> None:
+    class Later:
+        async def __call__(self, messages: Messages) -> float:
+            await asyncio.sleep(0)
+            return 0.9
+
+        def method(self, messages: Messages) -> str:
+            return "no"
+
+    async def later(messages: Messages, word: str = "yes") -> str:
+        return word
+
+    def hands_over(messages: Messages) -> Awaitable[str]:
+        return later(messages)
+
+    given: list[tuple[Any, str]] = [
+        (Later(), "yes"), (Later().method, "no"), (later, "yes"), (hands_over, "yes"),
+        (functools.partial(later, word="no"), "no"), (lambda messages: messages[0]["role"], "user"),
+    ]  # fmt: skip
+    for function, text in given:
+        (reply,) = ask(FunctionModel(function))
+        assert reply.text == text, function
+
+
+def test_a_function_may_change_what_it_is_given_and_cannot_change_the_question() -> None:
+    def greedy(messages: Any) -> str:
+        messages[0]["content"] = "changed"
+        messages.clear()
+        return "yes"
+
+    ask(FunctionModel(greedy))
+    assert MESSAGES == [{"role": "user", "content": "Is it?"}]
+
+
+def test_a_sync_function_is_called_by_one_thread_one_row_after_another() -> None:
+    inside, most, names = 0, 0, set()
+
+    def watch(messages: Messages) -> str:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        names.add(threading.current_thread().name + str(threading.get_ident()))
+        time.sleep(0.002)
+        inside -= 1
+        return "yes"
+
+    assert len(ask(FunctionModel(watch), times=8)) == 8
+    assert (most, len(names)) == (1, 1)
+    assert threading.main_thread().name not in "".join(names)
+    ask(FunctionModel(watch, threads=4), times=8)
+    assert 1 < most <= 4
+
+
+def test_the_event_loop_goes_on_while_a_sync_function_works() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(messages: Messages) -> str:
+        begun.set()
+        return "yes" if go_on.wait(30) else "no"
+
+    async def both() -> Reply:
+        model = FunctionModel(slow)
+        answer = asyncio.create_task(model.ask(MESSAGES))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        go_on.set()  # only a loop that goes on comes here
+        reply = await answer
+        await model.aclose()
+        return reply
+
+    assert asyncio.run(both()).text == "yes"
+
+
+def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
+    stop = threading.Event()
+    model = FunctionModel(lambda messages: stop.wait(60), timeout=0.01, threads=40)
+    (reply,) = ask(model)
+    assert reply.error == "it gave no answer within 0.01 s"
+    with pytest.raises(ProviderError, match="has not come back from 30 calls"):
+        ask(model, times=40)
+    stop.set()
+
+    async def forever(messages: Messages) -> str:
+        await asyncio.sleep(60)
+        return "yes"
+
+    async def gives_up(messages: Messages) -> str:
+        raise asyncio.CancelledError
+
+    assert ask(FunctionModel(forever, timeout=0.01))[0].error == "it gave no answer within 0.01 s"
+    assert "cancelled itself" in str(ask(FunctionModel(gives_up))[0].error)
+
+
+class Batches:
+    """Answers in batches; remembers how large they were."""
+
+    def __init__(self, answers: Callable[[int], Any] | None = None) -> None:
+        self.sizes: list[int] = []
+        self.answers = answers or (lambda n: ["yes"] * n)
+
+    def ask_many(self, conversations: Sequence[Messages]) -> Any:
+        self.sizes.append(len(conversations))
+        return self.answers(len(conversations))
+
+
+def test_an_object_with_ask_many_is_asked_in_batches() -> None:
+    batches = Batches(lambda n: [0.1, ValueError("row 2"), *["no"] * (n - 2)])
+    replies = ask(FunctionModel(batches), times=6)
+    assert batches.sizes == [6]
+    assert [reply.text for reply in replies] == ["no", None, "no", "no", "no", "no"]
+    assert replies[1].error == "it raised ValueError: row 2"
+
+    class Later(Batches):
+        async def ask_many(self, conversations: Sequence[Messages]) -> Any:  # type: ignore[override]
+            await asyncio.sleep(0)
+            return np.full(len(conversations), 0.75)
+
+    assert [reply.text for reply in ask(FunctionModel(Later()), times=3)] == ["yes"] * 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (lambda n: ["yes"] * (n - 1), "ask_many returned 2 answers to 3 rows"),
+        (lambda n: "yes", "ask_many returned a str, not a list"),
+        (lambda n: {1: "yes"}, "ask_many returned a dict"),
+        (lambda n: None, "ask_many returned nothing"),
+        (lambda n: 1 / 0, "it raised ZeroDivisionError"),
+    ],
+)
+def test_a_batch_that_goes_wrong_is_the_error_of_its_rows(answers: Any, words: str) -> None:
+    for reply in ask(FunctionModel(Batches(answers)), times=3):
+        assert words in str(reply.error)
+
+
+def test_the_identity_of_a_function_is_its_name_and_what_the_user_names() -> None:
+    here = f"{__name__}:says_yes"
+    model = FunctionModel(says_yes)
+    assert (model.name, model.parameters) == (f"python:{here}", {"function": here})
+    named = FunctionModel(says_yes, name="mine", parameters={"version": 2})
+    assert (named.name, named.parameters) == ("mine", {"function": here, "version": 2})
+    assert qualified_name(Batches()) == f"{__name__}:Batches"
+    two = [
+        FunctionModel(functools.partial(says_yes, **{})),
+        FunctionModel(functools.partial(max, 1, key=len)),
+    ]
+    assert two[0].parameters["bound"] == [{}]
+    assert two[1].parameters == {
+        "function": "builtins:max",
+        "bound": [1, {"key": "a builtin_function_or_method"}],
+    }
+    assert isinstance(model, Model)
+
+
+class Half:
+    name = "half"
+
+    async def ask(self, messages: Messages) -> Reply:
+        return Reply("yes")
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (None, r"the model is nothing \(None\): give a name, a function"),
+        (3, "the model is an int"),
+        (Half(), "which lacks parameters, aclose"),
+        (Half, r"the class Half: give an object, Half\(…\)"),
+        (lambda: "yes", "cannot be called with the messages alone"),
+        (lambda messages, row: "yes", "cannot be called with the messages alone.*functools.partial"),
+    ],
+)
+def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        as_model(model)
+
+
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"threads": True}, {"name": " "}]
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(FwcError, match=next(iter(options))):
+        FunctionModel(says_yes, **options)
+
+
+class Grumpy:
+    """Fails for the old until it is mended."""
+
+    def __init__(self) -> None:
+        self.mended, self.asked = False, 0
+
+    def __call__(self, messages: Messages) -> Any:
+        self.asked += 1
+        age = int(messages[-1]["content"].split("age: ")[1].split()[0].strip(",.;\n"))
+        return 0.8 if self.mended or age < 50 else None
+
+
+def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task, tmp_path: Path) -> None:
+    grumpy = Grumpy()
+
+    def go() -> Result:
+        return evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "run", progress=False)
+
+    result = go()
+    assert 0 < result.unanswered < 16
+    assert result.data["no_reply"][0]["reason"].startswith("it returned nothing (None)")
+    answers = result.answers()
+    wrong = set(answers[answers["reason"] == "error"]["row"])
+    assert len(wrong) == result.unanswered
+    grumpy.mended = True
+    assert go().unanswered == 0
+    assert grumpy.asked == 16 + len(wrong)
+    assert go().data["model"] == f"python:{__name__}:Grumpy"
+    with pytest.raises(FwcError, match="holds another run"):
+        evaluate(two, FunctionModel(grumpy, name="another"), ("zero",), 16, out=tmp_path / "run")
+    with pytest.raises(FwcError, match="no Batch API"):
+        evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "batch", batch=True)
+    with pytest.raises(FwcError, match="no price"):
+        evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "cost", max_cost=1)
+
+
+@pytest.mark.slow
+def test_tune_takes_a_function(two: Task, tmp_path: Path) -> None:
+    tuned = tune(
+        two, Batches(lambda n: [0.4] * n), 0.1, rows=40, candidates=1, m=4, n_test=16, out=tmp_path / "t",
+        progress=False,
+    )  # fmt: skip
+    assert "examples do not move this model" in tuned.verdict
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_run_whose_function_hangs(two: Task, tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        f"""
+        import threading
+        from fwc_llm import InterruptedRunError, evaluate
+        def hangs(messages):
+            print("begun", flush=True)
+            threading.Event().wait()
+        try:
+            evaluate("census", hangs, ("zero",), 8, out={str(tmp_path / "run")!r}, progress=False)
+        except InterruptedRunError as error:
+            print("stopped", error.result.unanswered, flush=True)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "stopped 8\n"
+        assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": 3}, "name is an int: it must be text"),
+        ({"name": " "}, "it must be text"),
+        ({"parameters": None}, r"parameters of half are nothing \(None\)"),
+        ({"ask": "yes"}, "ask of half is a str"),
+    ],
+)
+def test_members_must_be_what_they_should_be(changes: dict[str, Any], words: str) -> None:
+    broken = Half()
+    for name, value in {"parameters": {}, "aclose": print, **changes}.items():
+        setattr(broken, name, value)
+    with pytest.raises(FwcError, match=words):
+        as_model(broken)

@@ -1,0 +1,158 @@
+"""Models of installed packages, found by their entry points, and functions named by their module."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fwc_llm import Client, FunctionModel, FwcError, evaluate
+from fwc_llm.models import open_model
+from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.tasks import Task
+from tests.cli.conftest import Outcome
+from tests.cli.conftest import fwc as fwc
+
+PROVIDER = """
+from dataclasses import dataclass, field
+from fwc_llm import Client, Reply
+
+@dataclass
+class Echo:
+    name: str
+    parameters: dict = field(default_factory=dict)
+    async def ask(self, messages):
+        return Reply(self.name.partition(":")[2] or "no")
+    async def aclose(self):
+        pass
+
+def open_model(name: str, client: Client) -> Echo:
+    return Echo(name, {"temperature": client.params.get("temperature"), "url": client.base_url})
+
+def other_name(name, client):
+    return Echo("else")
+
+def fails(name, client):
+    raise RuntimeError("no licence\\x1b[31m")
+
+def half(name, client):
+    return 3
+
+number = 3
+"""
+Install = Callable[..., None]
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
+    """Install a distribution with these entry points: a real one, in a folder of its own on the path."""
+
+    def make(name: str = "fwc-echo", **points: str) -> None:
+        folder = tmp_path / "site" / name
+        info = folder / f"{name.replace('-', '_')}-1.5.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.5\n")
+        lines = [f"{point} = {target}" for point, target in points.items()]
+        (info / "entry_points.txt").write_text("\n".join(["[fwc_llm.models]", *lines]) + "\n")
+        (folder / "echoing.py").write_text(PROVIDER)
+        (folder / "broken.py").write_text("import nothing_of_this_name\n")
+        monkeypatch.syspath_prepend(folder)
+
+    monkeypatch.delitem(sys.modules, "echoing", raising=False)
+    return make
+
+
+def test_an_installed_package_provides_its_names(install: Install) -> None:
+    install(echo="echoing:open_model")
+    model = open_model("echo:Yes", params={"temperature": 0.5}, base_url="http://127.0.0.1:1/v1")
+    assert (model.name, type(model).__name__) == ("echo:Yes", "Echo")
+    assert model.parameters == {"temperature": 0.5, "url": "http://127.0.0.1:1/v1"}
+    assert type(open_model("echo")).__name__ == "Echo"
+    for other in ("echoes", "my-echo", "gpt-4", "ft:echo"):
+        assert isinstance(open_model(other), ChatModel)
+
+
+@pytest.mark.slow
+def test_the_command_line_asks_it(fwc: Callable[..., Outcome], install: Install, tmp_path: Path) -> None:
+    install(echo="echoing:open_model")
+    options = ("--task", "census", "--shots", "zero", "--n-test", 8)
+    outcome = fwc("eval", "--model", "echo:Yes,echo:No", *options, "--out", tmp_path / "two")
+    assert outcome.code == 0, outcome.err
+    assert "echo:Yes" in outcome.out
+    again = fwc(
+        "eval", tmp_path / "two" / "experiment.toml", "--model", "echo:Yes", "--out", tmp_path / "one"
+    )
+    assert again.code == 0, again.err
+
+
+def test_names_of_ours_stay_ours_and_that_is_said(install: Install) -> None:
+    said: list[str] = []
+    install(surrogate="echoing:open_model", python="echoing:open_model")
+    assert isinstance(open_model("surrogate", notice=said.append), Surrogate)
+    assert isinstance(
+        open_model("surrogate", base_url="http://127.0.0.1:1/v1", notice=said.append), ChatModel
+    )
+    assert said == ["fwc-echo 1.5 offers a model 'surrogate', which is a name of ours: it is not asked"]
+    assert isinstance(open_model("python:tests.models.test_functions:says_yes"), FunctionModel)
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (
+            "broken:open_model",
+            r"'echo' of fwc-echo 1\.5.*'broken:open_model'.*ModuleNotFoundError.*nothing_of_",
+        ),
+        ("echoing:gone", r"'echoing:gone'.*cannot be loaded.*no attribute 'gone'"),
+        ("echoing", r"is no function of a name and a Client"),
+        ("echoing:Echo", r"is no function of a name and a Client"),
+        ("echoing:number", r"is no function of a name and a Client"),
+        ("echoing:fails", "cannot be opened: RuntimeError: no licence\N{REPLACEMENT CHARACTER}"),
+        ("echoing:half", "gave an int, which lacks members"),
+        ("echoing:other_name", "gave a model called 'else' for 'echo'"),
+    ],
+)
+def test_a_broken_entry_point_is_named(install: Install, target: str, words: str) -> None:
+    install(echo=target)
+    with pytest.raises(FwcError, match=words):
+        open_model("echo")
+
+
+def test_two_packages_with_one_name_are_refused(install: Install) -> None:
+    install("first", echo="echoing:open_model")
+    install("second", echo="echoing:open_model")
+    with pytest.raises(
+        FwcError, match=r"several packages.*'echo' \((first 1.5, second|second 1.5, first) 1.5\)"
+    ):
+        open_model("echo")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("python:", "names no function: write python:module:function"),
+        ("python:echoing", "names no function"),
+        ("python:nowhere_at_all:f", "cannot be imported: ModuleNotFoundError"),
+        ("python:echoing:gone.away", "echoing has no gone.away"),
+        ("python:echoing:number", "the model is an int"),
+        ("python:echoing:Echo", "the class Echo"),
+        ("python:.:f", "cannot be imported"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(install: Install, name: str, words: str) -> None:
+    install()
+    with pytest.raises(FwcError, match=words):
+        open_model(name)
+
+
+def test_a_function_by_its_module_is_the_function_itself(two: Task, tmp_path: Path) -> None:
+    from tests.models.test_functions import says_yes
+
+    name = "python:tests.models.test_functions:says_yes"
+    by_value = evaluate(two, says_yes, ("zero",), 8, out=tmp_path / "run", progress=False)
+    again = evaluate(
+        two, name, ("zero",), 8, out=tmp_path / "run", client=Client(deadline=7.0), progress=False
+    )
+    assert by_value.data == again.data
+    assert again.data["model"] == name
