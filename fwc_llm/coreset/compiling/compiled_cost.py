@@ -1,4 +1,4 @@
-"""The terms of the ground cost for compiled loops; `fwc_llm.coreset.problem.ground_cost` says what they are."""
+"""The terms of the ground cost for compiled loops; `coreset.problem.ground_cost` says what they are."""
 
 from fwc_llm.coreset.compiling.kernel import part
 
