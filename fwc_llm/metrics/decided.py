@@ -7,11 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.cells import Floats
 
 THRESHOLD = 0.5  # from which on P(yes) is a yes
 OPPOSITE = "negation"  # how the names of questions begin to which a yes is a no to the main one
 _LEAST_ROWS = 10  # below, probabilities may well lie close together
 _STILL = 0.01  # of P(yes): one step where a service rounds to two decimals
+_STILL_ODDS = 0.1  # of log-odds: what is always unlikely may well depend on the row
 _ROUNDING = 1e-9
 
 
@@ -63,6 +65,11 @@ def decision_notes(run: Answered) -> Iterator[str]:
 def _still(known: Answers) -> tuple[float, float] | None:
     """The lowest and the highest P(yes), where within every repeat all lie close together; else None."""
     repeats = [known.p_yes[known.repeat == repeat] for repeat in np.unique(known.repeat)]
-    if not repeats or any(len(p) < _LEAST_ROWS or np.ptp(p) > _STILL + _ROUNDING for p in repeats):
+    if not repeats or any(len(p) < _LEAST_ROWS or _moves(p) for p in repeats):
         return None
     return float(known.p_yes.min()), float(known.p_yes.max())
+
+
+def _moves(p: Floats) -> bool:
+    certain = np.clip(p, _ROUNDING, 1.0 - _ROUNDING)
+    return bool(np.ptp(p) > _STILL + _ROUNDING or np.ptp(np.log(certain / (1.0 - certain))) > _STILL_ODDS)

@@ -144,8 +144,10 @@ def _threshold(value: Any) -> bool:
 
 
 def _wording(value: Any) -> bool:
-    return isinstance(value, dict) and all(
-        _count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both")
+    return (
+        isinstance(value, dict)
+        and all(_count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both"))
+        and _number(value.get("mean_distance"))
     )
 
 

@@ -58,6 +58,8 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
                                "[0.5]", "9" * 400)
             },
             "no P(yes)": one(bare),
+        },
+        "attempt": {
             "no answers": without("answers"),
             "answers null": HttpReply(good(answers=None)),
             "no answer among the answers": HttpReply(good(answers=type(good()["answers"])())),

@@ -52,6 +52,10 @@ def test_probabilities_that_do_not_move_are_said() -> None:
     assert "zero: P(yes) is 0.487 whatever the row (40 answers)" in notes(*[0.487] * 40)
     assert "P(yes) lies from 0.48 to 0.49 whatever the row" in notes(*[0.48, 0.49] * 20)
     assert notes(*[0.48, 0.4901] * 20) == "", "more than one step of a rounding to two decimals"
+    assert notes(*[0.001, 0.009] * 20) == "", (
+        "always unlikely, nine times as likely for one row as for another"
+    )
+    assert "P(yes) is 0 whatever the row" in notes(*[0.0] * 40)
     assert notes(*[0.487] * 9) == "", "too few rows to say so"
     assert notes(*[0.487] * 39, 0.9) == ""
     assert notes(*[np.nan] * 40) == ""

@@ -103,7 +103,7 @@ class DecisionModel(ChatModel):
         answers = self._format.answers(body, asked) if isinstance(body, Mapping) else None
         if answers is None:
             if isinstance(body, Mapping) and not body.get("error"):
-                raise AttemptError(Reach.UNCLEAR, "a response without an answer to every question", 200)
+                raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
             raise body_failure(body)
         found = {name: p_yes(answer, self._format.keys) for name, answer in answers.items()}
         p = found.pop(MAIN)
