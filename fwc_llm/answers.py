@@ -80,6 +80,16 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept))
 
 
+def probability(reply: Reply) -> float | None:
+    """P(yes) of a reply, in [0, 1]: by its log-probabilities, else what the model itself says; or None."""
+    if reply.logprobs:
+        return p_yes(reply.logprobs)
+    said = reply.p_yes
+    return (
+        abs(said) if said is not None and 0.0 <= said <= 1.0 else None
+    )  # no -0.0, which CSV takes for a formula
+
+
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:
     """P(yes), in [0, 1], from `logprobs`: (token, natural-log probability) pairs of the first answer token.
 

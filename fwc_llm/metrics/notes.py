@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.decided import decision_notes
 from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
@@ -13,7 +14,13 @@ SMALL = 10  # rows a repeat; a group below says little
 
 def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
     """Return the notes of a document that `statistics` makes."""
-    return [*_about_groups(run, found), *_about_repeats(run), *_about_power(found), *_about_arms(run, found)]
+    return [
+        *_about_groups(run, found),
+        *_about_repeats(run),
+        *_about_power(found),
+        *_about_arms(run, found),
+        *decision_notes(run),
+    ]
 
 
 def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:

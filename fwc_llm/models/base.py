@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+QUESTION = (
+    "question"  # the role of a message that is a question apart from the input, where `Traits.api` takes such
+)
+
+
 class _RequiredMessage(TypedDict):
     role: str
     content: str
@@ -45,7 +50,9 @@ class Reply:
 
     `text` is None exactly when there is no reply at all; `error` then says why in one line (no key, no
     header, no traceback). `logprobs` are the top tokens of the first answer token, as (token, logprob)
-    pairs, or None when the server gives none.
+    pairs, or None when the server gives none. `p_yes` is P(yes) where the model gives that itself, as a
+    decision model does; `text` is then "yes" or "no". `others` are the P(yes) of further questions about the
+    same row by their names, None for a refusal.
     """
 
     text: str | None
@@ -53,6 +60,8 @@ class Reply:
     error: str | None = None
     refusal: bool = False
     logprobs: tuple[tuple[str, float], ...] | None = None
+    p_yes: float | None = None
+    others: Mapping[str, float | None] | None = None
     usage: Usage | None = None
     model: str | None = None
     fingerprint: str | None = None
@@ -122,6 +131,8 @@ class Traits:
     simulated         true when the answers are a simulation; every output then says so
     reference         true when this is no language model but something to set beside one; every output then
                       says so
+    api               how it takes the question: "chat", or by its name the interface to which typed questions
+                      go apart from the input; prompts then hold them as messages of the role `question`
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
@@ -132,6 +143,7 @@ class Traits:
 
     simulated: bool = False
     reference: bool = False
+    api: str = "chat"
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept

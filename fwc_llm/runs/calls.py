@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models.base import Asked, Messages, Model, Reply
 from fwc_llm.runs.journal import request_id
 
@@ -55,7 +55,8 @@ def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
         "logprobs": reply.logprobs,
         "answer": answer.value,
         "reason": answer.reason,
-        "p_yes": p_yes(reply.logprobs) if reply.logprobs else None,
+        "p_yes": probability(reply),
+        **({"others": dict(reply.others)} if reply.others else {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
         "model": reply.model,
         "fingerprint": reply.fingerprint,

@@ -127,6 +127,14 @@ def _rows(value: Any) -> bool:
     )
 
 
+def _wording(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(_count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both"))
+        and _number(value.get("mean_distance"))
+    )
+
+
 def _arm(value: Any) -> bool:
     return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
 
@@ -139,6 +147,8 @@ _SETTINGS: Mapping[str, _Check] = {
     "weights": _text,
     "redraw": _text,
     "counterfactual": _flag,
+    "api": _text,
+    "consistency": _flag,
     "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
     "strategy_options": _object,
 }
@@ -161,9 +171,11 @@ _ARM: Mapping[str, _Check] = {
     "arm": _text,
     "accuracy": _number,
     "coverage": _number,
+    "wordings": lambda value: value is None or _each(_wording)(value),
 }
 _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task", "model"), (True, _text)),
+    "api": (False, _text),
     "simulated": (True, _flag),
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),

@@ -267,6 +267,15 @@ def _is_usage(value: Any) -> bool:
     )
 
 
+def _is_probability(value: Any) -> bool:
+    number = finite(value)
+    return value is None or (number is not None and 0.0 <= number <= 1.0)
+
+
+def _are_others(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and all(map(_is_probability, value.values())))
+
+
 def _is_logprobs(value: Any) -> bool:
     return value is None or (
         isinstance(value, list)
@@ -289,6 +298,8 @@ _FIELDS: Mapping[str, Callable[[Any], bool]] = {
     "batch": lambda value: value is None or isinstance(value, bool),
     "usage": _is_usage,
     "logprobs": _is_logprobs,
+    "p_yes": _is_probability,
+    "others": _are_others,
 }
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

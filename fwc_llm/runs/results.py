@@ -7,11 +7,12 @@ from dataclasses import asdict
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.metrics.cells import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.wordings import wordings
 from fwc_llm.untrusted import shortened
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fwc_llm.runs.plan import Plan
 
 _MOST_REASONS = 5
-_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs")
+_REPLY_FIELDS = ("text", "finish_reason", "error", "refusal", "logprobs", "p_yes")
 
 
 def write_questions(folder: RunFolder, plan: "Plan") -> None:
@@ -34,7 +35,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     """
     journal.check_in_place()
     described = folder.describe()
-    kept = (*_REPLY_FIELDS, "model")  # a long run's raw responses stay on disk
+    kept = (*_REPLY_FIELDS, "model", "others")  # a long run's raw responses stay on disk
     replies = {_key(record): {name: record.get(name) for name in kept} for record in journal.records()}
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rows = [
@@ -45,6 +46,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
+        "api": described["settings"].get("api", "chat"),
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),
@@ -59,7 +61,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
         "arms": [
-            arm_metrics(name, [row for row in rows if row["arm"] == name]) for name in described["arms"]
+            arm_metrics(name, [row for row in rows if row["arm"] == name]) | wordings(name, replies)
+            for name in described["arms"]
         ],
     }
     folder.write_json("results.json", data)
@@ -109,12 +112,12 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
     fields["logprobs"] = tuple(pairs) or None
     reply = Reply(**fields)
     answer = parse_answer(reply)
-    probability = p_yes(reply.logprobs) if reply.logprobs else None
+    p_yes = probability(reply)
     return {
         **row,
         "answer": answer.value or "",
         "reason": answer.reason,
-        "p_yes": "" if probability is None else f"{probability:.6f}",
+        "p_yes": "" if p_yes is None else f"{p_yes:.6f}",
         "reply": shortened(record["text"]),
     }
 
