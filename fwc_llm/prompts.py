@@ -1,6 +1,8 @@
 """From a row to chat messages: templates in, `[{"role": …, "content": …}, …]` out.
 
 A template set is a folder with `system.j2`, `shots.j2` and `query.j2`; prompts/README.md has their variables.
+`questions.j2` says the question for models that take it apart from the input; without it the set `decision`'s
+is taken.
 A template adds a message by calling `message(role)`. Messages are values and never parsed from text, so no
 cell can end one or begin another (`records.py` defines what a cell may show).
 
@@ -14,12 +16,13 @@ from contextlib import nullcontext
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from jinja2 import StrictUndefined, Template
 from jinja2.exceptions import TemplateNotFound, TemplateSyntaxError
 
 from fwc_llm.errors import FwcError
+from fwc_llm.models.base import QUESTION
 from fwc_llm.records import Record, ShownColumns, clean, decimal
 from fwc_llm.resources import resource_dir
 from fwc_llm.sandbox import BoundLoader, Sandbox, limited
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 EDITS = ("removal", "instruction")
 _FILES = ("system.j2", "shots.j2", "query.j2")
+_QUESTIONS = "questions.j2"
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
 _LONGEST_NAME = 1000  # characters
@@ -48,7 +52,9 @@ class Prompt:
     `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
     weights of weighted shots; examples of weight zero are always left out. `edits` may name "removal" (the
     protected attribute, and what names it, is taken out of every text; see `Task.naming`) and "instruction"
-    (the template set's sentence that asks for fairness is added). Building raises `FwcError` for
+    (the template set's sentence that asks for fairness is added). `questions` is "" for a chat, "one" to put
+    the question apart from the input, in a last message of role `question`, and "several" to add its
+    negation and other wordings. Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -59,11 +65,13 @@ class Prompt:
         template: str | Path = "default",
         show_weights: bool = True,
         edits: Collection[str] = (),
+        questions: Literal["", "one", "several"] = "",
     ) -> None:
         if shots is not None and shots.task != task.name:
             raise FwcError(f"the examples are from task {shots.task!r}, the prompt is for {task.name!r}")
         check_edits(edits)
         self._templates = _template_set(template)
+        self._asked = questions
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
         examples = [
             ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
@@ -75,17 +83,18 @@ class Prompt:
             "weighted": any(example.weight is not None for example in examples),
             "fair": "",
             "only_for": partial(_only_for, task.name, self._templates.folder.name),
+            "question_apart": partial(_question_apart, self._templates.folder.name, bool(questions)),
         }
-        fixed = self._begin(examples)
+        fixed, last = self._begin(examples), self._ask()
         if "instruction" in edits:
             self._variables["fair"] = "group" if "removal" in edits else _words(task)
-            plain, fixed = fixed, self._begin(examples)
-            if fixed == plain:
+            plain, fixed, last = [*fixed, *last], self._begin(examples), self._ask()
+            if [*fixed, *last] == plain:
                 raise FwcError(
                     f"{self._templates.folder / 'system.j2'} has no sentence for `instruction`: write one "
                     "between {% if fair %} and {% endif %}"
                 )
-        self._fixed = tuple(fixed)
+        self._fixed, self._last = tuple(fixed), tuple(last)
 
     def _begin(self, examples: "list[ShownExample]") -> "list[Message]":
         """System and examples."""
@@ -93,6 +102,10 @@ class Prompt:
         if examples:
             fixed += self._templates.render("shots.j2", {**self._variables, "examples": examples})
         return fixed
+
+    def _ask(self) -> "list[Message]":
+        """The questions apart from the input."""
+        return self._templates.questions(self._variables, self._asked == "several") if self._asked else []
 
     @property
     def prefix(self) -> "list[Message]":
@@ -105,7 +118,7 @@ class Prompt:
         query = self._templates.render("query.j2", {**self._variables, "row": record})
         if not query or query[-1]["role"] != "user":
             raise FwcError(f"{self._templates.folder / 'query.j2'}: its last message must have the role user")
-        return self.prefix + query
+        return [*self.prefix, *query, *(message.copy() for message in self._last)]
 
 
 class ShownExample(Record):
@@ -184,8 +197,18 @@ def _only_for(task: str, template: str, *tasks: str) -> str:
     return ""
 
 
+def _question_apart(template: str, apart: bool) -> str:
+    """For templates: refuse a chat, to which the question would never be put."""
+    if not apart:
+        raise FwcError(
+            f"the template set {template!r} does not say the question: it is for decision models (--api "
+            "decisions, --api systemone), --template default for chats"
+        )
+    return ""
+
+
 class TemplateSet:
-    """The three templates of a folder, compiled in a sandbox where an undefined variable is an error."""
+    """The templates of a folder, compiled in a sandbox where an undefined variable is an error."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -199,7 +222,8 @@ class TemplateSet:
         )
         environment.filters["decimal"] = decimal
         self._compiled: dict[str, Template] = {}
-        for file in _FILES:
+        others = (_QUESTIONS,) if (folder / _QUESTIONS).is_file() else ()
+        for file in (*_FILES, *others):
             try:
                 with self._bounds():  # constants are worked out here
                     self._compiled[file] = environment.get_template(file)
@@ -213,8 +237,9 @@ class TemplateSet:
         messages: list[Message] = []
 
         def message(role: str, name: str | None = None, *, caller: Callable[[], str]) -> str:
-            if role not in _ROLES:
-                raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(_ROLES)}")
+            roles = (QUESTION,) if file == _QUESTIONS else _ROLES
+            if role not in roles:
+                raise FwcError(f"{self.folder / file}: no role {role!r}, only {', '.join(roles)}")
             if not isinstance(name, str | None) or len(name or "") > _LONGEST_NAME:
                 raise FwcError(f"{self.folder / file}: the name of a message is a short text")
             content = storable(caller().strip())
@@ -237,6 +262,21 @@ class TemplateSet:
         if not outside.isspace() and outside:
             raise FwcError(f"{self.folder / file}: text outside a message: {outside.strip()[:60]!r}")
         return messages
+
+    def questions(self, variables: Mapping[str, Any], several: bool) -> "list[Message]":
+        """The question, with `several` its other wordings; a set without any takes those of `decision`."""
+        if _QUESTIONS not in self._compiled:
+            return _compiled(_built_in()["decision"], ()).questions(variables, several)
+        asked = self.render(_QUESTIONS, variables)
+        names = [message.get("name", "") for message in asked]
+        alone = names.count("") == 1 and len(set(names)) == len(names) and "answer" not in names
+        if not alone or (several and len(names) < 2):
+            raise FwcError(
+                f"{self.folder / _QUESTIONS}: one message without a name must be the question itself, and "
+                "the others have a name each (negation, paraphrase; not answer)"
+            )
+        asked.sort(key=lambda message: "name" in message)  # the question itself first
+        return asked if several else asked[:1]
 
     def _mistake(self, file: str, error: Exception) -> FwcError:
         """`error` as one line that names the file and the line of the template."""

@@ -53,7 +53,7 @@ def test_the_wheel_carries_templates_and_task_files(installed: Path, tmp_path: P
     assert done.returncode == 0, done.stderr
     where, templates, tasks = done.stdout.splitlines()
     assert where.startswith(str(installed))
-    assert templates.split() == ["decodingtrust", "default", "paper"]
+    assert templates.split() == ["decision", "decodingtrust", "default", "paper"]
     assert {"adult", "communities", "drug", "german"} <= set(tasks.split())
 
 

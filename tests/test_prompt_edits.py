@@ -7,7 +7,7 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
-from fwc_llm.prompts import Prompt, split_edits, templates
+from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.report.document import make_document
 from fwc_llm.report.terminal import as_text, results_table
 from fwc_llm.runs.plan import make_plan
@@ -15,6 +15,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, load_task
 from tests.models.four_members import FourMembers
+from tests.wordings import CHATS
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def test_the_columns_that_name_the_protected_attribute_are_found(census: Task, t
     assert two.naming == ("group",)
 
 
-@pytest.mark.parametrize("template", templates())
+@pytest.mark.parametrize("template", CHATS)
 def test_removal_leaves_no_trace_in_any_built_in_wording(census: Task, template: str) -> None:
     shots = select_shots(census, "random", 12)
     row = census.test().iloc[0]
@@ -40,7 +41,7 @@ def test_removal_leaves_no_trace_in_any_built_in_wording(census: Task, template:
     assert "relationship" in whole
 
 
-@pytest.mark.parametrize("template", templates())
+@pytest.mark.parametrize("template", CHATS)
 def test_an_instruction_is_one_more_sentence_in_the_first_message(census: Task, template: str) -> None:
     row = census.test().iloc[0]
     for shots in (None, select_shots(census, "balanced", 8)):

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.prompts import Prompt, build_prompt, templates
+from fwc_llm.prompts import Prompt, build_prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task, load_task
+from tests.wordings import CHATS
 
 GOLDEN = Path(__file__).parent / "golden"
 # Exact weights of eight examples: the largest is shown as 1.00, a tiny one as 0.01, zero not at all.
@@ -66,7 +67,7 @@ def test_golden_conversations(data_dir: Path, name: str, template: str) -> None:
 
 def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -> None:
     weighted = shots_of(adult, True)
-    for template in templates():
+    for template in CHATS:
         shown = json.dumps(Prompt(adult, weighted, template).prefix)
         hidden = Prompt(adult, weighted, template, show_weights=False).prefix
         unweighted = Prompt(
@@ -84,7 +85,7 @@ def test_weights_show_only_when_there_are_any_and_only_when_asked(adult: Task) -
 
 def test_the_fixed_part_comes_first_and_the_row_last(adult: Task) -> None:
     shots = shots_of(adult, True)
-    for template in templates():
+    for template in CHATS:
         prompt = Prompt(adult, shots, template)
         one, other = prompt.build(row_of(adult, 1)), prompt.build(row_of(adult, 2))
         assert one[:-1] == other[:-1] == prompt.prefix
@@ -95,7 +96,7 @@ def test_the_fixed_part_comes_first_and_the_row_last(adult: Task) -> None:
 def test_the_outcome_is_never_looked_at(adult: Task) -> None:
     row = row_of(adult)
     shots = shots_of(adult, True)
-    for template in templates():
+    for template in CHATS:
         built = [
             build_prompt(adult, {**row, "income": outcome}, shots, template) for outcome in ("yes", "no", "∞")
         ]
@@ -105,7 +106,7 @@ def test_the_outcome_is_never_looked_at(adult: Task) -> None:
 
 def test_a_series_is_a_row_and_extras_show_only_where_named(adult: Task) -> None:
     row = adult.test().iloc[7]
-    for template in templates():
+    for template in CHATS:
         assert build_prompt(adult, row, None, template) == build_prompt(adult, row.to_dict(), None, template)
     unnamed = {name: value for name, value in row.to_dict().items() if name != "fnlwgt"}
     assert build_prompt(adult, unnamed) == build_prompt(adult, row)
@@ -129,7 +130,7 @@ def test_a_value_that_is_not_there_is_named(adult: Task, nothing: object) -> Non
 
 def test_an_unseen_category_passes(adult: Task) -> None:
     row = {**row_of(adult), "occupation": "Astronaut (retired)", "sex": "X"}
-    for template in templates():
+    for template in CHATS:
         text = build_prompt(adult, row, None, template)[-1]["content"]
         assert "Astronaut (retired)" in text
         assert "sex" in text
@@ -267,7 +268,7 @@ def test_mistakes_in_other_files_name_them(adult: Task, tmp_path: Path) -> None:
 
 def test_unknown_template_sets_are_refused_with_the_list(adult: Task, tmp_path: Path) -> None:
     for wrong in ("papre", str(tmp_path / "nowhere"), ""):
-        with pytest.raises(FwcError, match="there are decodingtrust, default, paper, or name a folder"):
+        with pytest.raises(FwcError, match="there are decision, decodingtrust, default, paper, or name"):
             Prompt(adult, None, wrong)
     (tmp_path / "system.j2").write_text("")
     with pytest.raises(FwcError, match=r"is no template set: it has no shots\.j2"):

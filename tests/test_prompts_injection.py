@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwc_llm.prompts import Prompt, templates
+from fwc_llm.prompts import Prompt
 from fwc_llm.records import clean
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Column, Task
+from tests.wordings import CHATS
 
 NAMES = (
     "age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation",
@@ -81,7 +82,7 @@ def shots(value: str, column: str, weight: float | None) -> Shots:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("template", templates())
+@pytest.mark.parametrize("template", CHATS)
 @settings(deadline=None)
 @given(value=cells, column=st.sampled_from(sorted(PLAIN)), weight=st.sampled_from([None, 1.0]))
 def test_a_cell_changes_only_its_own_words(

@@ -16,9 +16,10 @@ from fwc_llm.models import open_model
 from fwc_llm.models.base import Message
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
-from fwc_llm.prompts import Prompt, templates
+from fwc_llm.prompts import Prompt
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.tasks import Task, load_task
+from tests.wordings import CHATS
 
 SENTENCE = (
     "A person in 1996 has the following attributes: age 37, workclass Private, education Some-college, "
@@ -57,7 +58,7 @@ def user(text: str) -> list[Message]:
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_template_sets_say_the_same_to_it(census: Task, weighted: bool) -> None:
     shots = examples(census, "ynnyyn", (1.0, 0.5, 0.25, 0.75, 1.0, 0.1) if weighted else None)
-    prompts = {template: Prompt(census, shots, template) for template in templates()}
+    prompts = {template: Prompt(census, shots, template) for template in CHATS}
     assert len(prompts) == 3
     for row in rows_of(census, 20):
         readings = [replace(read(prompt.build(row)), capitalised=False) for prompt in prompts.values()]
