@@ -39,6 +39,7 @@ def serve_surrogate(
             'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
         )
         err.print(f"  fwc-llm eval --model surrogate --base-url {server.url}", soft_wrap=True)
+        err.print("It also answers --api decisions and --api systemone.")
         try:
             server.serve_forever(poll_interval=0.1)
         except KeyboardInterrupt:

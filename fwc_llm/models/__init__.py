@@ -34,14 +34,20 @@ def is_local(url: str | None) -> bool:
 
 
 def open_model(
-    name: str, *, base_url: str | None = None, api_key_env: str | None = None, **options: Unpack[ChatOptions]
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key_env: str | None = None,
+    api: str = "chat",
+    **options: Unpack[ChatOptions],
 ) -> Model:
     """The model that `name` stands for.
 
     `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
     deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, everything else a
     model behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
-    environment variable that holds the key. Further options are those of
+    environment variable that holds the key. `api` "decisions" or "systemone" asks a service's decision model
+    for P(yes) (`fwc_llm.models.decisions.model.DecisionModel`). Further options are those of
     `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no key
     is needed until the first question.
     """
@@ -62,6 +68,10 @@ def open_model(
         from fwc_llm.models.inspect.model import InspectModel
 
         return InspectModel(name, base_url=base_url, api_key_env=api_key_env, **options)
+    if api != "chat":
+        from fwc_llm.models.decisions.model import DecisionModel
+
+        return DecisionModel(name, api=api, base_url=base_url, api_key_env=api_key_env, **options)
     from fwc_llm.models.openai.chat import ChatModel
 
     return ChatModel(name, base_url=base_url, api_key_env=api_key_env, **options)

@@ -9,8 +9,9 @@
         ...
 
 Every call of the SDK (`openai` 3, clients sync and async) to chat completions and decisions is answered
-here; any other call, and any other request through the SDK's transport that would leave this machine, fails
-the test by name. A client that was given another transport (aiohttp, a mock) is not seen.
+here, and so is every request to System One (`/systemone`) through its transport; any other call, and any
+other request through the SDK's transport that would leave this machine, fails the test by name. A client
+that was given another transport (aiohttp, a mock) is not seen.
 """
 
 from collections.abc import Iterator

@@ -10,11 +10,18 @@ from typing import Any, TypeAlias
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Reply
 from fwc_llm.models.surrogate.completions import ApiError, complete, read_messages, respond
+from fwc_llm.models.surrogate.decisions import (
+    check_nouls,
+    check_questions,
+    p_yes,
+    read_input,
+    read_state,
+    usage,
+)
 from fwc_llm.models.surrogate.model import NAME, Surrogate
-from fwc_llm.models.surrogate.reading import UnreadablePromptError
-from fwc_llm.testing.decisions import decide, read_input
+from fwc_llm.testing.decisions import decide
 
-CHAT, DECISIONS = "/chat/completions", "/decisions"
+CHAT, DECISIONS, SYSTEMONE = ENDINGS = "/chat/completions", "/decisions", "/systemone"
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Answers:
     def respond(self, method: str, path: str, content: bytes) -> Response:
         """The response to a request; one that is not expected gets an error that the SDK does not retry."""
         try:
-            if method != "POST" or not path.endswith((CHAT, DECISIONS)):
+            if method != "POST" or not path.endswith(ENDINGS):
                 raise UnexpectedCallError(f"{method} {path}")
             return self._respond(path, json.loads(content))
         except UnexpectedCallError as error:
@@ -93,11 +100,14 @@ class Answers:
         return Response(400, ApiError(400, why).body, {"x-should-retry": "false"})
 
     def _respond(self, path: str, body: Mapping[str, Any]) -> Response:
-        is_chat = path.endswith(CHAT)
-        messages = read_messages(body.get("messages")) if is_chat else read_input(body.get("input"))
+        if path.endswith(CHAT):
+            messages = read_messages(body.get("messages"))
+        else:
+            has_state = path.endswith(SYSTEMONE)
+            messages = read_state(body.get("state")) if has_state else read_input(body.get("input"))
         call = Call(path, body, messages)
         self.calls.append(call)
-        if not is_chat:
+        if not path.endswith(CHAT):
             return self._decide(call)
         answer = self._next(call)
         if isinstance(answer, Surrogate):
@@ -107,28 +117,26 @@ class Answers:
         return Response(200, respond(body, replace(_reply(answer), model=call.model)))
 
     def _decide(self, call: Call) -> Response:
-        questions = call.body.get("questions")
-        if not isinstance(questions, list) or not questions:
-            raise ApiError(400, "'questions' must be a list with at least one question", param="questions")
-        answers = []
+        by_name = call.path.endswith(SYSTEMONE)
+        questions: Sequence[Mapping[str, Any]]
+        if by_name:
+            questions = [{**one, "name": name} for name, one in check_nouls(call.body).items()]
+        else:
+            questions = check_questions(call.body)
+        answers: list[dict[str, Any]] = []
         for question in questions:
             answer = self._next(replace(call, question=question))
             if isinstance(answer, Surrogate):
-                answer = _p_yes(answer, call)
+                words = str(question.get("instructions", ""))
+                answer = p_yes(answer, call.messages, words, "state" if by_name else "input")
             if isinstance(answer, Failure | Exception) or (
                 isinstance(answer, Mapping) and "answers" in answer
             ):
                 return _no_reply(answer) or Response(200, {})
             answers.append(decide(question, answer if isinstance(answer, Mapping) else _reply(answer)))
-        words = sum(len(message["content"].split()) for message in call.messages)
-        usage = {
-            "input_tokens": words,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": len(answers),
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": words + len(answers),
-        }
-        return Response(200, {"answers": answers, "model": call.model, "usage": usage})
+        given = {str(answer.pop("name")): answer for answer in answers} if by_name else answers
+        counted = usage(call.messages, len(answers))
+        return Response(200, {"answers": given, "model": call.model, "usage": counted})
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise what went wrong in answering: calls that were not expected, errors of the function."""
@@ -238,11 +246,3 @@ def _reply(answer: Any) -> Reply:
         pairs.sort(key=lambda pair: -pair[1])
         return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
     raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")
-
-
-def _p_yes(surrogate: Surrogate, call: Call) -> float:
-    """The surrogate's probability for the input of a decision."""
-    try:
-        return surrogate.p_yes(call.messages)
-    except UnreadablePromptError as error:
-        raise ApiError(400, str(error), "unreadable_prompt", "input") from None

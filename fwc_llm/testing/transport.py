@@ -10,10 +10,9 @@ from typing import Any
 
 import httpx2
 
-from fwc_llm.testing.answering import Answers, Raise, Response
+from fwc_llm.testing.answering import ENDINGS, Answers, Raise, Response
 
 NO_KEY = "sk-fwc-llm-testing-is-no-key"
-_ENDINGS = ("/chat/completions", "/decisions")
 _active: list[Answers] = []  # the innermost block is last
 _genuine: dict[str, Any] = {}
 _lock = Lock()
@@ -61,7 +60,7 @@ async def _handle_async(self: httpx2.AsyncHTTPTransport, request: httpx2.Request
 
 def _passes(request: httpx2.Request) -> bool:
     """Whether a request stays on this machine and is none that is answered here: a test's own server."""
-    if request.url.path.endswith(_ENDINGS):
+    if request.url.path.endswith(ENDINGS):
         return False
     host = request.url.host
     try:

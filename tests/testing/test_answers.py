@@ -102,6 +102,25 @@ def test_fixed_answers(source: Any, text: str | None, probability: float | None)
             assert (answer.type, answer.probability) == ("predicate", pytest.approx(probability, abs=1e-6))
 
 
+def test_system_one_is_answered_through_the_same_transport() -> None:
+    """Whoever asks it has no SDK: one POST through httpx2, as our own client sends it."""
+    body = {"model": "jev", "state": "It is.", "questions": {"q": {"type": "noul", "instructions": "Is it?"}}}
+
+    def post(**changes: Any) -> httpx2.Response:
+        return httpx2.post("https://api.example/v1/systemone", json=body | changes)
+
+    with answers(lambda call: 0.25 if call.question else "no") as given:
+        found = post().json()
+        assert found["answers"] == {"q": {"type": "noul", "noul": 0.25}}
+        assert (found["model"], found["usage"]["input_tokens"]) == ("jev", 2)
+        assert given.calls[0].messages == [{"role": "user", "content": "It is."}]
+        given.use(Reply("I will not", refusal=True))
+        assert post().json()["answers"] == {"q": {"type": "refusal"}}
+        assert post(questions={}).status_code == 422
+        given.use(Failure(429, "slow down"))
+        assert post().status_code == 429
+
+
 def test_choices_and_whole_answers() -> None:
     choice = {"type": "choice", "instructions": "?", "choices": [{"value": "a"}, {"value": "B"}]}
     score = {"type": "score", "instructions": "?", "levels": []}

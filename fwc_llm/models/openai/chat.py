@@ -64,6 +64,7 @@ class ChatModel(Service):
     """
 
     _key_variable = "OPENAI_API_KEY"
+    _address = "/chat/completions"
 
     def __init__(
         self,
@@ -88,11 +89,11 @@ class ChatModel(Service):
             name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
         )
         self._chosen = dict(params or {})
-        super().__init__(name, request_parameters(name, self._chosen, max_tokens, logprobs), notice)
+        super().__init__(name, self._defaults(name, max_tokens, logprobs), notice)
         self._base_url, self._api_key_env = base_url, api_key_env
         self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
         self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
-        self._timeout = timeout or (deadline if is_reasoning(name) else _ATTEMPT_SECONDS)
+        self._timeout = timeout or (deadline if self._reasons else _ATTEMPT_SECONDS)
         self._rng = random.Random(seed)
         self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng, notice=self._tell)
         self._paces_tokens = tpm is not None
@@ -100,13 +101,22 @@ class ChatModel(Service):
         self._failed_in_a_row, self._last_success = 0, -math.inf
         self._adapted: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
-        if is_reasoning(name) and "temperature" not in self._parameters:
+        if self._reasons and "temperature" not in self._parameters:
             known = base_url is None and is_known_to_reason(name)
             what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
             self._tell(
                 f"{name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
+
+    def _defaults(self, name: str, max_tokens: int | None, logprobs: bool) -> Mapping[str, Any]:
+        """What is sent with every request: what was asked for, and what was chosen."""
+        return request_parameters(name, self._chosen, max_tokens, logprobs)
+
+    @property
+    def _reasons(self) -> bool:
+        """Whether the model may think for long before it answers."""
+        return is_reasoning(self._name)
 
     @property
     def simulated(self) -> bool:
@@ -126,6 +136,10 @@ class ChatModel(Service):
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
         return {"model": self._served_name, "messages": messages, **self._sent}
+
+    def read(self, body: Any, messages: Messages) -> Reply:
+        """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
+        return read_reply(body)
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
@@ -166,11 +180,11 @@ class ChatModel(Service):
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
-            reply = read_reply(body, attempts, time.monotonic() - sent_at)
-            return self._without_key(reply)
+            reply = self.read(body, messages)
+            return self._without_key(replace(reply, attempts=attempts, latency=time.monotonic() - sent_at))
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
-            if failure.reach is Reach.RUN and self._adapt(failure, sent):
+            if self._adapt(failure, messages, sent):
                 return await self._attempt(messages, attempts + 1, began)
             raise
 
@@ -187,7 +201,7 @@ class ChatModel(Service):
         try:
             async with asyncio.timeout(limit):
                 return await client.post(
-                    "/chat/completions",
+                    self._address,
                     body=body,
                     cast_to=httpx2.Response,
                     options={"security": {"bearer_auth": True}},
@@ -275,10 +289,10 @@ class ChatModel(Service):
             return f"{self._where} says that the quota is used up {said}: check the account's billing"
         return f"{self._where} rejects the key {said}: {self._key_hint}"
 
-    def _adapt(self, failure: AttemptError, sent: Mapping[str, Any]) -> bool:
+    def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Leave out or rename a parameter of ours that the model refuses: once each, and said once."""
         name = failure.parameter
-        if name in self._chosen or name not in sent:
+        if failure.reach is not Reach.RUN or name in self._chosen or name not in sent:
             return False
         if self._sent.get(name) == sent[name]:
             if name in self._adapted or (change := adapted(self._sent, name)) is None:

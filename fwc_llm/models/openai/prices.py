@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Usage
@@ -36,12 +37,15 @@ class Price:
         return cost * (self.batch if batch else 1.0) / 1e6
 
 
-def price_of(model: str, path: str | Path | None = None) -> Price | None:
+def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
     """The price of `model` (dated versions included) in the built-in file or in `path`; None if not listed.
+
+    An `api` other than "chat" has a list of its own; a file with one list is taken to mean it for all.
 
     Errors: `FwcError` when the file cannot be read or is not a price file.
     """
-    prices = _read(Path(path) if path is not None else _BUILT_IN)
+    lists = _read(Path(path) if path is not None else _BUILT_IN)
+    prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
     name = model.rpartition(":")[2] if model.startswith("azure:") else model
     name = name.rpartition("/")[2]
     if name in prices:
@@ -53,23 +57,35 @@ def price_of(model: str, path: str | Path | None = None) -> Price | None:
 
 
 @cache
-def _read(path: Path) -> dict[str, Price]:
+def _read(path: Path) -> dict[str, dict[str, Price]]:
+    """The lists of prices by interface."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise FwcError(f"cannot read the price file {path}: {error}") from None
     try:
-        date, source, batch = (
-            str(content["date"]),
-            str(content.get("source", path)),
-            float(content.get("batch", 1.0)),
-        )
-        return {name: _price(name, entry, batch, date, source) for name, entry in content["models"].items()}
+        common = {name: value for name, value in content.items() if not isinstance(value, dict)}
+        others = {
+            name: {**common, **one}
+            for name, one in content.items()
+            if isinstance(one, dict) and "models" in one
+        }
+        return {name: _prices(one, path) for name, one in {"chat": content, **others}.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FwcError(
             f"{path} is not a price file ({error!r}): it needs `date` and, under [models], "
             'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'
         ) from None
+
+
+def _prices(content: dict[str, Any], path: Path) -> dict[str, Price]:
+    """One list: all of it has the same date and source."""
+    date, source, batch = (
+        str(content["date"]),
+        str(content.get("source", path)),
+        float(content.get("batch", 1.0)),
+    )
+    return {name: _price(name, entry, batch, date, source) for name, entry in content["models"].items()}
 
 
 def _price(name: str, entry: dict[str, float], batch: float, date: str, source: str) -> Price:

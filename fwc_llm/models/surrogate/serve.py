@@ -1,14 +1,14 @@
 """The surrogate behind HTTP, for trying any OpenAI-compatible client without a key or a network.
 
 The standard library's threading server: one thread a connection, kept alive. What is answered is in
-`completions.py`; here is only how bytes come and go.
+`completions.py` and `decisions.py`; here is only how bytes come and go.
 """
 
 import hmac
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,11 +19,17 @@ from urllib.parse import unquote, urlsplit
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.surrogate.completions import ApiError, complete, model_card, models
+from fwc_llm.models.surrogate.decisions import answer_nouls, decide
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.version import __version__
 
 _LARGEST_BODY = 16 * 1024 * 1024
-_COMPLETIONS, _MODELS = "/v1/chat/completions", "/v1/models"
+_MODELS = "/v1/models"
+_ANSWERING: Mapping[str, Callable[[Any, Surrogate], dict[str, Any] | str]] = {
+    "/v1/chat/completions": complete,
+    "/v1/decisions": decide,
+    "/v1/systemone": answer_nouls,
+}
 
 
 class SurrogateServer(ThreadingHTTPServer):
@@ -97,8 +103,8 @@ class _Connection(BaseHTTPRequestHandler):
             body = self._body()
             path = unquote(urlsplit(self.path).path).rstrip("/")
             self._allow(path)
-            if path == _COMPLETIONS:
-                self._send(200, complete(_parse(body), self.server.model))
+            if path in _ANSWERING:
+                self._send(200, _ANSWERING[path](_parse(body), self.server.model))
             elif path == _MODELS:
                 self._send(200, models(self.server.created))
             else:
@@ -127,11 +133,11 @@ class _Connection(BaseHTTPRequestHandler):
 
     def _allow(self, path: str) -> None:
         """Refuse a path that is not there, a method that does not fit it, and a missing or wrong key."""
-        if path != _COMPLETIONS and path != _MODELS and not path.startswith(f"{_MODELS}/"):
+        if path not in _ANSWERING and path != _MODELS and not path.startswith(f"{_MODELS}/"):
             raise ApiError(
-                404, f"Invalid URL ({self.command} {path}): see POST {_COMPLETIONS}", "unknown_url"
+                404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_ANSWERING)}", "unknown_url"
             )
-        if self.command != ("POST" if path == _COMPLETIONS else "GET"):
+        if self.command != ("POST" if path in _ANSWERING else "GET"):
             raise ApiError(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
         sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if self.server.key is not None and not hmac.compare_digest(sent.encode(), self.server.key.encode()):

@@ -1,0 +1,253 @@
+# ruff: noqa: E501
+"""What a decision model's client sends, and what it makes of what comes back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import respx
+
+from fwc_llm.answers import parse_answer
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models import Reply, open_model
+from fwc_llm.models.base import Message
+from fwc_llm.models.decisions.model import DecisionModel
+from tests.faults.loopback import HttpReply, HttpRequest, decision, nouls, refusal, serve
+from tests.models.asking import KEY, sent
+
+QUESTION: Message = {"role": "question", "content": "Is it?"}
+NEGATION: Message = {"role": "question", "content": "Is it not?", "name": "negation"}
+TEXT: list[Message] = [
+    {"role": "user", "content": "Example"},
+    {"role": "user", "content": "Record"},
+    QUESTION,
+]
+CHAT: list[Message] = [
+    {"role": "system", "content": "Look."},
+    {"role": "user", "content": "Example"},
+    {"role": "assistant", "content": "yes"},
+    {"role": "user", "content": "Record"},
+    QUESTION,
+    NEGATION,
+]
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+def quick(api: str = "decisions", **options: Any) -> DecisionModel:
+    return DecisionModel("gpt-6-luna", api=api, **{"backoff": 0.001, "deadline": 5.0, **options})
+
+
+def ask(model: DecisionModel, messages: list[Message], times: int = 1) -> Reply:
+    async def go() -> Reply:
+        for _ in range(times):
+            reply = await model.ask(messages)
+        await model.aclose()
+        return reply
+
+    return asyncio.run(go())
+
+
+def exchange(reply: Any, messages: list[Message], api: str = "decisions", **options: Any) -> Any:
+    """The reply and the bodies of the requests, over HTTP; `reply` may be a function of the request."""
+    seen: list[Any] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request.json())
+        given = reply(request) if callable(reply) else reply
+        return given if isinstance(given, HttpReply) else HttpReply(given)
+
+    async def go() -> Reply:
+        async with serve(handler) as url:
+            model = quick(api, base_url=f"{url}/v1", **options)
+            try:
+                return await model.ask(messages)
+            finally:
+                await model.aclose()
+
+    return asyncio.run(go()), seen
+
+
+# --- what is sent
+
+
+def test_a_prompt_of_the_user_alone_is_one_text(provider: respx.MockRouter) -> None:
+    route = provider.post("/decisions").respond(json=decision(0.75, "gpt-6-luna"))
+    model = quick(params={"prompt_cache_key": "census"})
+    reply = ask(model, TEXT)
+    assert sent(route) == {
+        "model": "gpt-6-luna",
+        "input": "Example\n\nRecord",
+        "questions": [{"type": "predicate", "name": "answer", "instructions": "Is it?"}],
+        "prompt_cache_key": "census",
+    }
+    assert route.calls[0].request.headers["authorization"] == f"Bearer {KEY}"
+    assert (reply.text, reply.p_yes, reply.others, reply.model) == ("yes", 0.75, None, "gpt-6-luna")
+    assert vars(reply.usage) == {"prompt_tokens": 100, "completion_tokens": 1, "cached_tokens": 64}
+    assert model.notices == [], "nothing about reasoning or temperature"
+    assert model.parameters == {"api": "decisions", "prompt_cache_key": "census"}
+
+
+def test_other_prompts_are_messages_where_roles_are_taken(provider: respx.MockRouter) -> None:
+    route = provider.post("/decisions").respond(json=decision(0.25, names=("answer", "negation")))
+    named: list[Message] = [
+        {"role": "system", "content": "Example", "name": "example_user"},
+        {"role": "system", "content": "yes", "name": "example_assistant"},
+    ]
+    reply = ask(quick(), [CHAT[0], *named, *CHAT[3:]])
+    assert sent(route)["input"] == CHAT[:4], "a name that stands for a role becomes the role"
+    assert [question["name"] for question in sent(route)["questions"]] == ["answer", "negation"]
+    assert (reply.text, reply.p_yes, reply.others) == ("no", 0.25, {"negation": 0.25})
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        refusal(400, "Invalid value: 'system'. Supported values are: 'user'.", "invalid_value", param="input[0].role"),
+        refusal(400, "input[0].role must be user"),
+        HttpReply({"detail": [{"loc": ["body", "input", "str"], "msg": "Input should be a valid string"}]}, 422),
+    ],
+    ids=["parameter", "words", "validation"],
+)  # fmt: skip
+def test_where_roles_are_refused_one_text_is_sent_and_that_is_said_once(refused: HttpReply) -> None:
+    """Also by requests that were under way with roles when it was found out."""
+    bodies: list[Any] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        bodies.append(request.json()["input"])
+        return HttpReply(decision(0.9)) if isinstance(bodies[-1], str) else refused
+
+    async def go() -> tuple[list[Reply], DecisionModel]:
+        async with serve(handler) as url:
+            model = quick(base_url=f"{url}/v1")
+            replies = await asyncio.gather(*(model.ask(CHAT[:5]) for _ in range(6)))
+            replies.append(await model.ask(CHAT[:5]))
+            await model.aclose()
+            return replies, model
+
+    replies, model = asyncio.run(go())
+    assert [reply.p_yes for reply in replies] == [0.9] * 7
+    texts = [body for body in bodies if isinstance(body, str)]
+    assert texts == ["Look.\n\nExample\n\nAnswer: yes\n\nRecord"] * 7
+    assert isinstance(bodies[-1], str)
+    assert isinstance(bodies[-2], str), "the last one was not even tried with roles"
+    assert len([note for note in model.notices if "several roles" in note]) == 1
+
+
+def test_system_one_takes_a_state_and_named_questions() -> None:
+    def reply(request: HttpRequest) -> Any:
+        assert request.path == "/v1/systemone"
+        return nouls(0.99, "gpt-6-luna-1", names=list(request.json()["questions"]), usage={"input_tokens": 7})
+
+    found, seen = exchange(reply, CHAT, "systemone")
+    assert seen == [
+        {
+            "model": "gpt-6-luna",
+            "state": "Look.\n\nExample\n\nAnswer: yes\n\nRecord",
+            "questions": {
+                "answer": {"type": "noul", "instructions": "Is it?"},
+                "negation": {"type": "noul", "instructions": "Is it not?"},
+            },
+        }
+    ]
+    assert (found.p_yes, found.others, found.usage.prompt_tokens) == (0.99, {"negation": 0.99}, 7)
+
+
+# --- what comes back
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(0.5, "yes"), (0.4999, "no"), (0, "no"), (1, "yes"), (1 + 1e-9, "yes")]
+)
+def test_yes_is_from_a_half_on(p: float, text: str) -> None:
+    reply, _ = exchange(decision(p), TEXT)
+    assert (reply.text, reply.p_yes) == (text, min(p, 1))
+    assert parse_answer(reply).value == text
+
+
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+def test_a_refusal_is_a_refusal_and_of_another_question_no_loss(api: str) -> None:
+    no = {"type": "refusal", "name": "answer"}
+    yes = {"type": "predicate", "name": "negation", "probability": 0.2, "noul": 0.2}
+    answers: Any = [no, yes] if api == "decisions" else {"answer": no, "negation": yes}
+    reply, _ = exchange(decision(answers=answers), CHAT, api)
+    assert (parse_answer(reply).reason, reply.p_yes, reply.others) == ("refused", None, {"negation": 0.2})
+    no, yes = {**yes, "name": "answer"}, {**no, "name": "negation"}
+    answers = [no, yes] if api == "decisions" else {"answer": no, "negation": yes}
+    reply, _ = exchange(decision(answers=answers), CHAT, api)
+    assert (reply.text, reply.others) == ("no", {"negation": None})
+
+
+def test_answers_are_found_by_name_else_by_order() -> None:
+    by_name = decision(answers=decision(0.9, names=["negation"])["answers"] + decision(0.2)["answers"])
+    nameless = decision(answers=[{"type": "predicate", "probability": p} for p in (0.2, 0.9)])
+    for body in (by_name, nameless):
+        reply, _ = exchange(body, CHAT)
+        assert (reply.p_yes, reply.others) == (0.2, {"negation": 0.9})
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"logprobs": True}, "'logprobs' is for chats"),
+        ({"max_tokens": 5}, "'max_tokens' is for chats"),
+        ({"params": {"temperature": 0}}, "'temperature' is for chats"),
+        ({"params": {"questions": []}}, "'questions' cannot be set"),
+        ({"params": {"api_key": "x"}}, "looks like a key"),
+        ({"api": "oracle"}, "choose 'chat', 'decisions' or 'systemone'"),
+        ({"api": "systemone"}, "--api systemone needs the service's address"),
+        ({"base_url": "nowhere"}, "not an http"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        quick(**options)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (HttpReply({"detail": "Not Found"}, 404), r"has no POST /decisions .*does not speak --api decisions.*systemone"),
+        (HttpReply("", 405), "has no POST /decisions"),
+        (refusal(404, "The model `x` does not exist", "model_not_found"), "does not know the model .*fewer models"),
+        (refusal(400, "Only gpt-6-luna is supported", param="model"), "does not answer POST /decisions with the model"),
+        (refusal(400, "labels of model x are not single tokens: not supported"), "with the model 'gpt-6-luna'"),
+        (HttpReply({"detail": [{"loc": ["body", "sate"], "msg": "Extra inputs are not permitted"}]}, 422),
+         "refuses the form of the request .*'sate'.*check --param"),
+        (refusal(401, "no key"), "rejects the key"),
+    ],
+)  # fmt: skip
+def test_what_every_request_would_meet_stops_the_run_and_says_why(reply: HttpReply, words: str) -> None:
+    with pytest.raises(ProviderError, match=words):
+        exchange(reply, TEXT)
+
+
+def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long() -> None:
+    replies = iter([decision(1.5), decision(None), decision(0.75)])
+    found, seen = exchange(lambda request: next(replies), TEXT)
+    assert (found.p_yes, found.attempts, len(seen)) == (0.75, 3, 3)
+    found, seen = exchange(decision(-1), TEXT)
+    assert (found.text, len(seen)) == (None, 3)
+    assert "an answer without a probability from 0 to 1 (it is -1)" in found.error
+
+
+def test_too_long_is_the_rows_own_fault() -> None:
+    found, seen = exchange(refusal(400, "input is longer than the context window"), TEXT)
+    assert (found.text, len(seen)) == (None, 1)
+    assert "refuses this row" in found.error
+
+
+def test_the_door_opens_it_for_services_alone() -> None:
+    model = open_model("jev", api="systemone", base_url="http://127.0.0.1:9/v1")
+    assert isinstance(model, DecisionModel)
+    assert model.api == "systemone"
+    surrogate = open_model("surrogate", api="decisions", base_url="http://127.0.0.1:9/v1")
+    assert isinstance(surrogate, DecisionModel)
+    assert surrogate.simulated
+    assert not isinstance(open_model("surrogate", api="decisions"), DecisionModel)
