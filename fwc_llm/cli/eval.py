@@ -87,8 +87,12 @@ def evaluate(
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
-        str, _experiment("Template set: default, paper, decodingtrust, or a folder of your own.")
-    ] = "default",
+        str | None,
+        _experiment(
+            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
+            "default; decision with --api decisions or systemone]"
+        ),
+    ] = None,
     order: Annotated[
         str | None,
         _experiment(
@@ -103,6 +107,14 @@ def evaluate(
     counterfactual: Annotated[
         bool,
         _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
+    ] = False,
+    consistency: Annotated[
+        bool,
+        _experiment(
+            "Ask for the negation and a paraphrase in the same request, and count contradictions (not with "
+            "--api chat).",
+            "--consistency",
+        ),
     ] = False,
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
@@ -122,6 +134,13 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
+    api: Annotated[
+        str,
+        _service(
+            "How the question is put: chat, or decisions or systemone to a decision model, which gives "
+            "P(yes) and no text."
+        ),
+    ] = "chat",
     base_url: Annotated[
         str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
     ] = None,
@@ -174,16 +193,17 @@ def evaluate(
     models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        **given(m=m, n_test=n_test),
+        **given(m=m, n_test=n_test, template=template),
         **parity(base_parity),
         epsilon=epsilon,
         repeats=repeats,
         seed=seed,
-        template=template,
         orders=_words(order),
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        api=api,
+        consistency=consistency,
         strategy_options=read_pairs(option, "--option"),
     )
     client = Client(

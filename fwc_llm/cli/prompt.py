@@ -27,8 +27,18 @@ def prompt(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the split and of the strategy.")] = 0,
     template: Annotated[
-        str, typer.Option(help="Template set: default, paper, decodingtrust, or a folder of your own.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            help="Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
+            "default; decision with --api decisions or systemone]"
+        ),
+    ] = None,
+    api: Annotated[
+        str, typer.Option(help="chat, or decisions or systemone: the question then goes apart.")
+    ] = "chat",
+    consistency: Annotated[
+        bool, typer.Option("--consistency", help="The question's other wordings too (not with --api chat).")
+    ] = False,
     weights: Annotated[str, typer.Option(help="show or hide the weights of the examples.")] = "show",
     as_json: Annotated[bool, typer.Option("--json", help="Print the messages as JSON.")] = False,
     data_dir: Annotated[
@@ -50,11 +60,12 @@ def prompt(
     from fwc_llm.runs.settings import Settings
 
     settings = Settings(
-        **given(m=m, n_test=n_test),
+        **given(m=m, n_test=n_test, template=template),
         **parity(base_parity),
         epsilon=epsilon,
         seed=seed,
-        template=template,
+        api=api,
+        consistency=consistency,
         weights=weights,
     )
     with working("choosing examples") as step:

@@ -29,8 +29,12 @@ def tune(
     candidates: Annotated[int, typer.Option(help="How many sets of examples are tried.")] = 40,
     m: Annotated[str, typer.Option("--m", help="Examples per prompt; several, comma-separated.")] = "16",
     template: Annotated[
-        str, typer.Option(help="Template set or folder; several, comma-separated, take turns.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            help="Template set or folder; several, comma-separated, take turns. [default: default; decision "
+            "with --api decisions or systemone]"
+        ),
+    ] = None,
     order: Annotated[
         str | None,
         typer.Option(help="Orders that take turns, comma-separated. [default: given,random]"),
@@ -50,6 +54,9 @@ def tune(
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
+    api: Annotated[
+        str, typer.Option(help="chat, or decisions or systemone, as for `fwc-llm eval`.")
+    ] = "chat",
     base_url: Annotated[str | None, typer.Option(help="Any OpenAI-compatible server.")] = None,
     api_key_env: Annotated[str | None, typer.Option(help="The variable that holds the key.")] = None,
     concurrency: Annotated[int, typer.Option(help="Requests under way at once.")] = 8,
@@ -89,8 +96,8 @@ def tune(
     )  # fmt: skip
     found = run(
         task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
-        templates=_words(template), orders=_words(order) or None, strategies=_words(strategy) or None,
-        n_test=n_test, base_parity=base_parity, seed=seed, out=out, client=client, data_dir=data_dir,
+        templates=_words(template) or None, orders=_words(order) or None, strategies=_words(strategy) or None,
+        n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
         shown=console.shown,
     )  # fmt: skip
     _report(found)

@@ -59,6 +59,8 @@ def evaluate(
     weights: str = _S.weights,
     redraw: str = _S.redraw,
     counterfactual: bool = _S.counterfactual,
+    api: str = _S.api,
+    consistency: bool = _S.consistency,
     strategy_options: Mapping[str, Any] = _S.strategy_options,
     client: Client | None = None,
     base_url: str | None = _C.base_url,
@@ -91,7 +93,8 @@ def evaluate(
     inside a running event loop too (notebooks).
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
-    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `strategy_options`. `client` is the service
+    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `api`, `consistency`,
+    `strategy_options`. `client` is the service
     as one value: `base_url`, `api_key_env`, `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`,
     `concurrency`, `batch`, `max_cost`, `prices`. `Settings` and `Client` explain them. An option given by
     name overrides the one in the value.
@@ -121,6 +124,8 @@ def evaluate(
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
+        api=api,
+        consistency=consistency,
         strategy_options=strategy_options,
     )
     client = _with(

@@ -55,7 +55,8 @@ def prepare(
             f"the model is {type(model).__name__}: give a name, or an object with name, parameters, ask and "
             "aclose (fwc_llm.Model)"
         )
-    answerer = _open(model, client, notice) if isinstance(model, str) else model
+    answerer = _open(model, client, notice, settings.api) if isinstance(model, str) else model
+    settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
         check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
@@ -84,7 +85,7 @@ class Job:
         """The model's price, or None if it is not known."""
         from fwc_llm.models.openai.prices import price_of
 
-        return price_of(self.model.name, self.client.prices)
+        return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
     def forecast(self) -> "Forecast":
         """Count what the run would use, without asking anything."""
@@ -205,7 +206,9 @@ class Job:
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model. One that asks nobody needs no limit of cost."""
-        model = self.model if name == self.model.name else _open(name, self.client, notice)
+        settings = self.plan.settings
+        model = self.model if name == self.model.name else _open(name, self.client, notice, settings.api)
+        asked_as(model, settings, self.client)
         said = traits(model)
         limited = self.client.max_cost is not None and not (said.simulated or said.reference)
         return replace(
@@ -300,9 +303,23 @@ def describe_asked(
     return described
 
 
-def _open(name: str, client: Client, notice: Callable[[str], None] | None) -> Model:
+def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
+    """The settings by which this model is asked; `FwcError` where it does not take its question so."""
+    api = traits(model).api
+    if settings.api not in {"chat", api}:
+        raise FwcError(
+            f"{model.name} does not take --api {settings.api}: that is for models behind a service that "
+            "speaks it (--base-url; `fwc-llm serve-surrogate` is one)"
+        )
+    if api != "chat" and client.batch:
+        raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
+    return replace(settings, api=api)
+
+
+def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
     return open_model(
         name,
+        api=api,
         base_url=client.base_url,
         api_key_env=client.api_key_env,
         params=client.params,

@@ -93,13 +93,14 @@ def tune(
     rows: int = 200,
     candidates: int = 40,
     m: int | Sequence[int] = 16,
-    templates: Sequence[str] = ("default",),
+    templates: Sequence[str] | None = None,
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     n_test: int = 200,
     base_parity: float | None = 0.5,
     seed: int = 0,
     out: str | Path | None = None,
+    api: str = "chat",
     client: Client | None = None,
     data_dir: str | Path | None = None,
     test: bool = True,
@@ -113,7 +114,8 @@ def tune(
     by all strategies or those named in `strategies`, with m examples or several numbers in turn, in the
     `orders` and wordings in turn) are raced on `rows` rows of the pool, which are drawn like the test rows
     and equal no example and no test row. The winner is then asked once about `n_test` test rows, beside
-    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked.
+    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked, `api` how
+    the question is put ("chat", or for decision models "decisions" or "systemone").
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there.
@@ -121,10 +123,14 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
     """
     goal = read_goal(target_dp, target, max_loss)
+    if templates is None:
+        templates = (Settings(api=api).template,)
     _check(candidates, templates)
     show = shown or choose_progress(progress)
     sizes = [m] if isinstance(m, int) else list(m)
-    settings = Settings(m=sizes[0], n_test=n_test, base_parity=base_parity, seed=seed, template=templates[0])
+    settings = Settings(
+        m=sizes[0], n_test=n_test, base_parity=base_parity, seed=seed, template=templates[0], api=api
+    )
     with show.working("reading the table") as step:
         bare = prepare(
             task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
@@ -212,7 +218,8 @@ class _Race:
         for name in names:
             one = self.candidates.get(name)
             shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
-            prompt = Prompt(self.job.plan.task, shots, self.template if one is None else one.template)
+            wording, asked = self.template if one is None else one.template, self.job.plan.settings.questions
+            prompt = Prompt(self.job.plan.task, shots, wording, questions=asked)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
                 yield Call(f"pool {name}", 0, row, "", prompt.build(values))
 

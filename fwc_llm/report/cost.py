@@ -19,7 +19,7 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
         "unanswered": results.get("unanswered"),
         "usage": asdict(live + batched),
     }
-    price = price or price_of(str(results["model"]))
+    price = price or price_of(str(results["model"]), api=str(results.get("api") or "chat"))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
         found["dollars"] = price.dollars(live) + price.dollars(batched, batch=True)
         found |= {"price_date": price.date, "price_source": price.source}
@@ -36,4 +36,9 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     )
     if "dollars" not in found:
         return line
-    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}"
+    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}{_whose(found)}"
+
+
+def _whose(found: Mapping[str, Any]) -> str:
+    """A mark for prices that are not the provider's own word."""
+    return " (a third party's)" if "third part" in found["price_source"] else ""

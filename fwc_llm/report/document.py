@@ -17,6 +17,7 @@ from fwc_llm.report.tuning import (
     validation_headings,
     validation_rows,
 )
+from fwc_llm.report.wordings import wording_lines
 from fwc_llm.report.words import findings, what_was_run
 
 if TYPE_CHECKING:
@@ -35,9 +36,10 @@ def make_document(
 
     `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
-    hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
-    `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
+    hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `paragraph`,
+    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
+    what needs the data is not there; `tuning` where `tune` chose the examples, else None. Raises `FwcError`
+    as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -84,6 +86,7 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
     found = statistics(run.answered)
+    found["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:
         try:
@@ -99,6 +102,8 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "simulated": run.simulated,
             "simulated_answers": run.simulated_answers,
             "reference": run.reference,
+            "api": run.results.get("api", "chat"),
+            "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
             "rows": run.results.get("rows"),
             "about": {
                 "command": "",

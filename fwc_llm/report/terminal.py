@@ -14,6 +14,7 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.wordings import wording_lines
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -286,6 +287,7 @@ def _footnotes(results: Mapping[str, Any]) -> list[Text]:
                 reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
                 notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
     notes += [f"{arm}: {said}" for arm, said in (results.get("untrue") or {}).items()]
+    notes += wording_lines(results)
     if results["simulated"]:
         source = "the answers come from an offline surrogate, not from a language model"
         if not _simulated_answers(results):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fwc_llm.metrics.decided import THRESHOLD
 from fwc_llm.report.numbers import interval, number, p_value, signed
 from fwc_llm.report.read import Run
 
@@ -26,9 +27,9 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     times += f", every question {epochs} times" if epochs > 1 else ""
     stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
-    model = f"the model {run.described['model']}"
+    model = f"the model {run.described['model']}{_how(run)}"
     if run.simulated_answers:
-        model = f"{run.described['model']}, a simulation,"
+        model = f"{run.described['model']}{_how(run)}, a simulation,"
     elif run.reference:
         model = f"{run.described['model']}, a reference and no language model,"
     return (
@@ -39,6 +40,12 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         + (f" The run ended before its last question: {stopped}." if stopped else "")
         + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
     )
+
+
+def _how(run: Run) -> str:
+    """That a decision model was asked, and how."""
+    api = run.results.get("api") or "chat"
+    return "" if api == "chat" else f" (a decision model by /{api}: P(yes), yes from {THRESHOLD:g} on)"
 
 
 def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:

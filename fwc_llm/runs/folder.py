@@ -17,6 +17,7 @@ from typing import IO, Any
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
 from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
+from fwc_llm.runs.settings import LATER
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
 FORMAT = "fwc-llm-run/1"
@@ -113,7 +114,7 @@ class RunFolder:
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
         before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
-        for key in now:
+        for key in ("settings", *now):  # what was chosen comes before what follows from it
             if key in _FREE or (key in _LATER and key not in before):
                 continue
             if before.get(key) != now[key]:
@@ -261,7 +262,11 @@ def versions() -> dict[str, str]:
 
 
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
-    """A description in which files of examples have no folder: the run keeps them in one of its own."""
+    """A description in which files of examples have no folder: the run keeps them in one of its own.
+
+    Settings that its version did not know have the value that they had then.
+    """
+    described = described | {"settings": {**LATER, **described.get("settings", {})}}
     sources = described.get("sources") or {}
     plain = {
         arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()

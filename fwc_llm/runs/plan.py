@@ -13,7 +13,7 @@ from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import file_name
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.settings import APIS, Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -137,7 +137,8 @@ class Plan:
 
     def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
         shown = self.settings.weights == "show"
-        return Prompt(self.task, shots, self.settings.template, shown, arm.edits)
+        settings = self.settings
+        return Prompt(self.task, shots, settings.template, shown, arm.edits, settings.questions)
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -234,6 +235,13 @@ def _check(settings: Settings) -> None:
         raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
     if settings.redraw not in {"once", "per-row"}:
         raise FwcError(f"redraw is {settings.redraw!r}: choose 'once' or 'per-row'")
+    if settings.api not in APIS:
+        raise FwcError(f"api is {settings.api!r}: choose {', '.join(map(repr, APIS))}")
+    if settings.consistency and settings.api == "chat":
+        raise FwcError(
+            "consistency (--consistency) puts several questions into one request, which a chat does not "
+            "take: choose --api decisions or --api systemone"
+        )
 
 
 def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 class Whole(int):
@@ -17,6 +17,15 @@ class Share(float):
     __slots__ = ()
 
 
+class Words(str):
+    """A text that is only a default: another may stand in its place."""
+
+    __slots__ = ()
+
+
+TEMPLATE, APIS = Words("default"), ("chat", "decisions", "systemone")
+DECISION_TEMPLATE = "decision"
+LATER: Mapping[str, Any] = {"api": "chat", "consistency": False}  # settings that earlier versions lack
 N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
 
 
@@ -34,11 +43,14 @@ class Settings:
     base_parity       gap of the groups' base rates in the test rows; None draws rows as they fall
     repeats           repeat r draws its rows and its examples from seed + r
     seed              of the first repeat
-    template          a template set's name, or a folder with one of your own
+    template          a template set's name, or a folder with one of your own; "decision" with an `api`
+                      other than "chat"
     orders            of the examples; empty: the strategy's own; each of several makes an arm
     weights           "show" or "hide" the weights of the examples
     redraw            balanced examples: "once" a repeat, or "per-row"
     counterfactual    ask again with the protected level changed
+    api               "chat", or "decisions" or "systemone" for models that give P(yes) and no text
+    consistency       ask for the negation and a paraphrase in the same request (not with "chat")
     strategy_options  for the strategies that take them, by name
     """
 
@@ -48,13 +60,25 @@ class Settings:
     base_parity: float | None = BASE_PARITY
     repeats: int = 1
     seed: int = 0
-    template: str = "default"
+    template: str = TEMPLATE
     orders: tuple[str, ...] = ()
     weights: str = "show"
     redraw: str = "once"
     counterfactual: bool = False
+    api: str = "chat"
+    consistency: bool = False
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.api != "chat" and isinstance(self.template, Words):
+            object.__setattr__(self, "template", DECISION_TEMPLATE)
+
+    @property
+    def questions(self) -> Literal["", "one", "several"]:
+        """Which questions prompts hold apart from the input; see `Prompt`."""
+        return "" if self.api == "chat" else "several" if self.consistency else "one"
+
     def as_json(self) -> dict[str, Any]:
-        """The settings as written to run.json."""
-        return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        """The settings as written to run.json; what earlier versions lack stands there where it is used."""
+        found = asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        return {name: value for name, value in found.items() if name not in LATER or value != LATER[name]}

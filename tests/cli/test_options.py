@@ -59,7 +59,9 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     root: Any = typer.main.get_command(app)
     by_name = {option.name: option for option in root.commands["eval"].params}
     context = typer.Context(root.commands["eval"])
-    assert [one.value for one in by_name["template"].shell_complete(context, "dec")] == ["decodingtrust"]
+    assert [one.value for one in by_name["template"].shell_complete(context, "dec")] == [
+        "decision", "decodingtrust"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("flag", ["-o", "--out", "--output"])

@@ -44,6 +44,14 @@ def test_weights_and_wordings(fwc: Run) -> None:
 
 
 @pytest.mark.slow
+def test_a_decision_models_question_stands_apart(fwc: Run) -> None:
+    outcome = fwc("prompt", "--task", "census", "--api", "decisions", "--consistency", "--json")
+    assert outcome.code == 0, outcome.err
+    asked = [(message["role"], message.get("name")) for message in json.loads(outcome.out)]
+    assert asked == [("user", None), ("question", None), ("question", "negation"), ("question", "paraphrase")]
+
+
+@pytest.mark.slow
 def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     (tmp_path / "system.j2").write_text("")
     (tmp_path / "shots.j2").write_text("")
@@ -63,10 +71,12 @@ def test_a_folder_of_ones_own(fwc: Run, tmp_path: Path) -> None:
     [
         (("--row", 200), "row 200 is outside the test split: it has rows 0 to 199"),
         (("--row", -1), "row -1 is outside the test split"),
-        (("--template", "papre"), "no template set 'papre': there are decodingtrust, default, paper"),
+        (("--template", "papre"), "there are decision, decodingtrust, default, paper"),
         (("--shots", "best"), "unknown strategy 'best'"),
         (("--shots", "missing.json"), "missing.json"),
         (("--weights", "maybe"), "weights is 'maybe'"),
+        (("--api", "oracle"), "api is 'oracle': choose 'chat', 'decisions', 'systemone'"),
+        (("--consistency",), "choose --api decisions or --api systemone"),
     ],
 )  # fmt: skip
 def test_refusals(fwc: Run, arguments: tuple[object, ...], says: str) -> None:

@@ -1,0 +1,248 @@
+"""Decision models from prompt to report: the surrogate over HTTP, a service of these tests, a real model."""
+
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from fwc_llm import Client, FwcError, Settings, evaluate
+from fwc_llm.evaluation.tune import tune
+from fwc_llm.models.decisions.model import DecisionModel
+from fwc_llm.models.openai.prices import price_of
+from fwc_llm.models.surrogate.serve import serving
+from fwc_llm.report.cost import cost, cost_line
+from fwc_llm.report.terminal import as_text, results_table, statistics_lines
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.results import score
+from fwc_llm.tasks import census_task
+from tests.conftest import missing
+from tests.faults.loopback import HttpReply, HttpRequest, decision, serve_in_thread
+
+CENSUS = replace(census_task(300, 400), name="small-census")  # the whole one takes a while to read
+SMALL: dict[str, Any] = {"arms": ("zero", "random"), "n_test": 16, "m": 4}
+
+
+def said(folder: Path) -> str:
+    """What the terminal shows of a run."""
+    results = RunFolder(folder).results()
+    shown = as_text(results_table(results), 400) + as_text(statistics_lines(folder), 400)
+    return " ".join(shown.split())
+
+
+@pytest.mark.slow
+def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None:
+    chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
+    assert "api" not in RunFolder(chat.folder).describe()["settings"], "as earlier versions wrote it"
+    assert chat.data["api"] == "chat"
+    with serving() as url:
+        for api in ("decisions", "systemone"):
+            asked = evaluate(
+                CENSUS, "surrogate", base_url=url, api=api, consistency=True, out=tmp_path / api, **SMALL
+            )
+            columns = ["arm", "row", "answer"]
+            assert asked.answers()[columns].equals(chat.answers()[columns])
+            assert asked.answers()["p_yes"].tolist() == pytest.approx(
+                chat.answers()["p_yes"].tolist(), abs=2e-6
+            )
+            assert (asked.data["api"], asked.data["simulated_answers"]) == (api, True)
+            for arm in asked.arms:
+                counts = {name: (one["n"], one["contradictions"]) for name, one in arm["wordings"].items()}
+                assert counts == {"negation": (16, 0), "paraphrase": (16, 0)}
+            described = RunFolder(asked.folder).describe()
+            assert (described["settings"]["api"], described["settings"]["template"]) == (api, "decision")
+            experiment = (asked.folder / "experiment.toml").read_text()
+            assert f'api = "{api}"' in experiment
+            assert "consistency = true" in experiment
+        again = evaluate(
+            CENSUS, "surrogate", base_url=url, api="decisions", consistency=True,
+            out=tmp_path / "decisions", **SMALL,
+        )  # fmt: skip
+        assert again.data == evaluate_again(tmp_path / "decisions"), "nothing is asked twice, rescore agrees"
+        for other in ({"api": "systemone", "consistency": True}, {"api": "decisions"}, {}):
+            with pytest.raises(FwcError, match=r"holds another run \(settings: "):
+                evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "decisions", **SMALL, **other)
+        with pytest.raises(FwcError, match="settings: api = chat, now api = decisions"):
+            evaluate(CENSUS, "surrogate", base_url=url, out=tmp_path / "chat", **SMALL, api="decisions")
+    page = chat.report(tmp_path / "report.md").read_text()
+    assert "a decision model" not in page
+    page = asked.report(tmp_path / "report.md").read_text()
+    assert "surrogate (a decision model by /systemone: P(yes), yes from 0.5 on), a simulation," in page
+    assert "zero: 0 of 16 answers (0%) contradict those to the question's negation" in page
+    document = json.loads(asked.report(tmp_path / "report.json").read_text())["runs"][0]
+    assert (document["api"], set(document["wordings"])) == ("systemone", {"zero", "random"})
+
+
+def evaluate_again(folder: Path) -> dict[str, Any]:
+    """results.json, made once more from the journal."""
+    with Journal(folder) as journal:
+        return score(RunFolder(folder), journal)
+
+
+class Yea:
+    """A service that says yes to whatever it is asked, on the edge for women, and refuses a few rows."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def __call__(self, request: HttpRequest) -> HttpReply:
+        body = request.json()
+        self.asked.append(body)
+        names = [question["name"] for question in body["questions"]]
+        last = body["input"].rpartition("Record:")[2]
+        answers = decision(0.5 if "sex: Female" in last else 0.9, names=names)["answers"]
+        if "occupation: Sales" in last:
+            answers[0] = {"type": "refusal", "name": "answer"}
+        return HttpReply(decision(answers=answers, model="yea"))
+
+
+@pytest.mark.slow
+def test_ties_refusals_and_contradictions_are_counted_and_shown(tmp_path: Path) -> None:
+    service = Yea()
+    with serve_in_thread(service) as url:
+        model = DecisionModel("yea", base_url=f"{url}/v1")
+        result = evaluate(
+            CENSUS, model, arms=("zero",), settings=Settings(n_test=40, consistency=True, api="decisions"),
+            client=Client(concurrency=4), out=tmp_path / "run",
+        )  # fmt: skip
+    answers = result.answers()
+    refused = int((answers["reason"] == "refused").sum())
+    assert refused > 0
+    assert set(answers["answer"]) == {"yes", ""}
+    tied = int((answers["p_yes"] == "0.500000").sum())
+    (arm,) = result.arms
+    expected = {"n": 40 - refused, "contradictions": 40 - refused, "yes_to_both": 40 - refused}
+    assert {name: arm["wordings"]["negation"][name] for name in expected} == expected
+    assert arm["wordings"]["paraphrase"]["contradictions"] == 0
+    shown = said(result.folder)
+    counted = f"{40 - refused} of {40 - refused} answers (100%) contradict those to the question's negation"
+    tie = f"zero: {tied} of {40 - refused} P(yes) lie exactly on the threshold 0.5 and count as yes."
+    assert counted in shown
+    assert tie in shown
+    page = result.report(tmp_path / "report.md").read_text()
+    assert counted in page
+    assert tie in page
+    assert result.data["usage"]["prompt_tokens"] == 4000
+    # A model that is an object says itself how it is asked.
+    assert {len(body["questions"]) for body in service.asked} == {3}
+
+
+def test_a_model_that_takes_chats_alone_is_refused(tmp_path: Path) -> None:
+    for model, options, words in (
+        ("surrogate", {}, "surrogate does not take --api decisions"),
+        ("azure:mine", {"base_url": "http://127.0.0.1:9"}, "azure:mine does not take --api decisions"),
+        ("gpt-6-luna", {"batch": True}, "--batch and --api decisions do not go together"),
+        ("gpt-6-luna", {"logprobs": True}, "'logprobs' is for chats"),
+    ):
+        with pytest.raises(FwcError, match=words):
+            evaluate(CENSUS, model, api="decisions", out=tmp_path / "run", **options)  # type: ignore[arg-type]
+    with pytest.raises(FwcError, match="api is 'oracle'"):
+        evaluate(CENSUS, "gpt-6-luna", api="oracle", out=tmp_path / "run")
+    with pytest.raises(FwcError, match="choose --api decisions or --api systemone"):
+        evaluate(CENSUS, "surrogate", consistency=True, out=tmp_path / "run")
+    with pytest.raises(FwcError, match="the template set 'decision' does not say the question"):
+        evaluate(CENSUS, "surrogate", template="decision", arms=("zero",), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
+    price = price_of("gpt-6-luna", api="decisions")
+    assert price is not None
+    assert (price.input, price.output) == (0.10, 0.0)
+    assert "third parties" in price.source
+    assert price_of("gpt-5", api="decisions") is None, "what chats cost says nothing"
+    assert price_of("gpt-6-luna", api="systemone") is None
+    results = {
+        "model": "gpt-6-luna", "api": "decisions", "simulated": False,
+        "usage": {"prompt_tokens": 2_000_000, "completion_tokens": 5_000, "cached_tokens": 0},
+    }  # fmt: skip
+    assert cost(results)["dollars"] == pytest.approx(0.2)
+    assert cost_line(results).endswith("$0.20 by prices of 2026-11-21 (a third party's)")
+    mine = tmp_path / "prices.toml"
+    mine.write_text('date = "2026-01-01"\n[models]\n"jev" = { input = 1, output = 2 }\n')
+    of_mine = price_of("jev", mine, "systemone")
+    assert of_mine is not None
+    assert of_mine.input == 1.0, "a file with one list means it for all"
+
+
+@pytest.mark.slow
+def test_tuning_asks_a_decision_model_too(tmp_path: Path) -> None:
+    with serving() as url:
+        found = tune(
+            CENSUS, "surrogate", 0.1, rows=40, candidates=2, m=4, n_test=16, strategies=["random"],
+            api="systemone", client=Client(base_url=url), out=tmp_path / "tuned", test=False,
+        )  # fmt: skip
+    assert found.template == "decision"
+    with Journal(tmp_path / "tuned") as journal:
+        assert all(record["p_yes"] is not None for record in journal.records())
+
+
+# --- a real decision model, which nobody here wrote
+
+
+@pytest.fixture(scope="module")
+def sparrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `sparrow-decider serve`."""
+    if importlib.util.find_spec("sparrow_decider") is None:
+        missing("the real decision model is missing: pip install sparrow-decider")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = (tmp_path_factory.mktemp("sparrow") / "log").open("w")
+    command = [sys.executable, "-m", "sparrow_decider.cli", "serve", "--port", str(port)]
+    serving = subprocess.Popen(command, stderr=log)
+    try:
+        for _ in range(600):
+            try:
+                httpx.get(f"http://127.0.0.1:{port}")
+                break
+            except httpx.TransportError:
+                time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        serving.terminate()
+        serving.wait(10)
+        log.close()
+
+
+@pytest.mark.slow
+def test_a_real_model_from_prompt_to_report(sparrow: str, tmp_path: Path) -> None:
+    result = evaluate(
+        CENSUS, "sparrow", arms=("zero", "balanced"), n_test=40, api="systemone", consistency=True,
+        base_url=sparrow, out=tmp_path / "run",
+    )  # fmt: skip
+    zero, balanced = result.arms
+    assert (zero["n"], zero["coverage"], result.data["returned_models"]) == (
+        40, 1.0, ["sparrow-nano-general-v1.1"]
+    )  # fmt: skip
+    assert not result.data["simulated_answers"]
+    p = result.answers().set_index("arm")["p_yes"]
+    assert 0.3 < p["zero"].min() < p["zero"].max() < 0.7
+    assert zero["wordings"]["negation"]["contradictions"] > 20, "it hardly hears a negation"
+    assert balanced["wordings"]["negation"]["n"] == 40
+    shown = said(result.folder)
+    assert "balanced: P(yes) is 0." in shown
+    assert "whatever the row (40 answers): it hardly depends on the row" in shown
+    assert "zero: P(yes)" not in shown
+    page = result.report().read_text()
+    assert "sparrow (a decision model by /systemone" in page
+    assert "it hardly depends on the row" in page
+    with pytest.raises(FwcError, match=r"has no POST /decisions \(404: not found\)"):
+        evaluate(
+            CENSUS,
+            "sparrow",
+            arms=("zero",),
+            n_test=16,
+            api="decisions",
+            base_url=sparrow,
+            out=tmp_path / "no",
+        )
