@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from evals.reliability import record
+from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.passage import KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY
 
@@ -19,21 +20,26 @@ def main() -> int:
     os.environ[KEY_VARIABLE] = KEY
     keep = "--record" in sys.argv
     words = [word for word in sys.argv[1:] if word != "--record"] or [""]
-    chosen = [fault for fault in FAULTS if any(word in fault.name for word in words)]
+    cases = [("chat", fault) for fault in FAULTS]
+    for api in ("decisions", "systemone"):
+        cases += [(api, fault) for fault in (*shared_faults(), *decision_faults(api))]
+    chosen = [(api, fault) for api, fault in cases if any(word in fault.name for word in words)]
     failed = 0
-    for fault in chosen:
+    for api, fault in chosen:
         for lasting in (False, True):
             with tempfile.TemporaryDirectory() as folder:
                 try:
-                    wrong = passage(fault, lasting, Path(folder) / "run")
+                    wrong = passage(fault, lasting, Path(folder) / "run", api=api)
                 except Exception as error:  # what a user would see as a traceback
                     wrong = [f"it raised {type(error).__name__}: {error}"[:500]]
             failed += bool(wrong)
             how = "lasting" if lasting else "once"
-            print(f"{fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}", flush=True)
+            print(
+                f"{api:9} {fault.kind:9} {how:8} {fault.name[:60]:60} {'; '.join(wrong) or 'ok'}", flush=True
+            )
     print(f"{2 * len(chosen)} passages of {len(chosen)} faults, {failed} of them wrong")
     if keep:
-        harmless = 2 * sum(fault.kind == "harmless" for fault in chosen)
+        harmless = 2 * sum(fault.kind == "harmless" for _, fault in chosen)
         passages = 2 * len(chosen)
         record(
             "faults",

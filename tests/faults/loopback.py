@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -120,6 +120,53 @@ def completion(text: str | None, model: str = "test-model", **changes: Any) -> d
         "system_fingerprint": "fp_1",
         **changes,
     }
+
+
+def decision(
+    p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
+) -> dict[str, Any]:
+    """A response of POST /v1/decisions, with P(yes) `p` for every question; `changes` replace keys."""
+    return {
+        "answers": [{"type": "predicate", "name": name, "probability": p} for name in names],
+        "model": model,
+        "usage": {
+            "input_tokens": 100,
+            "input_tokens_details": {"cached_tokens": 64, "cache_write_tokens": 0},
+            "output_tokens": 1,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 101,
+        },
+        **changes,
+    }
+
+
+def nouls(
+    p: Any = 0.75, model: str = "test-model", names: Sequence[str] = ("answer",), **changes: Any
+) -> dict[str, Any]:
+    """A response of POST /v1/systemone, with P(yes) `p` for every question; `changes` replace keys."""
+    return {
+        "model": model,
+        "answers": {name: {"type": "noul", "noul": p} for name in names},
+        "usage": {"input_tokens": 100},
+        **changes,
+    }
+
+
+def answered(request: HttpRequest, yes: bool) -> dict[str, Any]:
+    """What a service answers to a request at any of the three addresses; P(yes) has two decimals."""
+    p = 0.83 if yes else 0.21
+    if request.path.endswith("/chat/completions"):
+        return completion("Yes" if yes else "No")
+    questions = request.json()["questions"]
+    if request.path.endswith("/systemone"):
+        return nouls(p, names=list(questions))
+    return decision(p, names=[question["name"] for question in questions])
+
+
+def asked(request: HttpRequest) -> Any:
+    """What a request is about, at any of the three addresses."""
+    body = request.json()
+    return body.get("messages") or [body.get("input") or body.get("state"), body["questions"]]
 
 
 def refusal(status: int, message: str, code: str | None = None, **details: Any) -> HttpReply:

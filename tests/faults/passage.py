@@ -16,8 +16,7 @@ from fwc_llm.cli.console import SafeConsole
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import Job
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model
-from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models import Client, Model, open_model
 from fwc_llm.report.terminal import results_table
 from fwc_llm.report.write import FORMATS, render
 from fwc_llm.runs.folder import RunFolder
@@ -27,7 +26,7 @@ from fwc_llm.runs.results import score
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import census_task
 from fwc_llm.untrusted import visible
-from tests.faults.loopback import HttpReply, HttpRequest, completion, serve_in_thread
+from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, serve_in_thread
 from tests.faults.table import KEY, Fault
 
 N = 8
@@ -45,21 +44,21 @@ class Service:
         self.answered: Counter[str] = Counter()
 
     def __call__(self, request: HttpRequest) -> HttpReply:
-        content = json.dumps(request.json()["messages"]) if request.body else ""
+        content = json.dumps(asked(request)) if request.body else ""
         if self.left > 0 and self.fault is not None:
             self.left -= 1
             if self.fault.kind == "harmless":
                 self.answered[content] += 1
             return self.fault.reply
         self.answered[content] += 1
-        return HttpReply(completion("Yes" if len(content) % 2 else "No"))
+        return HttpReply(answered(request, bool(len(content) % 2)))
 
 
 @cache
-def plan() -> Plan:
+def plan(api: str = "chat") -> Plan:
     """A small run: eight rows of a small census, without examples."""
     task = replace(census_task(60, 400), name="small-census")  # a report would read the whole of its own task
-    return make_plan(task, ["zero"], Settings(n_test=N))
+    return make_plan(task, ["zero"], Settings(n_test=N, api=api))
 
 
 def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Result:
@@ -67,31 +66,33 @@ def run_plan(plan: Plan, model: Model, folder: Path, concurrency: int = 8) -> Re
     return Job(plan, model, Client(concurrency=concurrency)).run(folder)
 
 
-def client(url: str, said: list[str], fault: Fault | None, lasting: bool) -> ChatModel:
+def client(url: str, said: list[str], fault: Fault | None, lasting: bool, api: str = "chat") -> Model:
     """A client that waits no longer than it must; `said` collects its notices."""
     stalls = fault is not None and fault.reply.delay > 0.0
     hopeless = lasting and fault is not None and fault.kind in {"attempt", "unclear"}
-    return ChatModel(
-        "test-model", base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
+    return open_model(
+        "test-model", api=api, base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
         timeout=0.5 if stalls else 60.0, deadline=3.0 if hopeless else 60.0, backoff=0.001, breaker=6,
         notice=said.append,
     )  # fmt: skip
 
 
-def passage(fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = FORMATS) -> list[str]:
+def passage(
+    fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = FORMATS, api: str = "chat"
+) -> list[str]:
     """Take the fault through everything in `folder`; the environment holds `KEY`. Says what is wrong."""
-    plan()
+    plan(api)
     began, wrong, said = time.monotonic(), [], list[str]()
     service = Service(fault, lasting)
     with serve_in_thread(service) as url:
-        code = _evaluate(client(url, said, fault, lasting), folder, said)
+        code = _evaluate(client(url, said, fault, lasting, api), folder, said, api)
     if fault.kind == "harmless" and (asked := service.answered.total()) != N:
         wrong.append(f"{N} requests were answered {asked} times")
     if code not in fault.exit_codes(lasting):
         wrong.append(f"eval ended with {code}, not {fault.exit_codes(lasting)}: {said[-1:]}")
     again = Service(None, False)
     with serve_in_thread(again) as url:
-        if (code := _evaluate(client(url, said, None, False), folder, said)) != 0:
+        if (code := _evaluate(client(url, said, None, False, api), folder, said, api)) != 0:
             wrong.append(f"the second eval ended with {code}: {said[-1:]}")
     if twice := sum((service.answered & again.answered).values()):
         wrong.append(f"{twice} answered requests were asked again")
@@ -110,10 +111,10 @@ def passage(fault: Fault, lasting: bool, folder: Path, formats: Sequence[str] = 
     return wrong
 
 
-def _evaluate(model: ChatModel, folder: Path, said: list[str]) -> int:
+def _evaluate(model: Model, folder: Path, said: list[str], api: str) -> int:
     """The exit code that the command line would end with; what it would say goes into `said`."""
     try:
-        result = run_plan(plan(), model, folder, concurrency=4)
+        result = run_plan(plan(api), model, folder, concurrency=4)
     except FwcError as error:
         said.append(str(error))
         return error.exit_code

@@ -1,4 +1,4 @@
-"""A chat-completions service that misbehaves on a seeded schedule.
+"""A service that misbehaves on a seeded schedule: chat completions, decisions, System One.
 
 By hand: `python -m tests.faults.server --seed 1 --port 8000`, then point `--base-url` at
 http://127.0.0.1:8000/v1.
@@ -16,8 +16,9 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
+from tests.faults.loopback import HttpReply, HttpRequest, answered, asked, completion, refusal, serve
 
+_ADDRESSES = ("/chat/completions", "/decisions", "/systemone")
 _GOOD_FROM = 4  # attempts after which a request is answered
 _STALL_SECONDS = 30.0  # longer than the tests' client waits for one attempt
 _STALL_SHARE = 0.2  # of the faults that the schedule calls a stall; the others are a 500: waiting takes time
@@ -35,9 +36,9 @@ class FaultyService:
         self.faults: Counter[str] = Counter()
 
     def __call__(self, request: HttpRequest) -> HttpReply:
-        if request.method != "POST" or not request.path.endswith("/chat/completions"):
+        if request.method != "POST" or not request.path.endswith(_ADDRESSES):
             return refusal(404, f"no such address: {request.path}")
-        content = conversation_key(request.json()["messages"])
+        content = conversation_key(asked(request))
         attempt = self.sent[content]
         self.sent[content] += 1
         if (forever := self.refused_for_good(content)) is not None:
@@ -50,6 +51,8 @@ class FaultyService:
             self.faults[name] += 1
             return self._stall() if name == "stall" else _FAULTS[name]
         self.answered[content] += 1
+        if not request.path.endswith(_ADDRESSES[0]):
+            return HttpReply(answered(request, self._draw("answer", content) < 0.4))
         return HttpReply(self.answer(content))
 
     def refused_for_good(self, content: str) -> str | None:

@@ -1,0 +1,70 @@
+"""Faults of decision models' services, once each, through eval, again, rescore and report."""
+
+import asyncio
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from fwc_llm.models import Message, open_model
+from fwc_llm.report.write import FORMATS
+from fwc_llm.runs.calls import Call
+from fwc_llm.runs.execute import Outcome, execute
+from fwc_llm.runs.journal import Journal
+from tests.faults.decisions import decision_faults, shared_faults
+from tests.faults.loopback import serve
+from tests.faults.passage import KEY_VARIABLE, passage
+from tests.faults.server import FaultyService
+from tests.faults.table import KEY, Fault
+
+APIS = ("decisions", "systemone")
+# Both formats share the client: they take turns here, and evals.faults tries everything with both.
+CASES = [
+    *(("decisions", fault) for fault in decision_faults("decisions")[::2]),
+    *(("systemone", fault) for fault in decision_faults("systemone")[1::2]),
+    *zip(cycle(APIS), shared_faults()[::9], strict=False),
+]
+
+
+def question(number: int) -> Call:
+    messages: list[Message] = [
+        {"role": "system", "content": "Look at the record."},
+        {"role": "user", "content": f"Person {number}"},
+        {"role": "question", "content": "Does this person earn more than 50K?"},
+        {"role": "question", "content": "Does this person earn less?", "name": "negation"},
+    ]
+    return Call("zero", 0, f"test:{number}", "", messages)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("api", APIS)
+def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, tmp_path: Path) -> None:
+    service, n = FaultyService(seed=8), 150
+
+    async def run() -> Outcome:
+        async with serve(service) as url:
+            model = open_model(
+                "test-model", api=api, base_url=f"{url}/v1", concurrency=16, timeout=3.0, deadline=280.0,
+                backoff=0.01,
+            )  # fmt: skip
+            with Journal(tmp_path) as journal:
+                return await execute(model, map(question, range(n)), journal, concurrency=16, total=n)
+
+    outcome = asyncio.run(run())
+    refused = sum(service.refused_for_good(content) is not None for content in service.sent)
+    assert (outcome.done, outcome.errors) == (n - refused, refused)
+    assert refused > 0
+    assert set(service.answered.values()) == {1}
+    assert len(service.faults) > 12
+    with Journal(tmp_path) as journal:
+        records = [record for record in journal.records() if record["text"] is not None]
+    assert {(record["p_yes"], record["text"]) for record in records} == {(0.83, "yes"), (0.21, "no")}
+    assert all(record["others"] == {"negation": record["p_yes"]} for record in records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("api", "fault"), CASES, ids=lambda value: getattr(value, "name", value)[:60])
+def test_a_fault_once(api: str, fault: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+    formats = [FORMATS[len(fault.name) % len(FORMATS)]] if fault.kind == "harmless" else []
+    assert passage(fault, False, tmp_path / "run", formats, api) == []
