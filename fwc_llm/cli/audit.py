@@ -7,12 +7,21 @@ import typer
 
 
 def audit(
-    predictions: Annotated[Path, typer.Argument(help="A CSV file, a line a prediction.", metavar="CSV")],
-    answer: Annotated[str, typer.Option(help="The column of predictions; an empty one could not be parsed.")],
+    predictions: Annotated[
+        Path,
+        typer.Argument(help="A CSV, Parquet, Excel or JSON lines file, a row a prediction.", metavar="FILE"),
+    ],
     label: Annotated[str, typer.Option(help="The column of true outcomes.")],
     protected: Annotated[
         str, typer.Option(help="Protected columns, separated by commas: audited one by one, and crossed.")
     ],
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of predictions; an empty one could not be parsed. [default: yes where --p-yes "
+            "reaches the threshold]"
+        ),
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(help="The value that means yes. [default: yes, 1 or true]")
     ] = None,
@@ -21,15 +30,26 @@ def audit(
     row: Annotated[
         str | None, typer.Option(help="The column that names the row. [default: every line is a row]")
     ] = None,
-    p_yes: Annotated[str | None, typer.Option(help="The column with the probability of yes.")] = None,
+    p_yes: Annotated[
+        str | None,
+        typer.Option(help="The column with the probability of yes: calibration, and rates by threshold."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="With --p-yes and no --answer: yes where it is reached. [default: 0.5]"),
+    ] = None,
     examples: Annotated[
         str | None, typer.Option(help="The column that names the set of examples in the prompt.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the audit as JSON to this file.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write the report that a run has to this file: .html, .md, .csv or .json."),
+    ] = None,
 ) -> None:
-    """Measure accuracy and fairness of predictions in a CSV file, with intervals and comparisons of arms.
+    """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
 
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
@@ -40,21 +60,29 @@ def audit(
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
+    from fwc_llm.report.given_probabilities import choose_threshold, ties_line
     from fwc_llm.report.predictions import read_predictions
-    from fwc_llm.report.terminal import statistics_table
+    from fwc_llm.report.terminal import probability_tables, statistics_table
+    from fwc_llm.report.write import choose_format
 
+    if report is not None:
+        choose_format(None, report)
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
     if row is None and (arm or repeat):
         raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
     names = [name.strip() for name in protected.split(",") if name.strip()]
     named = {name: column for name, column in others.items() if column is not None}
-    frame = read_predictions(predictions, answer, label, names, positive, named)
+    at = choose_threshold(answer, p_yes, threshold)
+    frame = read_predictions(predictions, answer, label, names, positive, named, at)
     audits = {name: measure(frame.assign(group=frame[name])) for name in names}
     if len(names) > 1:
         audits[" & ".join(names)] = measure(frame, attributes=names)
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
+        console.print(probability_tables(one.to_dict()))
+    if answer is None and (line := ties_line(frame["p_yes"], at)):
+        err.print(line, soft_wrap=True)
     if out is not None:
         document = {
             "format": "fwc-llm-audit/1",
@@ -64,3 +92,14 @@ def audit(
         }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)
+    if report is not None:
+        from fwc_llm.report.decided import render_decisions
+
+        about = {
+            "predictions": predictions.name,
+            "answer": answer or p_yes,
+            "label": label,
+            **({"threshold": at} if answer is None else {}),
+        }
+        write_whole(render_decisions(frame, predictions, about, names, report), report)
+        err.print(f"wrote {report}", highlight=False)

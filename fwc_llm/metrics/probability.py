@@ -18,6 +18,7 @@ from fwc_llm.metrics.probabilities import (
     probability_gap,
 )
 from fwc_llm.metrics.thresholds import (
+    HALF,
     Curve,
     at_base_rate,
     held_out,
@@ -27,7 +28,6 @@ from fwc_llm.metrics.thresholds import (
     threshold_curve,
 )
 
-HALF = 0.5
 _POINTS = 60  # of the frontier, evenly thinned
 _CURVE_POINTS = 200  # of the curve, evenly thinned; choices are made on all
 

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import Floats, group_order
 
+HALF = 0.5  # the threshold where nothing else is said
+
 Mask = npt.NDArray[np.bool_]
 _DIGITS = 12  # equal shares may differ in their last bit
 
@@ -162,7 +164,7 @@ def at_base_rate(curve: Curve, base_rate: float | None = None) -> int:
 
 
 def _from_half(curve: Curve) -> Floats:
-    return np.abs(np.minimum(curve.thresholds, 2.0) - 0.5)
+    return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
 
 
 def held_out(

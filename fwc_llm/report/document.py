@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
+from fwc_llm.report.decisions import KEY
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
@@ -61,6 +62,8 @@ def _find_task(
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
+    if KEY in run.described:  # decisions from elsewhere have no task
+        return None, ""
     text = run.described.get("task_file") if given is None else None
     folder = run.described.get("task_folder")
     try:

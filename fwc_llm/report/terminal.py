@@ -14,6 +14,13 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.tables.probability import (
+    CALIBRATION_HEADINGS,
+    THRESHOLD_HEADINGS,
+    calibration_rows,
+    probability_notes,
+    threshold_rows,
+)
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -109,6 +116,23 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
     names = [arm["arm"] for arm in found["arms"]]
     footnotes = (Text(note, style="dim") for note in audit_notes(found))
     return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+
+
+def probability_tables(found: Mapping[str, Any]) -> RenderableType:
+    """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
+    parts: list[RenderableType] = []
+    for title, headings, body in (
+        ("Is P(yes) right, in each group?", CALIBRATION_HEADINGS, calibration_rows(found)),
+        ("What one threshold for all would answer", THRESHOLD_HEADINGS, threshold_rows(found)),
+    ):
+        if body:
+            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+            for place, heading in enumerate(headings):
+                table.add_column(heading, justify="right" if place > 1 else "left", overflow="fold")
+            for row in body:
+                table.add_row(*map(Text, row))
+            parts += [Text(title, style="bold"), table]
+    return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
 
 
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:

@@ -249,6 +249,11 @@ def file_name(text: str) -> str:
     return f"{name.encode()[: _LONGEST_NAME - 13].decode('utf-8', 'ignore')}-{digest}"
 
 
+def command() -> str:
+    """The command line that this process was started with."""
+    return " ".join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
+
+
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
