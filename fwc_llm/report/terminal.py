@@ -14,13 +14,7 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
-from fwc_llm.report.tables.probability import (
-    CALIBRATION_HEADINGS,
-    THRESHOLD_HEADINGS,
-    calibration_rows,
-    probability_notes,
-    threshold_rows,
-)
+from fwc_llm.report.tables.probability import probability_notes, short_calibration, short_thresholds
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -121,17 +115,12 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
 def probability_tables(found: Mapping[str, Any]) -> RenderableType:
     """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
     parts: list[RenderableType] = []
-    for title, headings, body in (
-        ("Is P(yes) right, in each group?", CALIBRATION_HEADINGS, calibration_rows(found)),
-        ("What one threshold for all would answer", THRESHOLD_HEADINGS, threshold_rows(found)),
+    for title, heading, (names, columns) in (
+        ("Is P(yes) right, in each group?", "group", short_calibration(found)),
+        ("What one threshold for all would answer", "threshold", short_thresholds(found)),
     ):
-        if body:
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-            for place, heading in enumerate(headings):
-                table.add_column(heading, justify="right" if place > 1 else "left", overflow="fold")
-            for row in body:
-                table.add_row(*map(Text, row))
-            parts += [Text(title, style="bold"), table]
+        if names:
+            parts += [Text(title, style="bold"), _Columns(names, columns, heading)]
     return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
 
 
@@ -249,8 +238,10 @@ class _Columns:
     a table of their own.
     """
 
-    def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
-        self.arms, self.columns = arms, columns
+    def __init__(
+        self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], heading: str = "arm"
+    ) -> None:
+        self.arms, self.columns, self.heading = arms, columns, heading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unlimited = options.update_width(10_000)
@@ -273,7 +264,7 @@ class _Columns:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("arm", style="bold", no_wrap=True)
+        table.add_column(self.heading, style="bold", no_wrap=True)
         for heading, _ in self.columns:
             table.add_column(Text(heading), justify="right", no_wrap=True)
         for position, arm in enumerate(self.arms):

@@ -50,8 +50,8 @@ def _what_was_decided(run: Run, audit: Mapping[str, Any], found: Mapping[str, An
     at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
     arms = f" Who decided: {', '.join(run.arms)}." if len(run.arms) > 1 else ""
     return (
-        f"{found['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} of "
-        f"{audit['predictions']}{at}. Here they are set against {audit['label']}, by "
+        f"{found['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
+        f"of {audit['predictions']}{at}. Here they are set against {audit['label']}, by "
         f"{' & '.join(audit['protected'])} (share of true yes: {rates}).{arms} Nothing is assumed about how "
         "the rows were drawn: their labels count as random."
     )
