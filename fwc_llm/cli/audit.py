@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, undecided_option
+
 
 def audit(
     predictions: Annotated[
@@ -48,6 +50,9 @@ def audit(
         Path | None,
         typer.Option(help="Write the report that a run has to this file: .html, .md, .csv or .json."),
     ] = None,
+    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
+    undecided: Annotated[str | None, undecided_option()] = None,
+    junit: Annotated[Path | None, junit_option()] = None,
 ) -> None:
     """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
 
@@ -65,6 +70,7 @@ def audit(
     from fwc_llm.report.terminal import probability_tables, statistics_table
     from fwc_llm.report.write import choose_format
 
+    gates = Gates.read(fail_if, undecided, junit)
     if report is not None:
         choose_format(None, report)
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
@@ -77,6 +83,7 @@ def audit(
     audits = {name: measure(frame.assign(group=frame[name])) for name in names}
     if len(names) > 1:
         audits[" & ".join(names)] = measure(frame, attributes=names)
+    gates.begin(next(iter(audits.values())).arms)
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
@@ -103,3 +110,4 @@ def audit(
         }
         write_whole(render_decisions(frame, predictions, about, names, report), report)
         err.print(f"wrote {report}", highlight=False)
+    gates.settle({f"by {name}": one.answered for name, one in audits.items()})
