@@ -25,6 +25,10 @@ def audit(
     examples: Annotated[
         str | None, typer.Option(help="The column that names the set of examples in the prompt.")
     ] = None,
+    ll144: Annotated[
+        Path | None,
+        typer.Option(help="Write the table of New York City's Local Law 144 as CSV to this file."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the audit as JSON to this file.")
     ] = None,
@@ -40,8 +44,8 @@ def audit(
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
-    from fwc_llm.report.predictions import read_predictions
-    from fwc_llm.report.terminal import statistics_table
+    from fwc_llm.report.predictions import read_predictions, selections
+    from fwc_llm.report.terminal import selection_table, statistics_table
 
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
     if row is None and (arm or repeat):
@@ -55,12 +59,22 @@ def audit(
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
+    selected = selections(frame, names)
+    for view in selected["attributes"]:
+        console.print(selection_table(view))
+    if ll144 is not None:
+        from fwc_llm.report.tables.ll144 import applicants, as_csv
+
+        head = {"run": predictions.name, "task": label, "model": answer}
+        write_whole(as_csv([head | line for line in applicants(selected, predictions.name)]), ll144)
+        err.print(f"wrote {ll144}", highlight=False)
     if out is not None:
         document = {
             "format": "fwc-llm-audit/1",
             "predictions": predictions.name,
             "protected": names,
             "statistics": {name: one.to_dict() for name, one in audits.items()},
+            "audit": selected,
         }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)

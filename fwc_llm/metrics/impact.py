@@ -133,7 +133,7 @@ class Selection:
         if len(self._defined) < 2:
             return "it takes two groups with a rate"
         if place not in self._counted:
-            return f"left out: under {LEAST_SHARE:.0%} of the rows"
+            return "left out: under 2 % of the rows"
         if self._reference is None:
             return "0/0: no group was answered yes even once"
         return ""

@@ -22,6 +22,7 @@ ABOUT = {
     "left_out": "Left out before this table",
     "limits": "Known limits",
 }
+SIGNED = ("Name", "Role and organisation", "Date", "Signature")
 _FILES = ("run.json", "answers.csv", "results.json", "journal.jsonl")
 
 

@@ -20,12 +20,11 @@ _PAIRS = ("Rates", "Interval", "Ratio", "Interval", "Test", "p", "p (Holm)", "Si
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its caption, headings and rows of text cells; the first `texts` columns are words."""
+    """One table: its caption, headings and rows of text cells, the group first, then (of several) the arm."""
 
     caption: str
     headings: list[str]
     rows: list[list[str]]
-    texts: int = 2
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,23 @@ class Section:
     title: str
     tables: list[Table]
     notes: list[str]
+
+
+def selection_notes(view: Mapping[str, Any]) -> list[str]:
+    """Return how the selection rates are to be read, and why values are undefined."""
+    return [*_tests(view, False), *(note for note in _reasons(view, False) if note.startswith("Impact"))]
+
+
+def selection_cells(view: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """Return the rows' names and the columns of the table of selection rates, as the terminal takes them."""
+    table = _selected(view)
+    width = len(_first_headings(view))
+    names = [", ".join(reversed(row[:width])) for row in table.rows]
+    return names, [
+        (heading, [row[place] for row in table.rows])
+        for place, heading in enumerate(table.headings)
+        if place >= width
+    ]
 
 
 def sections(audit: Mapping[str, Any]) -> list[Section]:
@@ -60,8 +76,15 @@ def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Ma
             yield arm, name, group
 
 
-def _marked(name: str, group: Mapping[str, Any]) -> str:
-    return f"{name} (under 2 %)" if group["small"] else name
+def _first_headings(view: Mapping[str, Any]) -> list[str]:
+    return [view["attribute"], *(["Arm"] if len(view["arms"]) > 1 else [])]
+
+
+def _first_cells(
+    view: Mapping[str, Any], arm: Mapping[str, Any], name: str, group: Mapping[str, Any]
+) -> list[str]:
+    marked = f"{name} (under 2 %)" if group["small"] else name
+    return [marked, *([arm["arm"]] if len(view["arms"]) > 1 else [])]
 
 
 def _asked(view: Mapping[str, Any]) -> Table:
@@ -69,13 +92,13 @@ def _asked(view: Mapping[str, Any]) -> Table:
     again = any(group["questions"] != group["rows"] for _, _, group in _lines(view))
     lost = any(one["lost"] for one in view["lost"].values())
     table = any(group["in_table"] is not None for _, _, group in _lines(view))
-    headings = ["Arm", view["attribute"]]
+    headings = _first_headings(view)
     headings += ["Lost before the run"] * lost + ["Rows of the table"] * table
     headings += [_ASKED[0], *(["Questions"] * again), *_ASKED[1:]]
     rows = []
     for arm, name, group in _lines(view):
         before = view["lost"].get(name)
-        cells = [arm["arm"], _marked(name, group)]
+        cells = _first_cells(view, arm, name, group)
         if lost:
             cells.append(f"{before['lost']:,} of {before['read']:,}" if before else DASH)
         if table:
@@ -95,8 +118,7 @@ def _selected(view: Mapping[str, Any]) -> Table:
             ratio += ", the highest rate"
         rows.append(
             [
-                arm["arm"],
-                _marked(name, group),
+                *_first_cells(view, arm, name, group),
                 f"{_count(group['selected'])} of {_count(answered)}",
                 _with_ends(group, "selection_rate", "low", "high", 3),
                 ratio,
@@ -106,7 +128,7 @@ def _selected(view: Mapping[str, Any]) -> Table:
             ]
         )
     caption = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
-    return Table(caption, ["Arm", view["attribute"], *_SELECTED], rows)
+    return Table(caption, [*_first_headings(view), *_SELECTED], rows)
 
 
 def four_fifths(group: Mapping[str, Any]) -> str:
@@ -120,8 +142,8 @@ def four_fifths(group: Mapping[str, Any]) -> str:
 def _pairs(view: Mapping[str, Any]) -> Table:
     rows = [
         [
-            arm["arm"],
             f"{pair['first']} − {pair['second']}{' (under 2 %)' if pair['small'] else ''}",
+            *([arm["arm"]] if len(view["arms"]) > 1 else []),
             signed(pair["difference"], 3),
             interval((pair["low"], pair["high"]), 3),
             number(pair["ratio"], 2),
@@ -135,14 +157,13 @@ def _pairs(view: Mapping[str, Any]) -> Table:
         for pair in arm["pairs"]
     ]
     caption = "All pairs of groups: differences of selection rates, and the smaller over the larger."
-    return Table(caption, ["Arm", "Groups", *_PAIRS], rows)
+    return Table(caption, [*_first_headings(view), *_PAIRS], rows)
 
 
 def _confused(view: Mapping[str, Any]) -> Table:
     rows = [
         [
-            arm["arm"],
-            _marked(name, group),
+            *_first_cells(view, arm, name, group),
             *(
                 _count(group[kind])
                 for kind in ("true_positives", "false_positives", "false_negatives", "true_negatives")
@@ -152,7 +173,7 @@ def _confused(view: Mapping[str, Any]) -> Table:
         for arm, name, group in _lines(view)
     ]
     caption = "Confusion matrix: answers that are rightly and wrongly yes and no; with 95 % intervals."
-    return Table(caption, ["Arm", view["attribute"], *_CONFUSED, *_RATES.values()], rows)
+    return Table(caption, [*_first_headings(view), *_CONFUSED, *_RATES.values()], rows)
 
 
 def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits: int) -> str:
@@ -168,11 +189,10 @@ def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
         return
     tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
     exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "a test that allows for the design"
+    yield f"p is that of {exact} against the highest rate, with Holm's correction over all pairs of groups."
     yield (
-        f"p is that of {exact} against the group with the highest rate, with Holm's correction over all pairs "
-        "of groups of the arm. Intervals of ratios hold for all groups together, and allow for another "
-        "group's rate being the highest. The shortfall is how many more people would have to be selected for "
-        "a ratio of 1."
+        "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
+        "highest. The shortfall is how many more people would have to be selected for a ratio of 1."
     )
 
 
