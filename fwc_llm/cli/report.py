@@ -26,8 +26,8 @@ def report(
     format: Annotated[
         str | None,
         typer.Option(
-            help="html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the file's "
-            "ending, else html]"
+            help="html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the "
+            "file's ending, else html]"
         ),
     ] = None,
     task: Annotated[

@@ -35,8 +35,9 @@ AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
 _NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
-    REWEIGHTED: _NO_PEOPLE + " Rates, ratios and precision are re-weighted to the {rows} rows of the table, "
-    "whose share of each group and label counts as known; counts are those of the test rows.",
+    REWEIGHTED: _NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows} rows "
+    "of the table that they were drawn from, whose share of each group and label counts as known; counts are "
+    "those of the test rows.",
     WITHHELD: _NO_PEOPLE + " {why}, so selection rates, impact ratios and precision are withheld; a run with "
     "--base-parity none, or fwc-llm audit on decisions, has them.",
 }

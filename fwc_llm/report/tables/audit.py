@@ -9,6 +9,7 @@ from fwc_llm.report.numbers import DASH, defined, interval, number, p_value, sig
 UNDEFINED = "undefined"
 _ASKED = ("Rows asked", "Answered", "Not parsed", "No reply")
 _SELECTED = ("Selected", "Selection rate", "Impact ratio", "Four-fifths", "Shortfall", "p (Holm)")
+_REWEIGHTED = ("Yes, test rows", "Selection rate, re-weighted", "Impact ratio, re-weighted", *_SELECTED[3:])
 _CONFUSED = ("True yes", "False yes", "False no", "True no")
 _RATES = {
     "true_positive_rate": "True positive rate",
@@ -62,7 +63,7 @@ def _section(view: Mapping[str, Any], audit: Mapping[str, Any]) -> Section:
     tables = [_asked(view)]
     withheld = audit["basis"]["kind"] == "withheld"
     if not withheld:
-        tables.append(_selected(view))
+        tables.append(_selected(view, audit["basis"]["kind"] == "re-weighted"))
         if any(len(arm["pairs"]) > 1 for arm in view["arms"]):
             tables.append(_pairs(view))
     tables.append(_confused(view))
@@ -109,13 +110,13 @@ def _asked(view: Mapping[str, Any]) -> Table:
     return Table("Who was asked, and what became of it.", headings, rows)
 
 
-def _selected(view: Mapping[str, Any]) -> Table:
+def _selected(view: Mapping[str, Any], reweighted: bool = False) -> Table:
     rows = []
     for arm, name, group in _lines(view):
         answered = group["selected"] + group["not_selected"]
         ratio = _with_ends(group, "impact_ratio", "impact_ratio_low", "impact_ratio_high", 2)
         if name == arm["reference"]:
-            ratio += ", the highest rate"
+            ratio = f"{ratio.removesuffix(' (1.00 to 1.00)')}, the highest rate"
         rows.append(
             [
                 *_first_cells(view, arm, name, group),
@@ -128,7 +129,7 @@ def _selected(view: Mapping[str, Any]) -> Table:
             ]
         )
     caption = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
-    return Table(caption, [*_first_headings(view), *_SELECTED], rows)
+    return Table(caption, [*_first_headings(view), *(_REWEIGHTED if reweighted else _SELECTED)], rows)
 
 
 def four_fifths(group: Mapping[str, Any]) -> str:
