@@ -86,10 +86,13 @@ def _weighted(cells: Shares, owner: Codes, weight: Floats, owners: int) -> Share
     """Sums of the strata's shares; NaN where the table has rows of a stratum that nobody answered about."""
     held = weight > 0
     empty = np.bincount(owner, weight, owners) == 0
-    belongs = (owner[:, None] == np.arange(owners)).astype(np.float64)
 
     def total(values: Floats) -> Floats:
-        return np.where(empty, np.nan, np.where(held, weight * values, 0.0) @ belongs)
+        # One by one, so that a stratum without a share leaves only its own share undefined.
+        found = np.zeros((*values.shape[:-1], owners))
+        for place in np.flatnonzero(held).tolist():
+            found[..., owner[place]] += weight[place] * values[..., place]
+        return np.where(empty, np.nan, found)
 
     return replace(
         cells,

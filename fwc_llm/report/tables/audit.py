@@ -169,7 +169,7 @@ def _confused(view: Mapping[str, Any]) -> Table:
                 _count(group[kind])
                 for kind in ("true_positives", "false_positives", "false_negatives", "true_negatives")
             ),
-            *(_with_ends(group, kind, f"{kind}_low", f"{kind}_high", 3) for kind in _RATES),
+            *(_with_ends(group, kind, f"{kind}_low", f"{kind}_high", 2) for kind in _RATES),
         ]
         for arm, name, group in _lines(view)
     ]
