@@ -41,6 +41,7 @@ from evals.coverage.tally import Interval, Tally, Verdicts
 from evals.coverage.verdicts import faults
 from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
 from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.impact import BY_DESIGN
 from fwc_llm.metrics.reweighting import Population
 from fwc_llm.report.impact import impact_tables
 
@@ -115,7 +116,9 @@ def _read(sample: Sample, population: Population) -> Iterator[Reading | Verdict]
         mark = _MARK if abs(gap) < 1e-12 else ""
         folded = pair["ratio_low"], pair["ratio_high"]
         yield Reading(f"ratio of a pair{mark}", "", arm["of"], pair["ratio"], *folded, ratio)
-        yield Verdict(f"pair, {pair['test']}", "", arm["of"], pair["p_value"], pair["difference"], gap, False)
+        excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
+        wrong = pair["test"] == BY_DESIGN and excluded != pair["significant"]
+        yield Verdict(f"pair, {pair['test']}", "", arm["of"], pair["p_value"], pair["difference"], gap, wrong)
 
 
 _ENDS = {
@@ -181,8 +184,10 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
 
 _KEY = (
     "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal 0.05), two "
-    "standard errors of the simulation aside, and no value outside its own interval. A ratio is not given "
-    "where no group has a yes, a precision where its group has none."
+    "standard errors of the simulation aside, no value outside its own interval, and no test by design that says "
+    "otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision where its "
+    "group has none. Tests of a pair are before the correction for several pairs, those against the highest rate "
+    "after it."
 )
 
 

@@ -11,7 +11,6 @@ side. Both are a few dozen numpy operations, so that a simulation may call them 
     test.accuracy.difference, test.accuracy.low, test.accuracy.high, test.accuracy.p_value
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -127,7 +126,7 @@ class Estimates:
     @cached_property
     def noise(self) -> NoiseFloor:
         """The gap that groups treated alike would show."""
-        return noise_of_gap(self.sample, self.counted_rates, self.demographic_parity_difference.value)
+        return _noise(self.sample, self.counted_rates, self.demographic_parity_difference.value)
 
     @cached_property
     def counted_accuracy(self) -> Shares:
@@ -230,17 +229,14 @@ def _range(rates: Floats) -> Floats:
     return np.asarray(rates.max(1) - rates.min(1))
 
 
-def noise_of_gap(
-    sample: Sample, rates: Shares, gap: float, places: Sequence[int] | None = None
-) -> NoiseFloor:
-    """Return what chance alone would show of the gap between all groups, or those at `places`."""
-    chosen = list(range(len(rates.values)) if places is None else places)
-    alike, freedom = rates.variance_if_alike[chosen], np.inf
-    if sample.redrawn is not None and len(chosen) > 1:
+def _noise(sample: Sample, rates: Shares, gap: float) -> NoiseFloor:
+    alike, freedom = rates.variance_if_alike, np.inf
+    if sample.redrawn is not None and sample.groups > 1:
         # What the groups share moves no gap: only the spread of each group against the others counts.
-        own = rates.per_repeat[:, chosen]
-        each = (own - own.mean(1, keepdims=True)) * np.sqrt(len(chosen) / (len(chosen) - 1))
-        alike, number = over_rows_and_sets(alike, rates.variance_of_questions[chosen], each, sample.redrawn)
+        middle = rates.per_repeat.mean(1, keepdims=True)
+        scale = np.sqrt(sample.groups / (sample.groups - 1))
+        each = (rates.per_repeat - middle) * scale
+        alike, number = over_rows_and_sets(alike, rates.variance_of_questions, each, sample.redrawn)
         freedom = float(max(1, number.min() - 1))
     return noise_floor(gap, np.sqrt(alike), freedom)
 

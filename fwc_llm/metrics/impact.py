@@ -12,17 +12,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr, stdtr
 
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.comparisons import LEVEL, holm
 from fwc_llm.metrics.estimates import (
     Rates,
     gaps_of_pairs,
-    noise_of_gap,
     ratios_of_pairs,
     share_limits,
 )
 from fwc_llm.metrics.fisher import fisher_exact
+from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.sample import Codes, Sample
 from fwc_llm.metrics.shares import Shares
 from fwc_llm.metrics.views import View
@@ -129,7 +130,9 @@ class Selection:
         if not (self.sample.group == place).any():
             return "no row of it was asked about"
         if np.isnan(self.rates.values[place]):
-            return "0/0: no answer about it, or about a part of it that the table has, could be parsed"
+            if not (self.sample.group[self.sample.parsed] == place).any():
+                return "0/0: no answer about it could be parsed"
+            return "0/0: no parsed answer about one of the labels that the table has of it"
         if len(self._defined) < 2:
             return "it takes two groups with a rate"
         if place not in self._counted:
@@ -166,9 +169,12 @@ class Selection:
             self._pair(one, other, limits[:3], limits[3:])
             for one, other, limits in zip(first.tolist(), second.tolist(), numbers, strict=True)
         ]
-        adjusted = holm([one["p_value"] for one in found])
-        for one, p in zip(found, adjusted, strict=True):
-            one["p_adjusted"] = p
+        if self.counts is not None:
+            adjusted = holm([one["p_value"] for one in found]).tolist()
+            for one, p in zip(found, adjusted, strict=True):
+                one["p_adjusted"] = p
+        for one in found:
+            p = one["p_adjusted"]
             one["significant"] = None if math.isnan(p) else p < LEVEL
         return found
 
@@ -178,7 +184,6 @@ class Selection:
         lesser, greater = sorted((float(rates[first]), float(rates[second])))
         ratio = lesser / greater if greater > 0 else math.nan
         uppers = [1.0, *(1.0 / one if one > 0 else math.inf for one in under)]
-        test, p = self._p_value(first, second, abs(gap[0]))
         return {
             "first": levels[first],
             "second": levels[second],
@@ -189,16 +194,29 @@ class Selection:
             "ratio_low": math.nan if math.isnan(ratio) else min(ratio, *under),
             "ratio_high": math.nan if math.isnan(ratio) else max(ratio, min(uppers)),
             "small": bool(min(self.share[first], self.share[second]) < LEAST_SHARE - _ROUNDING),
-            "test": test,
-            "p_value": p,
+            **(self._by_design(*gap) if self.counts is None else self._exact(self.counts, first, second)),
         }
 
-    def _p_value(self, first: int, second: int, gap: float) -> tuple[str, float]:
-        if self.counts is not None:
-            (no, yes), (other_no, other_yes) = self.counts[first].tolist(), self.counts[second].tolist()
-            p = fisher_exact(int(yes), int(no + yes), int(other_yes), int(other_no + other_yes))
-            return FISHER, p
-        return BY_DESIGN, noise_of_gap(self.sample, self.rates, gap, (first, second)).p_value
+    def _exact(self, counts: Floats, first: int, second: int) -> dict[str, Any]:
+        """Fisher's exact test; Holm's correction over all pairs follows."""
+        (no, yes), (other_no, other_yes) = (counts[place].tolist() for place in (first, second))
+        return {
+            "test": FISHER,
+            "p_value": fisher_exact(int(yes), int(no + yes), int(other_yes), int(other_no + other_yes)),
+        }
+
+    def _by_design(self, gap: float, low: float, high: float) -> dict[str, Any]:
+        """The test that the interval of the difference makes: significant where it excludes 0.
+
+        The adjusted p-value is that of all pairs together, by the studentized range, as the interval is.
+        """
+        groups, redrawn = len(self._defined), self.sample.redrawn
+        freedom = math.inf if redrawn is None else max(1.0, len(np.unique(redrawn)) - 1.0)
+        to_zero = gap - low if gap > 0 else high - gap
+        errors = abs(gap) / to_zero * pairs_reach(groups, 1, freedom) if gap else 0.0
+        p = float(2 * (ndtr(-errors) if freedom == math.inf else stdtr(freedom, -errors)))
+        together = p if groups == 2 else max(p, 1.0 - pairs_within(errors, groups, 1, freedom))
+        return {"test": BY_DESIGN, "p_value": p, "p_adjusted": min(1.0, together)}
 
     def _test(self, place: int, reference: int) -> dict[str, Any]:
         """The test of a level against the reference; nothing for the reference itself."""

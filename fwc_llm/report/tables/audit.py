@@ -8,7 +8,7 @@ from fwc_llm.report.numbers import DASH, defined, interval, number, p_value, sig
 
 UNDEFINED = "undefined"
 _ASKED = ("Rows asked", "Answered", "Not parsed", "No reply")
-_SELECTED = ("Selected", "Selection rate", "Impact ratio", "Four-fifths", "Shortfall", "p (Holm)")
+_SELECTED = ("Selected", "Selection rate", "Impact ratio", "Four-fifths", "Shortfall", "p (adjusted)")
 _REWEIGHTED = ("Yes, test rows", "Selection rate, re-weighted", "Impact ratio, re-weighted", *_SELECTED[3:])
 _CONFUSED = ("True yes", "False yes", "False no", "True no")
 _RATES = {
@@ -16,7 +16,7 @@ _RATES = {
     "false_positive_rate": "False positive rate",
     "precision": "Precision",
 }
-_PAIRS = ("Rates", "Interval", "Ratio", "Interval", "Test", "p", "p (Holm)", "Significant")
+_PAIRS = ("Rates", "Interval", "Ratio", "Interval", "Test", "p", "p (adjusted)", "Significant")
 
 
 @dataclass(frozen=True)
@@ -189,8 +189,8 @@ def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
     if withheld or not any(arm["pairs"] for arm in view["arms"]):
         return
     tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
-    exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "a test that allows for the design"
-    yield f"p is that of {exact} against the highest rate, with Holm's correction over all pairs of groups."
+    exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
+    yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
         "highest. The shortfall is how many more people would have to be selected for a ratio of 1."

@@ -85,7 +85,7 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any]) -> Iterator[dict[str
 
 
 def _note(group: Mapping[str, Any]) -> str:
-    if group["small"] and group["reason"]:
+    if group["small"] and group["reason"].startswith("left out"):
         return f"{group['reason']} ({group['share']:.2%})"
     if group["reason"]:
         return f"undefined: {group['reason']}"
