@@ -184,10 +184,10 @@ def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
 
 _KEY = (
     "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal 0.05), two "
-    "standard errors of the simulation aside, no value outside its own interval, and no test by design that says "
-    "otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision where its "
-    "group has none. Tests of a pair are before the correction for several pairs, those against the highest rate "
-    "after it."
+    "standard errors of the simulation aside, no value outside its own interval, and no test by design that "
+    "says otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision "
+    "where its group has none. Tests of a pair are before the correction for several pairs, those against "
+    "the highest rate after it."
 )
 
 
