@@ -10,10 +10,9 @@ from fwc_llm.metrics.views import CROSSING, View
 
 
 def accounting(answers: Answers, groups: tuple[str, ...], view: View) -> dict[str, dict[str, int]]:
-    """Return of every level of one arm its rows and questions, and what became of them.
+    """Return of every level of one arm how many questions were asked, and what became of them.
 
-    `rows` counts a row that was asked about in several repeats once. `questions` are `selected` (yes) and
-    `not_selected` answers, `unparsed` ones, and those with `no_reply`.
+    `questions` are `selected` (yes) and `not_selected` answers, `unparsed` ones, and those with `no_reply`.
     """
     place = {name: number for number, name in enumerate(groups)}
     level = view.level_of[np.array([place[name] for name in answers.group.tolist()], dtype=np.intp)]
@@ -25,10 +24,7 @@ def accounting(answers: Answers, groups: tuple[str, ...], view: View) -> dict[st
         "unparsed": unread & ~no_reply,
         "no_reply": unread & no_reply,
     }
-    _, first = np.unique(answers.row, return_index=True)
-    size = len(view.levels)
-    counted = {"rows": np.bincount(level[first], minlength=size)}
-    counted |= {name: np.bincount(level[here], minlength=size) for name, here in kinds.items()}
+    counted = {name: np.bincount(level[here], minlength=len(view.levels)) for name, here in kinds.items()}
     return {
         name: {kind: int(counts[number]) for kind, counts in counted.items()}
         for number, name in enumerate(view.levels)

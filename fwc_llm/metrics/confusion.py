@@ -22,7 +22,7 @@ _Limits = tuple[Floats, Floats, Floats]  # values, lower and upper limits (L,)
 
 
 def confusion(
-    sample: Sample, cells: Shares, view: View, designed: bool, population: Population | None
+    sample: Sample, view: View, designed: bool, cells: Shares | None, population: Population | None
 ) -> dict[str, Any]:
     """Return of every level the counts of its parsed answers, its rates and its precision, for JSON.
 
@@ -34,7 +34,7 @@ def confusion(
     parsed = sample.parsed
     places = sample.group[parsed], sample.label[parsed], sample.yes[parsed].astype(np.intp)
     np.add.at(counts, places, 1.0)
-    measured = _designed(sample, cells, view, population) if designed else _as_drawn(sample)
+    measured = _designed(sample, view, cells, population) if designed else _as_drawn(sample)
     return {
         name: _counted(counts[place]) | _described(measured, place) for place, name in enumerate(view.levels)
     }
@@ -75,9 +75,9 @@ def _as_drawn(sample: Sample) -> dict[str, _Limits | str]:
 
 
 def _designed(
-    sample: Sample, cells: Shares, view: View, population: Population | None
+    sample: Sample, view: View, cells: Shares | None, population: Population | None
 ) -> dict[str, _Limits | str]:
-    if population is None:
+    if population is None or cells is None:
         why = "withheld: it rests on the design's own mix of labels, and the table's is not known"
         if len(view.levels) < len(view.level_of):
             mixed = "withheld: it rests on the design's own mix of groups, and the table's is not known"

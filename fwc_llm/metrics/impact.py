@@ -30,6 +30,7 @@ from fwc_llm.metrics.views import View
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; a smaller group may be left out of the ratios
+MOST_PAIRED = 30  # levels whose pairs are all listed
 FISHER, BY_DESIGN = "Fisher's exact", "by design"
 _TESTED = ("test", "p_value", "p_adjusted", "significant")
 # What is said of a group whose rates are withheld.
@@ -64,6 +65,7 @@ class Selection:
             "reference": None if reference is None else self.view.levels[reference],
             "groups": {name: self._group(place) for place, name in enumerate(self.view.levels)},
             "pairs": self._pairs,
+            "all_pairs": len(self._defined) <= MOST_PAIRED,
         }
 
     @cached_property
@@ -157,20 +159,24 @@ class Selection:
 
     @cached_property
     def _pairs(self) -> list[dict[str, Any]]:
-        """All pairs of known levels: the first one's rate less the second's, their ratio and a test."""
+        """All pairs of known levels: the first one's rate less the second's, their ratio and a test.
+
+        Of more levels than `MOST_PAIRED` only the pairs with the highest rate are listed; all are tested for.
+        """
         places = self._defined
         if len(places) < 2:
             return []
         second, first = _pairs_of(places)
         value, low, high = gaps_of_pairs(self.sample, self.rates, np.array(places), len(places))
         lower = ratios_of_pairs(self.sample, self.rates, first, second, len(places))
-        numbers = np.column_stack([value, low, high, *lower]).tolist()
-        found = [
-            self._pair(one, other, limits[:3], limits[3:])
-            for one, other, limits in zip(first.tolist(), second.tolist(), numbers, strict=True)
-        ]
+        listed = np.ones(len(first), dtype=np.bool_)
+        if len(places) > MOST_PAIRED:
+            listed = (first == self._reference) | (second == self._reference)
+        numbers = np.column_stack([first, second, value, low, high, *lower])[listed].tolist()
+        found = [self._pair(int(one[0]), int(one[1]), one[2:5], one[5:]) for one in numbers]
         if self.counts is not None:
-            adjusted = holm([one["p_value"] for one in found]).tolist()
+            left_out = [1.0] * int((~listed).sum())  # each counts as a test, whatever it would say
+            adjusted = holm([*(one["p_value"] for one in found), *left_out])[: len(found)].tolist()
             for one, p in zip(found, adjusted, strict=True):
                 one["p_adjusted"] = p
         for one in found:

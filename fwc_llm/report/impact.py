@@ -60,6 +60,13 @@ class _Tables:
         return WITHHELD if self.table is None else REWEIGHTED
 
     @cached_property
+    def cells(self) -> dict[str, Shares]:
+        """Each arm's shares of yes by group and label; of a designed sample only."""
+        if not self.designed:
+            return {}
+        return {arm: estimate(one).counted_odds for arm, one in self.answered.samples.items()}
+
+    @cached_property
     def views(self) -> list[View]:
         """Each attribute by itself, then all crossed."""
         return views(self.answered.groups, self.answered.attributes)
@@ -80,11 +87,12 @@ class _Tables:
         }
 
     def _arm(self, view: View, arm: str, sample: Sample) -> dict[str, Any]:
-        cells = estimate(sample).counted_odds
+        cells = self.cells.get(arm)
         of_levels = view.of(sample)
         counted = accounting(self.answered.answers[arm], self.answered.groups, view)
-        found = confusion(of_levels, cells, view, self.designed, self.table)
-        described: dict[str, Any] = {"reference": None, "pairs": []}
+        rows = people_of_levels(of_levels).tolist()
+        found = confusion(of_levels, view, self.designed, cells, self.table)
+        described: dict[str, Any] = {"reference": None, "pairs": [], "all_pairs": True}
         chosen: dict[str, dict[str, Any]] = {name: dict(NOT_SELECTED) for name in view.levels}
         people = None if self.table is None else self.table.by_level(view).sum(1)
         if self.basis != WITHHELD:
@@ -92,6 +100,7 @@ class _Tables:
             chosen = described.pop("groups")
         groups = {
             name: {
+                "rows": int(rows[place]),
                 **counted[name],
                 "in_table": None if people is None else int(people[place]),
                 **chosen[name],
@@ -101,8 +110,8 @@ class _Tables:
         }
         return {"arm": arm, "of": sample.of, **described, "groups": groups}
 
-    def _selection(self, view: View, sample: Sample, cells: Shares) -> Selection:
-        if self.designed and self.table is not None:
+    def _selection(self, view: View, sample: Sample, cells: Shares | None) -> Selection:
+        if cells is not None and self.table is not None:
             rates = rates_of_levels(cells, view, self.table)
             return Selection(view, sample, rates, self.table.by_level(view).sum(1))
         counts = answers_of_levels(sample) if answers_once(sample) else None
@@ -120,7 +129,8 @@ def impact_tables(
     Keys: `basis` (`kind`: "as drawn", "re-weighted" or "withheld", and a `text` that says what that means),
     `asked_once`, and `attributes`, one object each protected attribute and, of several, one for all crossed:
     `attribute`, `crossed`, `unknown` (rows whose category is not known), `lost` (rows of each group before
-    the run) and `arms`, each with `groups`, `reference` (the group with the highest rate) and `pairs`.
+    the run) and `arms`, each with `groups`, `reference` (the group with the highest rate) and `pairs` (of
+    many groups, where `all_pairs` is false, those with the reference).
 
     `designed` says that the number of rows of each group and label was chosen, `table` has those that they
     were drawn from. Groups of it that no row was asked about are there with zeros.

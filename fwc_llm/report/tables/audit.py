@@ -157,7 +157,9 @@ def _pairs(view: Mapping[str, Any]) -> Table:
         for arm in view["arms"]
         for pair in arm["pairs"]
     ]
-    caption = "All pairs of groups: differences of selection rates, and the smaller over the larger."
+    every = all(arm["all_pairs"] for arm in view["arms"])
+    which = "All pairs of groups" if every else "Pairs with the highest rate, of many groups"
+    caption = f"{which}: differences of selection rates, and the smaller over the larger."
     return Table(caption, [*_first_headings(view), *_PAIRS], rows)
 
 
