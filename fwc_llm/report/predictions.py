@@ -52,7 +52,7 @@ def read_predictions(
         if (empty := frame[name].str.strip() == "").any():
             raise FwcError(
                 f"line {int(empty.to_numpy().argmax()) + 2} of {path} has no {name}: write unknown where it "
-                f"is not known ({int(empty.sum()):,} lines)"
+                f"is not known ({int(empty.sum()):,} in all)"
             )
         columns[name] = frame[name].str.strip().str.replace(" & ", " and ").tolist()
     crossed = zip(*(columns[name] for name in protected), strict=True)

@@ -148,6 +148,15 @@ def test_holms_correction_runs_over_all_pairs() -> None:
     assert arm["groups"]["d"]["impact_ratio_low"] < 1, "another group's rate may be the highest"
 
 
+def test_of_very_many_groups_pairs_with_the_highest_rate_are_listed_and_all_are_corrected_for() -> None:
+    counts = {f"g{number}": (5 + (number == 7) * 20, 30) for number in range(40)}
+    arm = of(counts)
+    assert (arm["reference"], arm["all_pairs"], len(arm["pairs"])) == ("g7", False, 39)
+    assert all("g7" in (pair["first"], pair["second"]) for pair in arm["pairs"])
+    one = arm["groups"]["g0"]
+    assert one["p_adjusted"] == pytest.approx(min(1.0, one["p_value"] * 40 * 39 / 2))
+
+
 def test_rows_asked_again_are_one_person_and_no_case_for_fisher() -> None:
     counts = {"Female": (30, 100), "Male": (60, 120)}
     once, again = of(counts), of(counts, repeats=3)
