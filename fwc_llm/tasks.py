@@ -1,6 +1,6 @@
 """`Task`: what the columns mean, which is protected, which answer is positive, the question, the table."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,7 +32,8 @@ class Task:
     read on first use; if no local copy exists, a built-in task's table is downloaded then. `load` reads it;
     `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
-    task file's content and `folder` the place of a task file of one's own, where a task comes from a file.
+    task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
+    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About").
     """
 
     name: str
@@ -49,6 +50,7 @@ class Task:
     note: str = ""
     text: str = field(repr=False, default="")
     folder: Path | None = None
+    about: Mapping[str, str] = field(repr=False, default_factory=dict)
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -294,6 +296,12 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
         licence=adult.licence,
         citation=f"Simulated from counts over: {adult.citation}",
         note="Simulated rows: no real person, and no measurement.",
+        about={
+            "intended_use": "To show and test the tool without data. Nothing made with it is a finding.",
+            "population": "Nobody: no row is a person.",
+            "source": f"Simulated from counts over: {adult.citation}",
+            "limits": "The rows have the columns of the task adult, and only some of its dependencies.",
+        },
     )
 
 
@@ -364,4 +372,5 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         note=taskfile.note,
         text=taskfile.text,
         folder=beside,
+        about=taskfile.about,
     )

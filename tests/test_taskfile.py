@@ -6,7 +6,8 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import Column, read_taskfile
-from fwc_llm.tasks import load_task
+from fwc_llm.taskfile.values import ABOUT
+from fwc_llm.tasks import load_task, task_names
 
 GOOD = """
 question = "Is it?"
@@ -54,6 +55,18 @@ def test_what_a_task_file_says(tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="has no column 'sexx'"):
         task.column("sexx")
     assert read_taskfile(tmp_path / "my.toml").outcome.positive == ("1",)
+
+
+def test_what_it_says_about_its_purpose_and_data(tmp_path: Path) -> None:
+    task = load_task(write(tmp_path, GOOD + '[about]\nlimits = " few rows "\nintended_use = "none"\n'))
+    assert task.about == {"intended_use": "none", "limits": "few rows"}
+    assert not load_task(write(tmp_path, GOOD)).about
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_the_built_in_tasks_say_for_what_and_whence_they_are(name: str) -> None:
+    about = load_task(name).about
+    assert {"intended_use", "population", "source", "limits"} <= set(about) <= set(ABOUT)
 
 
 BAD = {
@@ -119,6 +132,11 @@ BAD = {
         "none of the files data.csv",
     ),
     "url alone": (GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'), "needs the sha256 of every file"),
+    "about in one text": ('about = "hiring"\n' + GOOD, "about: expected a table"),
+    "about what": (GOOD + "[about]\nlimit = 'few'\n", "unknown key 'limit'; did you mean 'limits'?"),
+    "about nothing": (GOOD + "[about]\nsource = ' '\n", "about: 'source' must be a text; found ' '"),
+    "about a number": (GOOD + "[about]\ncollected = 1994\n", "'collected' must be a text; found 1994"),
+    "about at length": (GOOD + f"[about]\nlimits = '{'x' * 4001}'\n", "4,001 characters; at most 4,000"),
     "no feature": (
         GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
             '"ordinal"', '"ordinal", role = "drop"'

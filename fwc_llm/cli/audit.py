@@ -43,6 +43,10 @@ def audit(
     examples: Annotated[
         str | None, typer.Option(help="The column that names the set of examples in the prompt.")
     ] = None,
+    ll144: Annotated[
+        Path | None,
+        typer.Option(help="Write the table of New York City's Local Law 144 as CSV to this file."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write the audit as JSON to this file.")
     ] = None,
@@ -66,8 +70,8 @@ def audit(
     from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
     from fwc_llm.report.given_probabilities import choose_threshold, ties_line
-    from fwc_llm.report.predictions import read_predictions
-    from fwc_llm.report.terminal import probability_tables, statistics_table
+    from fwc_llm.report.predictions import read_predictions, selections
+    from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
     from fwc_llm.report.write import choose_format
 
     gates = Gates.read(fail_if, undecided, junit)
@@ -90,12 +94,22 @@ def audit(
         console.print(probability_tables(one.to_dict()))
     if answer is None and (line := ties_line(frame["p_yes"], at)):
         err.print(line, soft_wrap=True)
+    selected = selections(frame, names)
+    for view in selected["attributes"]:
+        console.print(selection_table(view))
+    if ll144 is not None:
+        from fwc_llm.report.tables.ll144 import applicants, as_csv
+
+        head = {"run": predictions.name, "task": label, "model": answer or p_yes}
+        write_whole(as_csv([head | line for line in applicants(selected, predictions.name)]), ll144)
+        err.print(f"wrote {ll144}", highlight=False)
     if out is not None:
         document = {
             "format": "fwc-llm-audit/1",
             "predictions": predictions.name,
             "protected": names,
             "statistics": {name: one.to_dict() for name, one in audits.items()},
+            "audit": selected,
         }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)

@@ -19,12 +19,16 @@ def report(
         typer.Option(
             "--out",
             "-o",
-            help="The file to write or overwrite. [default: report.html in the run's folder; md, json and "
-            "csv to the terminal]",
+            help="The file to write or overwrite. [default: report.html in the run's folder; the others "
+            "to the terminal]",
         ),
     ] = None,
     format: Annotated[
-        str | None, typer.Option(help="html, md, json or csv. [default: by the file's ending, else html]")
+        str | None,
+        typer.Option(
+            help="html, md, json, csv or ll144 (New York City's Local Law 144, as CSV). [default: by the "
+            "file's ending, else html]"
+        ),
     ] = None,
     task: Annotated[
         str | None, typer.Option(help="The task file (.toml) of the runs, where the task is not built in.")
@@ -33,7 +37,7 @@ def report(
         Path | None, typer.Option(help="Where the data lies. [default: $FWC_LLM_DATA, then the cache]")
     ] = None,
 ) -> None:
-    """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
+    """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.cli import console
     from fwc_llm.files import write_whole
     from fwc_llm.inspect.log import run_folders

@@ -22,6 +22,7 @@ from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
+from fwc_llm.runs.population import population
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
@@ -304,6 +305,7 @@ def describe_asked(
         "versions": versions(),
         "command": command(),
         "rows": task.rows.as_json() if task.rows else None,
+        "population": population(task).as_json(),
     }
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text

@@ -164,6 +164,7 @@ def _described(
     seen = {question["arm"] for question in questions}
     settings = dict(run["settings"])
     settings["repeats"] = len({question["repeat"] for question in questions})
+    designed = settings.get("base_parity") is not None
     if len(questions) < run["calls"] * epochs:  # what is left has no base rates that anybody set
         factual = [question for question in questions if not question["variant"]]
         settings["n_test"] = -(-len(factual) // (len(seen) * settings["repeats"]))
@@ -175,6 +176,7 @@ def _described(
         "simulated_answers": simulated,
         "arms": [arm for arm in run["arms"] if arm in seen],
         "settings": settings,
+        "designed": designed,
         "epochs": epochs,
         "calls": len(questions),
         "created": str(spec.created),

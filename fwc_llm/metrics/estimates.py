@@ -19,7 +19,7 @@ import numpy as np
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.limits import Z, pairs_reach, ratio_limits
 from fwc_llm.metrics.noise import NoiseFloor, noise_floor
-from fwc_llm.metrics.sample import Of, Sample
+from fwc_llm.metrics.sample import Codes, Of, Sample
 from fwc_llm.metrics.shares import Shares, count_shares, over_rows_and_sets
 
 
@@ -67,35 +67,37 @@ class Estimates:
     @cached_property
     def accuracy(self) -> Estimate:
         """The share of parsed answers that are right."""
-        return _limits(self.sample, self.counted_accuracy).at(0)
+        return share_limits(self.sample, self.counted_accuracy).at(0)
 
     @cached_property
     def coverage(self) -> Estimate:
         """The share of answers that could be parsed."""
         one = self.sample
-        return _limits(one, count_shares(one, one.asked, one.read, one.everyone, 1, one.labels_fixed)).at(0)
+        return share_limits(
+            one, count_shares(one, one.asked, one.read, one.everyone, 1, one.labels_fixed)
+        ).at(0)
 
     @cached_property
     def coverage_by_group(self) -> Rates:
         """The share of each group's answers that could be parsed."""
         one = self.sample
         counted = count_shares(one, one.asked, one.read, one.group, one.groups, one.labels_fixed)
-        return _limits(one, counted)
+        return share_limits(one, counted)
 
     @cached_property
     def rates(self) -> Rates:
         """Each group's rate of yes."""
-        return _limits(self.sample, self.counted_rates)
+        return share_limits(self.sample, self.counted_rates)
 
     @cached_property
     def true_positive_rates(self) -> Rates:
         """Each group's rate of yes among the rows with label yes."""
-        return _limits(self.sample, self.counted_odds).every_second(1)
+        return share_limits(self.sample, self.counted_odds).every_second(1)
 
     @cached_property
     def false_positive_rates(self) -> Rates:
         """Each group's rate of yes among the rows with label no."""
-        return _limits(self.sample, self.counted_odds).every_second(0)
+        return share_limits(self.sample, self.counted_odds).every_second(0)
 
     @cached_property
     def signed_gap(self) -> Estimate | None:
@@ -147,7 +149,9 @@ class Estimates:
 
     @cached_property
     def _gaps(self) -> tuple[Floats, Floats, Floats]:
-        return _gaps(self.sample, self.counted_rates, np.arange(self.sample.groups), self.sample.groups)
+        return gaps_of_pairs(
+            self.sample, self.counted_rates, np.arange(self.sample.groups), self.sample.groups
+        )
 
 
 def estimate(sample: Sample) -> Estimates:
@@ -172,7 +176,8 @@ def _growth(
         return np.asarray(reach / Z * np.sqrt(np.where(variance > 0, crossed / variance, 1.0)))
 
 
-def _limits(sample: Sample, shares: Shares) -> Rates:
+def share_limits(sample: Sample, shares: Shares) -> Rates:
+    """Return shares with their limits, each share by itself."""
     grown = _growth(sample, shares.variance, shares.variance_of_questions, shares.per_repeat)
     low = np.clip(shares.values - grown * shares.below, 0.0, shares.values)
     high = np.clip(shares.values + grown * shares.above, shares.values, 1.0)
@@ -184,10 +189,13 @@ def _pairs(groups: int) -> tuple[np.ndarray, np.ndarray]:
     return np.triu_indices(groups, 1)
 
 
-def _gaps(
+def gaps_of_pairs(
     sample: Sample, shares: Shares, places: np.ndarray, groups: int, kinds: int = 1
 ) -> tuple[Floats, Floats, Floats]:
-    """Return the gaps of all pairs of groups (P,) with simultaneous limits; `places` are their shares."""
+    """Return the gaps of all pairs of groups (P,), second less first, with simultaneous limits.
+
+    `places` are the groups' shares.
+    """
     first, second = (places[side] for side in _pairs(groups))
     value = shares.values[second] - shares.values[first]
     between = shares.per_repeat[:, second] - shares.per_repeat[:, first]
@@ -237,27 +245,27 @@ def _odds(sample: Sample, odds: Shares) -> Estimate:
     """Equalized odds: the larger of the gaps in true and in false positive rates."""
     groups = sample.groups
     places = np.arange(2 * groups)
-    kinds = [_gaps(sample, odds, places[side::2], groups, kinds=2) for side in (0, 1)]
+    kinds = [gaps_of_pairs(sample, odds, places[side::2], groups, kinds=2) for side in (0, 1)]
     value, low, high = (np.concatenate(parts) for parts in zip(*kinds, strict=True))
     each = np.maximum(_range(odds.per_repeat[:, 0::2]), _range(odds.per_repeat[:, 1::2]))
     return _largest(value, low, high, each)
 
 
-def _ratio(sample: Sample, rates: Shares) -> Estimate:
-    """The smallest rate over the largest, from the limits of the ratios of all pairs of groups."""
-    groups, p = sample.groups, rates.values
+def ratios_of_pairs(
+    sample: Sample, shares: Shares, first: Codes, second: Codes, groups: int = 2
+) -> tuple[Floats, Floats]:
+    """Return the lower limits of first over second and of second over first, for pairs of shares (P,).
+
+    An upper limit is 1 over the other's lower one. All pairs of `groups` groups hold together.
+    """
+    p = shares.values
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = rates.per_repeat.min(1) / rates.per_repeat.max(1)
-        relative = rates.per_repeat / p
-        parts = rates.variance / p**2, rates.variance_of_questions / p**2
-    if groups < 2 or np.isnan(p).any() or p.max() <= 0:
-        undefined = np.full(len(each), np.nan) if groups < 2 else each
-        return Estimate(np.nan, np.nan, np.nan, undefined)
-    first, second = _pairs(groups)
+        relative = shares.per_repeat / p
+        parts = shares.variance / p**2, shares.variance_of_questions / p**2
     # Relative deviations have no meaning where a rate is 0: there the gap's own growth serves.
     whole = (p[first] > 0) & (p[second] > 0)
     if not whole.all():
-        relative, parts = rates.per_repeat, (rates.variance, rates.variance_of_questions)
+        relative, parts = shares.per_repeat, (shares.variance, shares.variance_of_questions)
     grown = _growth(
         sample,
         parts[0][first] + parts[0][second],
@@ -265,8 +273,20 @@ def _ratio(sample: Sample, rates: Shares) -> Estimate:
         relative[:, second] - relative[:, first],
         groups,
     )
-    under = ratio_limits(p[first], grown * rates.below[first], p[second], grown * rates.above[second])
-    over = ratio_limits(p[second], grown * rates.below[second], p[first], grown * rates.above[first])
+    under = ratio_limits(p[first], grown * shares.below[first], p[second], grown * shares.above[second])
+    over = ratio_limits(p[second], grown * shares.below[second], p[first], grown * shares.above[first])
+    return under, over
+
+
+def _ratio(sample: Sample, rates: Shares) -> Estimate:
+    """The smallest rate over the largest, from the limits of the ratios of all pairs of groups."""
+    groups, p = sample.groups, rates.values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = rates.per_repeat.min(1) / rates.per_repeat.max(1)
+    if groups < 2 or np.isnan(p).any() or p.max() <= 0:
+        undefined = np.full(len(each), np.nan) if groups < 2 else each
+        return Estimate(np.nan, np.nan, np.nan, undefined)
+    under, over = ratios_of_pairs(sample, rates, *_pairs(groups), groups)
     value = float(p.min() / p.max())
     with np.errstate(divide="ignore"):
         upper = np.minimum(1.0 / under, 1.0 / over)

@@ -9,6 +9,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
 from fwc_llm.report.decisions import KEY
+from fwc_llm.report.impact import audit_tables
+from fwc_llm.report.provenance import provenance
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.thresholds import threshold_section
 from fwc_llm.report.tuning import (
@@ -38,10 +40,10 @@ def make_document(
 
     `task` is a task, or names one, where the runs' own record is not to be used. Keys: `format`, `task`,
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
-    hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `paragraph`,
-    `findings`, `statistics` (see there), `examples`, `prompts`, `cost`, and `map` with `missing` saying why
-    what needs the data is not there; `tuning` where `tune` chose the examples, and `threshold` where the run
-    has one, else None. Raises `FwcError` as `read_runs` does.
+    hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `audit` (see
+    `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
+    `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where `tune` chose
+    the examples, and `threshold` where the run has one, else None. Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -109,6 +111,8 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
             "api": run.results.get("api", "chat"),
             "wordings": {arm["arm"]: arm.get("wordings") or {} for arm in run.results["arms"]},
             "rows": run.results.get("rows"),
+            "audit": audit_tables(run, task),
+            "provenance": provenance(run, task),
             "about": {
                 "command": "",
                 **run.described,

@@ -67,7 +67,10 @@ def read_predictions(
     }
     for name in protected:
         if (empty := frame[name].str.strip() == "").any():
-            raise FwcError(f"{where(int(empty.to_numpy().argmax()))} of {path} has no {name}")
+            raise FwcError(
+                f"{where(int(empty.to_numpy().argmax()))} of {path} has no {name}: write unknown where it "
+                f"is not known ({int(empty.sum()):,} in all)"
+            )
         columns[name] = frame[name].str.strip().str.replace(" & ", " and ").tolist()
     crossed = zip(*(columns[name] for name in protected), strict=True)
     columns["group"] = [" & ".join(map(str, levels)) for levels in crossed]
@@ -75,6 +78,14 @@ def read_predictions(
         values = frame[column].str.strip()
         columns[name] = shares if name == "p_yes" else values.where(values != "").tolist()
     return pd.DataFrame(columns)
+
+
+def selections(frame: "pd.DataFrame", protected: Sequence[str]) -> dict[str, Any]:
+    """Return who was selected by each protected column, and crossed (`impact_tables`): all are applicants."""
+    from fwc_llm.metrics.frame import from_frame
+    from fwc_llm.report.impact import impact_tables
+
+    return impact_tables(from_frame(frame, attributes=protected))
 
 
 def _read(path: str | Path) -> "tuple[pd.DataFrame, str]":

@@ -148,6 +148,15 @@ def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[s
     return [*columns, *_further(found)] if rates else columns
 
 
+def selection_table(view: Mapping[str, Any]) -> RenderableType:
+    """Return the selection rates and impact ratios of one attribute of `impact_tables`, for rich to print."""
+    from fwc_llm.report.tables.audit import selection_cells, selection_notes
+
+    notes = (Text(note, style="dim") for note in selection_notes(view))
+    title = Text(f"Who was selected, by {view['attribute']}", style="bold")
+    return Group(title, _Columns(*selection_cells(view)), *notes)
+
+
 def audit_notes(found: Mapping[str, Any]) -> list[str]:
     """Return how to read the columns, why values are missing, and what to know before believing the rest."""
     return [*_reading(found), *_undefined(found), *found["notes"]]

@@ -10,7 +10,7 @@ from fwc_llm.errors import FwcError
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
-FORMATS = ("html", "md", "json", "csv")
+FORMATS = ("html", "md", "json", "csv", "ll144")
 
 
 def choose_format(name: str | None, out: Path | None) -> str:
@@ -39,6 +39,10 @@ def render(
         from fwc_llm.report.tables.tidy import tidy_csv
 
         return tidy_csv(document)
+    if format == "ll144":
+        from fwc_llm.report.tables.ll144 import ll144_csv
+
+        return ll144_csv(document)
     if format == "md":
         from fwc_llm.report.tables.markdown import markdown
 

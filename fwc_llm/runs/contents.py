@@ -151,6 +151,13 @@ def _wording(value: Any) -> bool:
     )
 
 
+def _population(value: Any) -> bool:
+    if not isinstance(value, list) or not all(map(_object, value)):
+        return False
+    counted = all(_count(one.get(label)) for one in value for label in ("no", "yes"))
+    return counted and _names([one.get("group") for one in value])
+
+
 def _arm(value: Any) -> bool:
     return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
 
@@ -178,6 +185,8 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("title", "fingerprint", "created", "command"), (False, _text)),
     **dict.fromkeys(("task_file", "task_folder"), (False, _text)),
     "rows": (False, _rows),
+    "population": (False, _population),
+    "designed": (False, _flag),
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),
     "protected": (False, _names),

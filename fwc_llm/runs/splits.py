@@ -112,18 +112,15 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
     import numpy as np
 
     from fwc_llm.metrics.planning import Design
+    from fwc_llm.runs.population import population
 
     if repeats < 1:
         raise FwcError(f"repeats is {repeats}: a run needs at least 1")
-    table = task.test()
-    levels, labels = task.sensitive(table), task.labels(table)
-    held = np.array(
-        [[((levels == group) & (labels == yes)).sum() for yes in (0, 1)] for group in task.groups]
-    )
+    held = population(task).rows.astype(int)
     if base_parity is None:
-        _check_size(n_test, len(table))
+        _check_size(n_test, int(held.sum()))
         of_groups = held.sum(1, keepdims=True).astype(float)
-        return Design(task.groups, n_test * of_groups / len(table), of_groups, repeats)
+        return Design(task.groups, n_test * of_groups / held.sum(), of_groups, repeats)
     counts = cell_counts(task.groups, n_test, base_parity)
     rows = np.array([[counts[group, answer] for answer in ("no", "yes")] for group in task.groups])
     _check_cells(task, dict(zip(counts, held.ravel().tolist(), strict=True)), counts)

@@ -13,6 +13,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
 from fwc_llm.taskfile.values import (
+    ABOUT,
     DEFAULT_MARKERS,
     ENDINGS,
     Column,
@@ -33,6 +34,7 @@ _LARGEST = 1 << 22  # bytes
 _MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w\"'-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS}}}")
+_LONGEST_ANSWER = 4000  # characters of a text in [about]
 _LONGEST_COMPLAINT = 2000  # characters
 _WRITTEN = ("1,234.5", "1.234,5")
 _MISSING = ("error", "drop", "category")
@@ -131,7 +133,7 @@ class _Parser:
 
     def taskfile(self, data: Mapping[str, Any]) -> TaskFile:
         keys = ("name", "title", "question", "missing", "licence", "citation", "note")
-        top = self.table(data, "", (*keys, "columns", "values", "data", "protected", "outcome"))
+        top = self.table(data, "", (*keys, "columns", "values", "data", "protected", "outcome", "about"))
         fields = self.fields(top)
         names = [item.name for item in fields]
         outcome = self.outcome(top, names)
@@ -148,9 +150,19 @@ class _Parser:
             licence=self.string(top, "licence", "", ""),
             citation=self.string(top, "citation", "", ""),
             note=self.string(top, "note", "", ""),
+            about=self.about(top),
         )
         self.check_uses(task)
         return task
+
+    def about(self, top: Mapping[str, Any]) -> dict[str, str]:
+        """What [about] says of the purpose and the data; an empty text would look like an answer."""
+        table = self.table(top.get("about", {}), "about", ABOUT)
+        found = {key: self.string(table, key, "about").strip() for key in ABOUT if key in table}
+        for key, text in found.items():
+            if len(text) > _LONGEST_ANSWER:
+                raise self.fail("about", f"{key!r} has {len(text):,} characters; at most {_LONGEST_ANSWER:,}")
+        return found
 
     def fields(self, top: Mapping[str, Any]) -> tuple[Field, ...]:
         entries = top.get("columns")

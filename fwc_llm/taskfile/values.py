@@ -15,6 +15,8 @@ ENDINGS: Mapping[str, Format] = {
 }  # fmt: skip
 
 DEFAULT_MARKERS = ("", "?", "NaN", "nan")
+# The keys of [about]: what whoever signs an audit must know of its purpose and data.
+ABOUT = ("intended_use", "population", "source", "collected", "left_out", "limits")
 UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
 
 
@@ -115,6 +117,7 @@ class TaskFile:
     citation: str = ""
     note: str = ""
     text: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)  # what a reader of an audit asks, by ABOUT's keys
 
     @property
     def columns(self) -> tuple[Column, ...]:

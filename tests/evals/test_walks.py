@@ -12,13 +12,17 @@ from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
 
 PAGE = Path(__file__).parents[2] / "evals" / "walks" / "own-table.md"
-_BLOCK = re.compile(r"^```console\n(.*?)^```", re.S | re.M)
+_BLOCK = re.compile(r"^```(console|toml)\n(.*?)^```", re.S | re.M)
+TASK_FILE = "loans.toml"  # what the page shows as TOML goes to its end
 
 
 def steps() -> list[tuple[str, list[str]]]:
-    """Every command of the page with the lines shown below it."""
+    """Every command of the page with the lines shown below it, and TOML as it is, without any."""
     found: list[tuple[str, list[str]]] = []
-    for block in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for kind, block in _BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+        if kind == "toml":
+            found.append((block, []))
+            continue
         for line in block.splitlines():
             if line.startswith("$ "):
                 found.append((line.removeprefix("$ "), []))
@@ -34,6 +38,10 @@ def test_the_walk_with_a_table_of_ones_own(
     monkeypatch.chdir(tmp_path)
     walked = steps()
     for command, shown in walked:
+        if command.startswith("["):
+            with (tmp_path / TASK_FILE).open("a", encoding="utf-8") as file:
+                file.write(command)
+            continue
         words = shlex.split(command, comments=True)
         if words[0] == "python":
             assert words[1:3] == ["-m", loans.__name__]

@@ -94,6 +94,8 @@ def test_the_folder_holds_the_whole_run(
     assert described["fingerprint"] == adult.fingerprint
     assert described["settings"]["m"] == 4
     assert described["simulated"] is False
+    rows = {one["group"]: (one["no"], one["yes"]) for one in described["population"]}
+    assert rows == {"Female": (4356, 557), "Male": (7004, 3143)}
     assert {path.name for path in (out / "shots").iterdir()} == {"zero-0.json", "balanced-0.json"}
     prompt = json.loads((out / "prompts" / "balanced.json").read_text())
     assert prompt in service[0].asked

@@ -101,6 +101,7 @@ def test_what_a_limit_or_an_error_left_is_reported_as_that(
     )
     described = json.loads((result.folder / "run.json").read_text())
     assert described["settings"]["base_parity"] is None
+    assert described["designed"], "rows drawn by a design are no applicants, however few of them are left"
     assert result.data["stopped"] in make_document([result.folder])["runs"][0]["paragraph"]
 
 

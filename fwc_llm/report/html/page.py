@@ -5,9 +5,9 @@ from importlib.resources import files
 from typing import Any
 
 from fwc_llm.notebook import visible
-from fwc_llm.report import lost, numbers, thresholds
+from fwc_llm.report import lost, numbers, provenance, thresholds
 from fwc_llm.report.html import charts, probability_charts
-from fwc_llm.report.tables import probability, rows
+from fwc_llm.report.tables import audit, probability, rows
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -29,7 +29,9 @@ def page(document: Mapping[str, Any]) -> str:
         "tint": lambda place: (place - 1) % 8 + 1 if place else 0,
     }
     environment.globals |= {
+        "audit": audit,
         "lost": lost,
+        "provenance": provenance,
         "rows": rows,
         "charts": charts,
         "curves": probability_charts,

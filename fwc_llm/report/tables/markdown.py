@@ -6,7 +6,8 @@ from typing import Any
 
 from fwc_llm.report import thresholds
 from fwc_llm.report.lost import lost_lines, lost_table
-from fwc_llm.report.tables import probability, rows
+from fwc_llm.report.provenance import SIGNED, about_rows, hash_rows
+from fwc_llm.report.tables import audit, probability, rows
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -93,6 +94,7 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     if threshold := run.get("threshold"):
         yield from ("### At the threshold", "", _text(threshold["words"]), "")
         yield from _table(thresholds.HEADINGS, thresholds.threshold_rows(threshold))
+    yield from _audit(run["audit"])
     if tuning := run.get("tuning"):
         yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
         yield from _table(tuning["validation_headings"], tuning["validation"])
@@ -102,6 +104,25 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             which = f", repeat {drawn[0]['repeat'] + 1}" if len(drawn) > 1 else ""
             yield from (f"### Certificate of the examples: {_text(arm)}{which}", "")
             yield from _table(["", "Value"], rows.certificate_rows(certificate))
+    yield from _record(run)
+
+
+def _audit(found: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("### Who was asked, and who was selected", "", _text(found["basis"]["text"]), "")
+    for section in audit.sections(found):
+        yield from (f"#### {_text(section.title)}", "")
+        for table in section.tables:
+            yield from (_text(table.caption), "", *_table(table.headings, table.rows))
+        yield from (*(f"- {_text(note)}" for note in section.notes), "")
+
+
+def _record(run: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("### Record of this audit", "")
+    about = [(name, value) for name, value in rows.provenance(run["about"]) if name != "Data, sha256"]
+    command = [("Command", run["about"]["command"] or "not recorded")]
+    lines = [*about_rows(run["provenance"]), *command, *about, *hash_rows(run["provenance"])]
+    yield from _table(["", "Record"], lines)
+    yield from _table(["To be signed", ""], [[name, ""] for name in SIGNED])
 
 
 def _finding(finding: Mapping[str, str]) -> str:

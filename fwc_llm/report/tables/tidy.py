@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.metrics.cells import METRICS
+from fwc_llm.report.tables.tidy_audit import audit_lines
 
 COLUMNS = (
     "run",
@@ -21,6 +22,10 @@ COLUMNS = (
     "high",
     "n",
     "reference",
+    "attribute",
+    "against",
+    "basis",
+    "note",
 )
 
 
@@ -35,9 +40,9 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
     writer.writeheader()
     for run in document["runs"]:
         head = {
-            "run": _harmless(run["label"]),
-            "task": _harmless(document["task"]),
-            "model": _harmless(run["about"]["model"]),
+            "run": harmless(run["label"]),
+            "task": harmless(document["task"]),
+            "model": harmless(run["about"]["model"]),
             "simulated": str(run["simulated"]).lower(),
             "reference": str(run["reference"]).lower(),
         }
@@ -45,14 +50,16 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
             writer.writerow(head | line)
         for arm in run["statistics"]["arms"]:
             for line in _numbers(arm):
-                writer.writerow(head | {"arm": _harmless(arm["arm"])} | line)
+                writer.writerow(head | {"arm": harmless(arm["arm"])} | line)
+        for line in audit_lines(run["audit"]):
+            writer.writerow(head | {name: harmless(value) for name, value in line.items()})
     return out.getvalue()
 
 
 def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The rows of each group before the run; of no arm."""
     for one in rows["groups"]:
-        of = {"group": _harmless(one["group"]), "n": one["read"]}
+        of = {"group": harmless(one["group"]), "n": one["read"]}
         yield from (of | {"metric": f"rows_{name}", "value": one[name]} for name in ("read", "kept", "lost"))
         for reason, count in one["reasons"].items():
             yield of | {"metric": f"rows_lost: {reason}", "value": count}
@@ -70,7 +77,7 @@ def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"metric": "noise_floor_expected", "value": gap["noise_expected"], "n": n}
     yield {"metric": "noise_floor_95", "value": gap["noise_95"], "n": n}
     for name, group in arm["groups"].items():
-        of = {"group": _harmless(name), "n": group["n"]}
+        of = {"group": harmless(name), "n": group["n"]}
         yield of | {"metric": "rate", "value": group["rate"], "low": group["low"], "high": group["high"]}
         yield of | {"metric": "true_positive_rate", "value": group["true_positive_rate"]}
         yield of | {"metric": "false_positive_rate", "value": group["false_positive_rate"]}
@@ -82,7 +89,7 @@ def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def _probabilities(p: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """How far the mean P(yes) of each group is from its share of yes, and the error of its bins."""
     for name, one in p["calibration_by_group"].items():
-        of = {"group": _harmless(name), "n": one["n"]}
+        of = {"group": harmless(name), "n": one["n"]}
         ends = {"low": one["low"], "high": one["high"]}
         yield of | {"metric": "mean_probability", "value": one["mean"]}
         yield of | {"metric": "calibration_difference", "value": one["difference"]} | ends
@@ -90,5 +97,8 @@ def _probabilities(p: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield of | {"metric": "calibration_error_by_noise_95", "value": one["noise_95"]}
 
 
-def _harmless(text: str) -> str:
+def harmless(text: Any) -> Any:
+    """Return text with an apostrophe in front where a spreadsheet would read a formula; else the value."""
+    if not isinstance(text, str):
+        return text
     return f"'{text}" if text[:1] in {"=", "+", "-", "@", "\t", "\r"} else text

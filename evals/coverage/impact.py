@@ -1,0 +1,240 @@
+"""Simulated coverage of the tables of an audit: selection rates, impact ratios, precision, tests.
+
+    python -m evals.coverage.impact            # records evals/results/impact.md
+    python -m evals.coverage.impact --quick    # few runs; records nothing
+
+Answers are drawn from the populations of `worlds`. Those of a design are read re-weighted to the table, whose
+share of each group and label is given as known; the truth is weighted alike. The test of two groups is tried
+where their true rates are equal.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from evals.coverage.populations import (
+    ADULT_200,
+    CROSSED,
+    EDGE,
+    FIVES,
+    GERMAN_100,
+    MORE,
+    RANDOM_100,
+    RANDOM_200,
+    RANDOM_UNEVEN,
+    TENS,
+    THREE,
+    THREE_UNEVEN,
+    TWO,
+    UNBALANCED,
+    UNREAD_BY_LABEL,
+    Design,
+)
+from evals.coverage.readings import Reading, Verdict
+from evals.coverage.tally import Interval, Tally, Verdicts
+from evals.coverage.verdicts import faults
+from evals.coverage.worlds import ARMS, EXAMPLES, Sample, World
+from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.impact import BY_DESIGN
+from fwc_llm.metrics.reweighting import Population
+from fwc_llm.report.impact import impact_tables
+
+RESULT = Path(__file__).resolve().parent.parent / "results" / "impact.md"
+_NO_GAP = ((0.4, 0.4),) * 4
+_RARE = ((0.01, 0.03),) * 4  # most runs select nobody of some group
+_UNEQUAL = ((0.25, 0.7),) * 2  # alike under each label, so that rates differ only by the groups' labels
+_MARK = " at a true ratio of 1"
+
+
+def worlds() -> Iterator[World]:
+    """Every population of the record."""
+    for design in (ADULT_200, GERMAN_100, TENS, UNBALANCED, FIVES, RANDOM_200, RANDOM_100, RANDOM_UNEVEN):
+        for name in ("equal arms", "no gap"):
+            yield from _of(design, name, TWO[name])
+        for name in ("rates near 0", "rates near 1"):
+            yield design.world(name, EDGE[name], 1, correlation=1.0)
+        yield design.world("the rarest rates", (_RARE[:2], _RARE[:2]), 1, correlation=1.0)
+    for design in (THREE, THREE_UNEVEN, CROSSED):
+        levels = len(design.table)
+        for name, rates in {**MORE, "no gap": _NO_GAP, "the rarest rates": _RARE}.items():
+            yield from _of(design, name, (rates[:levels], rates[:levels]))
+    yield from _of(ADULT_200, "alike under each label", (_UNEQUAL, _UNEQUAL))
+    unread = ADULT_200.world("equal arms, unread by label", TWO["equal arms"], 1, parsed=UNREAD_BY_LABEL)
+    yield unread
+    yield replace(unread, name=unread.name.replace("R = 1", "R = 20"), repeats=20, correlation=0.5)
+
+
+def _of(design: Design, name: str, pair: Any) -> Iterator[World]:
+    yield design.world(name, pair, 1, correlation=1.0)
+    yield design.world(name, pair, 5, correlation=0.5, shift=0.05)
+    yield design.world(name, pair, 20, correlation=1.0, group_shift=0.05)
+
+
+def measure(world: World, runs: int, seed: int = 0) -> Tally:
+    """Read the tables of so many runs; the same seed draws the same answers."""
+    rng = np.random.default_rng([seed, crc32(world.name.encode())])
+    found = Tally(runs, {}, {})
+    table = np.asarray(world.table, float)
+    for _ in range(runs):
+        sample = world.draw(rng)
+        for one in _read(sample, Population(world.groups, table)):
+            key = (one.quantity, "", one.of)
+            if isinstance(one, Reading):
+                found.intervals.setdefault(key, Interval()).add(one)
+            else:
+                found.tests.setdefault(key, Verdicts()).add(one)
+    return found
+
+
+def _read(sample: Sample, population: Population) -> Iterator[Reading | Verdict]:
+    designed = not isinstance(sample.world.rows, int)
+    frame = sample.frame()
+    answered = from_frame(frame[frame["arm"] == ARMS[0]], "group and label" if designed else "group")
+    tables = impact_tables(answered, designed, population)
+    (view,) = tables["attributes"]
+    (arm,) = view["arms"]
+    true = _truths(sample, arm["of"], population)
+    for name, group in arm["groups"].items():
+        for kind, ends in _ENDS.items():
+            limits = group[ends[0]], group[ends[1]]
+            yield Reading(kind.replace("_", " "), name, arm["of"], group[kind], *limits, true[kind][name])
+        if group["p_value"] is not None and arm["reference"] != name:
+            gap = true["selection_rate"][name] - true["selection_rate"][arm["reference"]]
+            yield Verdict("against the highest rate", name, arm["of"], group["p_adjusted"], gap, gap, False)
+    for pair in arm["pairs"]:
+        rates = [true["selection_rate"][pair[side]] for side in ("first", "second")]
+        gap = rates[0] - rates[1]
+        limits = pair["low"], pair["high"]
+        yield Reading("difference of a pair", "", arm["of"], pair["difference"], *limits, gap)
+        ratio = min(rates) / max(rates)
+        mark = _MARK if abs(gap) < 1e-12 else ""
+        folded = pair["ratio_low"], pair["ratio_high"]
+        yield Reading(f"ratio of a pair{mark}", "", arm["of"], pair["ratio"], *folded, ratio)
+        excluded = pair["low"] > 1e-9 or pair["high"] < -1e-9
+        wrong = pair["test"] == BY_DESIGN and excluded != pair["significant"]
+        yield Verdict(f"pair, {pair['test']}", "", arm["of"], pair["p_value"], pair["difference"], gap, wrong)
+
+
+_ENDS = {
+    "selection_rate": ("low", "high"),
+    "impact_ratio": ("impact_ratio_low", "impact_ratio_high"),
+    "true_positive_rate": ("true_positive_rate_low", "true_positive_rate_high"),
+    "false_positive_rate": ("false_positive_rate_low", "false_positive_rate_high"),
+    "precision": ("precision_low", "precision_high"),
+}
+
+
+def _truths(sample: Sample, of: str, population: Population) -> dict[str, dict[str, float]]:
+    """The truth of every group under the table's own mix of labels, or of the labels that are read."""
+    found = sample.truths[of if of in sample.truths else EXAMPLES][0]
+    kinds = ("false_positive_rate", "true_positive_rate")
+    mix = population.rows
+    if isinstance(sample.world.rows, int):
+        mix = mix * sample.world.read
+    rates: dict[str, dict[str, float]] = {name: {} for name in _ENDS}
+    for group, (no, yes) in zip(population.groups, mix.tolist(), strict=True):
+        false, true = (found[f"{kind} of {group}"] for kind in kinds)
+        rates["selection_rate"][group] = (no * false + yes * true) / (no + yes)
+        rates["precision"][group] = yes * true / (yes * true + no * false)
+        rates["false_positive_rate"][group], rates["true_positive_rate"][group] = false, true
+    top = max(rates["selection_rate"].values())
+    rates["impact_ratio"] = {group: rate / top for group, rate in rates["selection_rate"].items()}
+    return rates
+
+
+def as_markdown(about: str, tallies: Mapping[str, Tally]) -> str:
+    """The record: every quantity with its mean and least coverage, every test with its type-I error."""
+    wrong = [f"* {name}: {'; '.join(found)}" for name, one in tallies.items() if (found := faults(one))]
+    runs = sum(one.runs for one in tallies.values())
+    lines = [
+        "# The tables of an audit",
+        "",
+        about,
+        "",
+        f"{len(tallies)} populations, {runs:,} runs. " + _KEY,
+        "",
+    ]
+    lines += [
+        "**Everything is accepted.**" if not wrong else "Not accepted:",
+        *([""] if wrong else []),
+        *wrong,
+        "",
+    ]
+    lines += ["| interval | of | mean coverage | least | where | values outside | not given |"]
+    lines += ["|---|---|---:|---:|---|---:|---:|"]
+    for key in sorted({key for one in tallies.values() for key in one.intervals}):
+        lines.append(_interval_line(key, {name: one.intervals.get(key) for name, one in tallies.items()}))
+    lines += [
+        "",
+        "| test, true rates equal | of | tests | type-I error | worst | where |",
+        "|---|---|---:|---:|---:|---|",
+    ]
+    for key in sorted({key for one in tallies.values() for key in one.tests}):
+        tests = {name: one.tests[key] for name, one in tallies.items() if key in one.tests}
+        if line := _test_line(key, {name: one for name, one in tests.items() if one.null}):
+            lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+_KEY = (
+    "Accepted are a coverage from 0.93 on (nominal 0.95) and a type-I error up to 0.06 (nominal 0.05), two "
+    "standard errors of the simulation aside, no value outside its own interval, and no test by design that "
+    "says otherwise than the interval beside it. A ratio is not given where no group has a yes, a precision "
+    "where its group has none. Tests of a pair are before the correction for several pairs, those against "
+    "the highest rate after it."
+)
+
+
+def _interval_line(key: tuple[str, str, str], found: Mapping[str, Interval | None]) -> str:
+    known = {name: one for name, one in found.items() if one is not None and one.given}
+    shares = {name: one.covered / one.given for name, one in known.items()}
+    if not shares:
+        return f"| {key[0]} | {key[2]} | – | – | | 0 | 100% |"
+    least = min(shares, key=lambda name: shares[name])
+    outside = sum(one.outside for one in known.values())
+    absent = sum(one.absent for one in found.values() if one is not None)
+    given = sum(one.given for one in known.values())
+    mean = sum(shares.values()) / len(shares)
+    return (
+        f"| {key[0]} | {key[2]} | {mean:.3f} | {shares[least]:.3f} | {least} | {outside} | "
+        f"{absent / (absent + given):.1%} |"
+    )
+
+
+def _test_line(key: tuple[str, str, str], found: Mapping[str, Verdicts]) -> str:
+    if not found:
+        return ""
+    shares = {name: one.null_rejected / one.null for name, one in found.items()}
+    worst = max(shares, key=lambda name: shares[name])
+    number = sum(one.null for one in found.values())
+    rejected = sum(one.null_rejected for one in found.values())
+    return f"| {key[0]} | {key[2]} | {number:,} | {rejected / number:.3f} | {shares[worst]:.3f} | {worst} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 1 when an interval or a test is not accepted."""
+    parser = argparse.ArgumentParser(prog="python -m evals.coverage.impact")
+    parser.add_argument("--runs", type=int, default=400, help="runs a population")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="30 runs of each; records nothing")
+    parser.add_argument("--only", default="", help="populations whose name holds this text; records nothing")
+    given = parser.parse_args(arguments)
+    runs = 30 if given.quick else given.runs
+    chosen = [world for world in worlds() if given.only in world.name]
+    tallies = {world.name: measure(world, runs, given.seed) for world in chosen}
+    about = f"Made by `python -m evals.coverage.impact --runs {runs}`, seed {given.seed}."
+    page = as_markdown(about, tallies)
+    if not (given.quick or given.only):
+        RESULT.write_text(page, encoding="utf-8")
+    print(page)
+    return 1 if any(faults(one) for one in tallies.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""The tables of an audit and the page to sign, in every format, from runs of every kind."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm.errors import FwcError
+from fwc_llm.report.provenance import SIGNED
+from fwc_llm.report.tables.ll144 import COLUMNS
+from fwc_llm.report.write import render
+from tests.report.conftest import MakeRun
+
+EVIL = "<script>alert('x')</script>"
+POPULATION = [{"group": "Female", "no": 4356, "yes": 557}, {"group": "Male", "no": 7004, "yes": 3143}]
+AS_DRAWN = {"n_test": 200, "base_parity": None, "repeats": 1, "seed": 0}
+TASK_FILE = """
+question = "Is it so?"
+columns = [{ name = "age" }, { name = "sex" }, { name = "y" }]
+[data]
+file = "t.csv"
+[outcome]
+column = "y"
+positive = "yes"
+[[protected]]
+column = "sex"
+[about]
+intended_use = "To hire <b>nobody</b>."
+limits = "Few rows."
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These runs are invented, so that no table belongs to them."""
+    monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def audit(folder: Path) -> dict[str, Any]:
+    """The audit of the only run, from the JSON report: strict, so that NaN would be an error."""
+    text = render([folder], "json")
+    assert "NaN" not in text
+    found: dict[str, Any] = json.loads(text)["runs"][0]["audit"]
+    return found
+
+
+def answer(row: int, group: str, label: str, said: str, **more: Any) -> dict[str, Any]:
+    return {
+        "arm": "zero", "repeat": 0, "row": str(row), "variant": "", "group": group, "label": label,
+        "answer": said, "reason": "" if said else "error", "p_yes": "", "reply": said,
+    } | more  # fmt: skip
+
+
+def make(make_folder: Callable[..., Path], name: str, answers: list[dict[str, Any]], **changes: Any) -> Path:
+    described = {"task": "t", "model": "m", "arms": ["zero"], "protected": ["sex"], "settings": AS_DRAWN}
+    return make_folder(name, answers, **described | changes)
+
+
+def lines(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withheld(
+    make_run: MakeRun,
+) -> None:
+    known = make_run("known", population=POPULATION, protected=["sex"], repeats=1)
+    unknown = make_run("unknown", protected=["sex"], repeats=1)
+    assert audit(known)["basis"]["kind"] == "re-weighted"
+    assert audit(unknown)["basis"]["kind"] == "withheld"
+    weighted, bare = (render([folder], "md") for folder in (known, unknown))
+    assert "Selection rate, re-weighted" in weighted
+    assert "15,060 rows of the table" in weighted
+    assert "Selection rate" not in bare
+    assert "selection rates, impact ratios and precision are withheld" in bare
+    for text in (weighted, bare):
+        assert "Confusion matrix" in text
+    for folder in (known, unknown):
+        with pytest.raises(FwcError, match=r"are no applicants.*--base-parity none"):
+            render([folder], "ll144")
+
+
+def test_the_page_has_what_markdown_has(make_run: MakeRun) -> None:
+    folder = make_run(population=POPULATION, protected=["sex"], settings=AS_DRAWN, repeats=1)
+    page, text = render([folder], "html"), render([folder], "md")
+    for group in audit(folder)["attributes"][0]["arms"][0]["groups"].values():
+        for shown in (f"{group['selection_rate']:.3f} (", f"{group['precision']:.2f} ("):
+            assert shown in page
+            assert shown in text
+    for title in ("Who was asked, and who was selected", "Record of this audit", *SIGNED):
+        assert title in page
+        assert title in text
+
+
+def test_the_csv_has_every_number_and_the_reason_of_every_undefined_one(
+    make_folder: Callable[..., Path],
+) -> None:
+    asked = [answer(k, "Female", "yes" if k % 2 else "no", "no") for k in range(12)]
+    asked += [answer(20 + k, "Male", "yes" if k % 2 else "no", "yes" if k < 6 else "no") for k in range(12)]
+    asked += [answer(40, "Male", "no", "")]
+    folder = make(make_folder, "run", asked)
+    found = lines(render([folder], "csv"))
+    own = {(one["metric"], one["group"]): one for one in found if one["attribute"] == "sex"}
+    female = audit(folder)["attributes"][0]["arms"][0]["groups"]["Female"]
+    ratio = own["impact_ratio", "Female"]
+    assert (ratio["value"], ratio["against"], ratio["basis"]) == ("0.0", "Male", "as drawn")
+    assert float(ratio["high"]) == female["impact_ratio_high"] < 1
+    assert own["no_reply", "Male"]["value"] == "1"
+    assert own["precision", "Female"]["value"] == ""
+    assert own["precision", "Female"]["note"] == "0/0: no row was answered yes"
+    assert own["below_four_fifths", "Female"]["value"] == "1"
+    (p,) = (one["value"] for (metric, _), one in own.items() if metric == "p_value")
+    assert float(p) == female["p_value"]
+    assert own["rows_of_unknown_category", ""]["value"] == "0"
+
+
+def test_local_law_144(make_folder: Callable[..., Path]) -> None:
+    asked = [answer(k, "F & =x", "no", "yes" if k < 10 else "no") for k in range(60)]
+    asked += [answer(100 + k, "M & y", "yes", "yes" if k < 30 else "no") for k in range(60)]
+    asked += [answer(200, "M & =x", "no", ""), answer(201, "M & unknown", "no", "yes")]
+    folder = make(make_folder, "run", asked, protected=["sex", "race"], reference=True)
+    text = render([folder], "ll144")
+    found = {(one["table"], one["category"]): one for one in lines(text)}
+    assert tuple(lines(text)[0]) == COLUMNS
+    assert {one["reference"] for one in found.values()} == {"true"}
+    sex = found["sex", "F"]
+    assert (sex["applicants"], sex["selected"], sex["selection_rate"]) == ("60", "10", "0.1667")
+    assert float(sex["impact_ratio"]) == pytest.approx((10 / 60) / (31 / 61), abs=1e-4)
+    assert found["sex", "unknown"]["applicants"] == "0"
+    race = found["race", "unknown"]
+    assert (race["applicants"], race["selected"], race["impact_ratio"]) == ("1", "1", "")
+    assert ("race", "'=x") in found, "no formula reaches a spreadsheet"
+    small = found["sex & race", "M & =x"]
+    assert (small["applicants"], small["no_answer"], small["impact_ratio"]) == ("1", "1", "")
+    assert small["note"].startswith("undefined: 0/0")
+    assert found["sex & race", "unknown"]["applicants"] == "1"
+
+
+def test_local_law_144_counts_everybody_once(make_folder: Callable[..., Path]) -> None:
+    asked = [answer(k, "ab"[k % 2], "no", "yes" if k < 10 else "no") for k in range(40)]
+    again = [one | {"repeat": 1} for one in asked]
+    folder = make(make_folder, "run", asked + again, settings=AS_DRAWN | {"repeats": 2})
+    with pytest.raises(FwcError, match=r"more than once.*--repeats 1"):
+        render([folder], "ll144")
+
+
+@pytest.mark.parametrize(
+    "kind", ["one group", "no positives", "nobody answered about a group", "a group at last"]
+)
+def test_what_is_undefined_says_why_in_every_format(make_folder: Callable[..., Path], kind: str) -> None:
+    said = {
+        "one group": [("a", "yes"), ("a", "no")],
+        "no positives": [("a", "no"), ("b", "no")],
+        "nobody answered about a group": [("a", "yes"), ("a", "no"), ("b", "")],
+        "a group at last": [("a", "yes"), ("a", "no")],
+    }[kind]
+    why = {
+        "one group": "it takes two groups with a rate",
+        "no positives": "0/0: no group was answered yes even once",
+        "nobody answered about a group": "0/0: no answer about it could be parsed",
+        "a group at last": "no row of it was asked about",
+    }[kind]
+    more = (
+        {"population": [{"group": g, "no": 5, "yes": 5} for g in "ab"]} if kind == "a group at last" else {}
+    )
+    asked = [answer(k, group, "no", yes) for k, (group, yes) in enumerate(said)]
+    folder = make(make_folder, "run", asked, **more)
+    (view,) = audit(folder)["attributes"]
+    assert any(group["reason"].startswith(why) for group in view["arms"][0]["groups"].values())
+    for format in ("html", "md", "csv", "ll144"):
+        text = render([folder], format)
+        assert "nan" not in text.lower().replace("nance", "")
+        assert why in text
+
+
+def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRun) -> None:
+    folder = make_run(repeats=1, task="mine", task_file=TASK_FILE, command="fwc-llm eval --task mine.toml")
+    found = json.loads(render([folder], "json"))["runs"][0]["provenance"]
+    assert found["about"]["intended_use"] == "To hire <b>nobody</b>."
+    assert found["about"]["source"] is None
+    assert found["hashes"]["answers.csv"] == hashlib.sha256((folder / "answers.csv").read_bytes()).hexdigest()
+    assert found["hashes"]["task file"] == hashlib.sha256(TASK_FILE.encode()).hexdigest()
+    page = render([folder], "html")
+    assert "To hire &lt;b&gt;nobody&lt;/b&gt;." in page
+    assert "not stated in the task file" in page
+    assert "break-before: page" in page
+    broken = make_run("broken", repeats=1, task="mine", task_file="what = [")
+    assert json.loads(render([broken], "json"))["runs"][0]["provenance"]["task"] is None
+
+
+def test_names_of_groups_are_text_and_nothing_else(make_run: MakeRun) -> None:
+    rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "b|c\x1b[31m": (0.3, 0.8), "c": (0.3, 0.8)}}
+    table = [{"group": group, "no": 100, "yes": 100} for group in next(iter(rates.values()))]
+    folder = make_run(rates=rates, repeats=1, population=table, protected=[f"sex{EVIL}"])
+    page = render([folder], "html")
+    assert "<script" not in page
+    assert "\x1b" not in page
+    assert not any(line.startswith("| b|c") for line in render([folder], "md").splitlines())
+
+
+@pytest.mark.parametrize(
+    "population",
+    [
+        [{"group": "Female", "no": -1, "yes": 5}],
+        [{"group": 7, "no": 1, "yes": 5}],
+        {"Female": 3},
+        [["a", 1, 2]],
+    ],
+)
+def test_a_damaged_population_is_refused(make_run: MakeRun, population: Any) -> None:
+    with pytest.raises(FwcError, match=r"run.json is damaged: 'population'"):
+        render([make_run(population=population)], "json")
