@@ -26,8 +26,15 @@ def audit(
         str | None, typer.Option(help="The column that names the set of examples in the prompt.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write the audit as JSON to this file.")
+        Path | None,
+        typer.Option("--out", "-o", help="Write the audit to this file: .html as a page, else as JSON."),
     ] = None,
+    rows: Annotated[
+        bool,
+        typer.Option(
+            "--rows/--no-rows", help="Whether the page holds every row: they may be people's records."
+        ),
+    ] = True,
 ) -> None:
     """Measure accuracy and fairness of predictions in a CSV file, with intervals and comparisons of arms.
 
@@ -55,7 +62,14 @@ def audit(
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
-    if out is not None:
+    if out is not None and out.suffix.lower() in (".html", ".htm"):
+        from fwc_llm.report.audit_document import audit_document
+        from fwc_llm.report.html.page import page
+        from fwc_llm.runs.folder import command_line
+
+        write_whole(page(audit_document(predictions.name, audits, frame, command_line(), rows)), out)
+        err.print(f"wrote {out}", highlight=False)
+    elif out is not None:
         document = {
             "format": "fwc-llm-audit/1",
             "predictions": predictions.name,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.tuning import (
@@ -30,6 +31,8 @@ def make_document(
     paths: Sequence[str | Path],
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    with_rows: bool = False,
+    template: str | Path | None = None,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -37,7 +40,8 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
     `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
+    `tune` chose the examples, else None. `with_rows` adds `browser`, every row for the page (`rows_of_run`, see
+    there for `template`). Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
@@ -47,7 +51,11 @@ def make_document(
         "title": str(runs[0].described.get("title") or runs[0].task),
         "simulated": any(run.simulated for run in runs),
         "reference": any(run.reference for run in runs),
-        "runs": [_describe(run, table, missing) for run in runs],
+        "runs": [
+            _describe(run, table, missing)
+            | ({"browser": rows_of_run(run, table, missing, template)} if with_rows else {})
+            for run in runs
+        ],
     }
 
 

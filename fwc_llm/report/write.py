@@ -28,11 +28,16 @@ def render(
     format: str = "html",
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    with_rows: bool = True,
+    template: str | Path | None = None,
 ) -> str:
-    """Return the report of run folders as text; see `make_document` for the arguments and errors."""
+    """Return the report of run folders as text; see `make_document` for the arguments and errors.
+
+    Only a page has the rows.
+    """
     from fwc_llm.report.document import make_document
 
-    document = make_document(runs, task, data_dir)
+    document = make_document(runs, task, data_dir, with_rows and format == "html", template)
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":

@@ -260,6 +260,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def command_line() -> str:
+    """The command of this process, without the folder of its program."""
+    return " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv))
+
+
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
     """A description in which files of examples have no folder: the run keeps them in one of its own."""
     sources = described.get("sources") or {}

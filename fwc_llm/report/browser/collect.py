@@ -1,0 +1,88 @@
+"""From a run's folder, or a table of predictions, to what the page's browser of rows holds."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.report.browser.pack import Pack, chosen
+from fwc_llm.report.browser.prompts import Prompts
+from fwc_llm.report.read import Run
+from fwc_llm.runs.folder import RunFolder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+
+def rows_of_run(
+    run: Run, task: "Task | None", without: str = "", template: str | Path | None = None
+) -> dict[str, Any] | None:
+    """Return every row of a run for the page; None where the run was made to have none shown.
+
+    Keys: `shown` and `of`, how many rows; `prompts`, whether there are any, and `missing`, why an arm lacks
+    them; `data`, see `Pack`. `without` says why there is no `task`.
+    """
+    if run.described.get("no_rows"):
+        return None
+    first = run.answers[run.arms[0]]
+    asked_again = sum(map(len, run.counterfactuals.values()))
+    picked = chosen(len(first), len(run.arms) + -(-asked_again // len(first)))
+    pack, number = Pack(run.arms), dict[tuple[int, str], int]()
+    for place in picked:
+        repeat, row = int(first.repeat[place]), str(first.row[place])
+        label = "yes" if first.label[place] else "no"
+        number[repeat, row] = pack.question(row, repeat, str(first.group[place]), label)
+    prompts = Prompts(run, task, without, template)
+    prompts.prepare({row for _, row in number})
+    arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
+    for said in RunFolder(run.folder).read_answers():
+        repeat, row = int(said["repeat"]), said["row"]
+        question = number.get((repeat, row))
+        if question is None or said["arm"] not in arms:
+            continue
+        prompt = prompts.of(said["arm"], repeat, row, said["variant"])
+        prompted = prompted or prompt is not None
+        if said["variant"]:
+            told_as = said["variant"].partition(":")[2]
+            pack.variant(arms[said["arm"]], question, told_as, said, prompt)
+        else:
+            pack.answer(arms[said["arm"]], question, said, prompt)
+    return {
+        "shown": len(picked),
+        "of": len(first),
+        "prompts": prompted,
+        "missing": prompts.missing,
+        "data": pack.as_json(),
+    }
+
+
+def rows_of_predictions(frame: "pd.DataFrame") -> dict[str, Any]:
+    """Return the rows of predictions as `read_predictions` gives them; a line without a row is one."""
+    columns = {name: frame[name].tolist() for name in frame.columns}
+    lines = len(frame)
+    rows = columns.get("row") or [f"line {place + 2}" for place in range(lines)]
+    arms = columns.get("arm") or ["predictions"] * lines
+    names = list(dict.fromkeys(map(str, arms)))
+    number: dict[tuple[str, str], list[int]] = {}
+    repeats = list(map(str, columns.get("repeat") or [""] * lines))
+    for line in range(lines):
+        number.setdefault((repeats[line], str(rows[line])), []).append(line)
+    asked = list(number.items())
+    picked = chosen(len(asked), len(names))
+    order = {name: place for place, name in enumerate(dict.fromkeys(repeats))}
+    pack, place = Pack(names), {name: index for index, name in enumerate(names)}
+    for index in picked:
+        (repeat, row), same = asked[index]
+        question = pack.question(
+            row, order[repeat], str(columns["group"][same[0]]), columns["label"][same[0]]
+        )
+        for line in same:
+            given = {name: columns[name][line] for name in ("answer", "p_yes", "reason") if name in columns}
+            said = dict.fromkeys(("answer", "p_yes", "reason", "reply"), "")
+            said |= {name: str(value) for name, value in given.items() if not _missing(value)}
+            pack.answer(place[str(arms[line])], question, said)
+    return {"shown": len(picked), "of": len(asked), "prompts": False, "missing": {}, "data": pack.as_json()}
+
+
+def _missing(value: object) -> bool:
+    return value is None or value != value  # NaN
