@@ -29,12 +29,9 @@ def audit(
         Path | None,
         typer.Option("--out", "-o", help="Write the audit to this file: .html as a page, else as JSON."),
     ] = None,
-    rows: Annotated[
-        bool,
-        typer.Option(
-            "--rows/--no-rows", help="Whether the page holds every row: they may be people's records."
-        ),
-    ] = True,
+    no_rows: Annotated[
+        bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
+    ] = False,
 ) -> None:
     """Measure accuracy and fairness of predictions in a CSV file, with intervals and comparisons of arms.
 
@@ -67,7 +64,7 @@ def audit(
         from fwc_llm.report.html.page import page
         from fwc_llm.runs.folder import command_line
 
-        write_whole(page(audit_document(predictions.name, audits, frame, command_line(), rows)), out)
+        write_whole(page(audit_document(predictions.name, audits, frame, command_line(), not no_rows)), out)
         err.print(f"wrote {out}", highlight=False)
     elif out is not None:
         document = {

@@ -32,13 +32,12 @@ def report(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where the data lies. [default: $FWC_LLM_DATA, then the cache]")
     ] = None,
-    rows: Annotated[
+    no_rows: Annotated[
         bool,
         typer.Option(
-            "--rows/--no-rows",
-            help="Whether the page holds every row with its prompt and replies: they may be people's records.",
+            "--no-rows", help="Leave rows, prompts and replies out of the page: they may be people's records."
         ),
-    ] = True,
+    ] = False,
     template: Annotated[
         Path | None,
         typer.Option(help="The runs' folder of templates, to show the prompts of rows; built-in ones are known."),
@@ -54,7 +53,7 @@ def report(
     chosen = choose_format(format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        text = render(folders, chosen, task, data_dir, rows, template)
+        text = render(folders, chosen, task, data_dir, not no_rows, template)
     if path is None:
         console.write(text, is_json=chosen == "json")
         return

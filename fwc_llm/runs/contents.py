@@ -151,6 +151,7 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     **dict.fromkeys(("task_file", "task_folder"), (False, _text)),
     "rows": (False, _rows),
     "simulated_answers": (False, _flag),
+    "no_rows": (False, _flag),
     "reference": (False, _flag),
     "protected": (False, _names),
     "parameters": (False, _object),

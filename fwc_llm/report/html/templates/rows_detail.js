@@ -19,6 +19,7 @@ class Drawn {
   constructor(rows) {
     this.rows = rows;
     this.data = rows.data;
+    this.withReplies = rows.data.texts.some((text) => text);
   }
 
   answer(arm, question) {
@@ -40,7 +41,7 @@ class Drawn {
     title.append(link);
     const table = make("table"), body = make("tbody"), head = make("tr");
     const withP = data.answers.some((arm) => arm.p[question] >= 0);
-    const titles = ["arm", "answer", ...(withP ? ["P(yes)"] : []), "reply"];
+    const titles = ["arm", "answer", ...(withP ? ["P(yes)"] : []), ...(this.withReplies ? ["reply"] : [])];
     head.append(...titles.map((text) => {
       const cell = make("th", text);
       cell.scope = "col";
@@ -71,7 +72,7 @@ class Drawn {
     answer.append(shown);
     line.append(head, answer);
     if (withP) line.append(make("td", percent(said.p)));
-    line.append(make("td", this.data.texts[said.reply] || "–", "reply"));
+    if (this.withReplies) line.append(make("td", this.data.texts[said.reply] || "–", "reply"));
     return line;
   }
 

@@ -25,6 +25,7 @@ class Browser {
     this.fill();
     this.listen();
     for (const part of root.querySelectorAll("[hidden]")) if (part !== this.one) part.hidden = false;
+    this.fields.arm.parentElement.hidden = this.rows.data.arms.length < 2;
     this.apply();
   }
 
@@ -37,7 +38,6 @@ class Browser {
     this.options("show", options.filter(Boolean));
     this.options("arm", [["", "any"], ...arms.map((name) => [name, name])]);
     this.options("group", [["", "all"], ...groups.map((name) => [name, name])]);
-    this.fields.arm.parentElement.hidden = !several;
     this.root.style.setProperty("--arms", arms.length > MANY_ARMS ? 1 : arms.length);
     const head = find(this.root, ".rows-head");
     head.append(...[this.rows.repeats ? "row · repeat" : "row", "group", "truth", ...this.columns()].map((text) => make("span", text)));
