@@ -29,6 +29,10 @@ def audit(
         Path | None,
         typer.Option("--out", "-o", help="Write the audit to this file: .html as a page, else as JSON."),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Write the charts to this folder: as SVG, and as PNG if matplotlib is there."),
+    ] = None,
     no_rows: Annotated[
         bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
     ] = False,
@@ -41,11 +45,15 @@ def audit(
 
     from fwc_llm.cli.console import err
     from fwc_llm.cli.console import out as console
+    from fwc_llm.cli.report import draw
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
+    from fwc_llm.report.audit_document import audit_document
+    from fwc_llm.report.html.page import page
     from fwc_llm.report.predictions import read_predictions
     from fwc_llm.report.terminal import statistics_table
+    from fwc_llm.runs.folder import command_line
 
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
     if row is None and (arm or repeat):
@@ -59,12 +67,12 @@ def audit(
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
-    if out is not None and out.suffix.lower() in (".html", ".htm"):
-        from fwc_llm.report.audit_document import audit_document
-        from fwc_llm.report.html.page import page
-        from fwc_llm.runs.folder import command_line
-
-        write_whole(page(audit_document(predictions.name, audits, frame, command_line(), not no_rows)), out)
+    as_page = out is not None and out.suffix.lower() in (".html", ".htm")
+    shown = audit_document(predictions.name, audits, frame, command_line(), as_page and not no_rows)
+    if figures is not None:
+        draw(shown, figures)
+    if out is not None and as_page:
+        write_whole(page(shown), out)
         err.print(f"wrote {out}", highlight=False)
     elif out is not None:
         document = {

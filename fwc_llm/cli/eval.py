@@ -117,7 +117,7 @@ def evaluate(
     ] = None,
     no_rows: Annotated[
         bool,
-        _experiment("Reports of this run leave out rows, prompts and replies (people's records).", "--no-rows"),
+        _experiment("Reports of this run hold no rows, prompts or replies: people's records.", "--no-rows"),
     ] = False,
     data_dir: Annotated[
         Path | None,

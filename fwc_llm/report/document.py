@@ -40,8 +40,8 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
     `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. `with_rows` adds `browser`, every row for the page (`rows_of_run`, see
-    there for `template`). Raises `FwcError` as `read_runs` does.
+    `tune` chose the examples, else None. `with_rows` adds `browser`, every row for the page (`rows_of_run`);
+    `template` is the runs' own folder of templates. Raises `FwcError` as `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)

@@ -1,9 +1,9 @@
 """From run folders to the text of a report, in any format."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 
@@ -37,7 +37,13 @@ def render(
     """
     from fwc_llm.report.document import make_document
 
-    document = make_document(runs, task, data_dir, with_rows and format == "html", template)
+    return write_document(
+        make_document(runs, task, data_dir, with_rows and format == "html", template), format
+    )
+
+
+def write_document(document: Mapping[str, Any], format: str) -> str:
+    """Return a document (`make_document`) as text in one of `FORMATS`."""
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":

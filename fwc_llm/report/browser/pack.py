@@ -5,7 +5,6 @@ The page holds this as a block of data. `templates/rows.js` unpacks it, and has 
 
 import json
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -161,9 +160,15 @@ class Pack:
         texts = [part[2] for messages in self._queries for part in messages]
         if not texts:
             return "", ""
-        head = commonprefix(texts)
-        rest = [text[len(head) :] for text in texts]
-        return head, commonprefix([text[::-1] for text in rest])[::-1]
+        head = _beginning(texts)
+        return head, _beginning([text[len(head) :][::-1] for text in texts])[::-1]
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """What all texts begin with: the first and the last in order differ the earliest."""
+    first, last = min(texts), max(texts)
+    same = next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:same]
 
 
 def chosen(rows: int, answers_of_each: int) -> list[int]:

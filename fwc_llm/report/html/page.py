@@ -20,12 +20,16 @@ def page(document: Mapping[str, Any]) -> str:
     Runs with a `browser` (their rows) bring the one script of the page.
     """
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
-    rendered = make_environment().get_template("page.html.j2").render(
-        document=document,
-        several=len(document["runs"]) > 1,
-        audit=bool(document.get("audit")),
-        browsers=browsers,
-        **scripts.variables(bool(browsers)),
+    rendered = (
+        make_environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            several=len(document["runs"]) > 1,
+            audit=bool(document.get("audit")),
+            browsers=browsers,
+            **scripts.variables(bool(browsers)),
+        )
     )
     return with_contents(rendered)
 
