@@ -17,6 +17,7 @@ from fwc_llm.prompts import Prompt, split_edits, templates
 from fwc_llm.report.read import Run
 from fwc_llm.runs.calls import Call, call_id
 from fwc_llm.runs.journal import FILE_NAME
+from fwc_llm.runs.plan import COUNTERFACTUAL, rows_of
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _REQUEST = re.compile(rb'\{"request":"([0-9a-f]{32})"')
 _TRIES = 20  # prompts of an arm that are not those sent, before the rest is given up
 _CHANGED = "the prompts that can be built here are not those that were sent: template or version changed"
-_VARIANT = "counterfactual:"
 
 
 class Prompts:
@@ -58,7 +58,7 @@ class Prompts:
             return
         table = self._task.table
         frame = table.loc[table.index.isin(rows)]
-        self._values = dict(zip(frame.index.astype(str), frame.to_dict("records"), strict=True))
+        self._values = dict(rows_of(frame))
 
     def of(self, arm: str, repeat: int, row: str, variant: str) -> tuple[Messages, Messages] | None:
         """Return system and examples, and the question; None where they are not what was sent."""
@@ -112,7 +112,7 @@ class Prompts:
         """The row, told with the protected levels that the variant names."""
         if not variant or self._task is None:
             return values
-        levels = variant.removeprefix(_VARIANT).split(" & ")
+        levels = variant.removeprefix(COUNTERFACTUAL).split(" & ")
         protected = self._task.protected
         return {**values, **dict(zip(protected, levels, strict=False))}
 

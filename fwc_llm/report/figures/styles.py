@@ -96,7 +96,7 @@ def _part(word: str) -> tuple[str, frozenset[str]]:
 
 
 def _properties(body: str, colours: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     for one in body.split(";"):
         name, _, value = (part.strip() for part in one.partition(":"))
         value = re.sub(r"var\(--([\w-]+)\)", lambda match: colours.get(match[1], match[1]), value)

@@ -1,4 +1,4 @@
-"""Places for the labels of marks in a chart: beside their marks where there is room, and never on each other."""
+"""Places for the labels of a chart: beside their marks where there is room, and not on each other."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ def box(x: float, y: float, width: float, height: float) -> Box:
 
 
 def place_labels(marks: Sequence[dict[str, Any]], taken: list[Box], frame: Box) -> bool:
-    """Give each mark its label's `lines`, `label_x`, `label_y`, `anchor`, and a `leader` where it lies far off.
+    """Give each mark its label: `lines`, `label_x`, `label_y`, `anchor`, and a `leader` where it is far off.
 
     A label that finds no free place beside its mark goes to the nearest free one in the frame. Returns
     whether every label is free: nothing in `taken`, and no other label, is covered.
@@ -25,14 +25,13 @@ def place_labels(marks: Sequence[dict[str, Any]], taken: list[Box], frame: Box) 
     for mark in marks:
         mark["lines"] = lines = wrapped(mark["name"])
         width, height = _GLYPH * max(map(len, lines)), LINE * len(lines)
-        near = [
-            one for one in _near(mark, width, height) if _cost(box(*one, width, height), taken, frame) == 0
-        ]
-        left, top = near[0] if near else _nearest(mark, width, height, taken, frame)
+        places = (box(*one, width, height) for one in _near(mark, width, height))
+        near = next((one for one in places if _cost(one, taken, frame) == 0), None)
+        left, top = near[:2] if near else _nearest(mark, width, height, taken, frame)
         own = box(left, top, width, height)
         free = free and _cost(own, taken, frame) == 0
         taken.append(own)
-        _write(mark, own, far=not near)
+        _write(mark, own, far=near is None)
     return free
 
 
@@ -53,7 +52,7 @@ def _near(mark: dict[str, Any], width: float, height: float) -> list[tuple[float
 def _nearest(
     mark: dict[str, Any], width: float, height: float, taken: Sequence[Box], frame: Box
 ) -> tuple[float, float]:
-    """The free place in the frame that is closest to the mark; the one that covers least where none is free."""
+    """The free place in the frame that is closest to the mark; without one, what covers least."""
     best, least = (frame[0], frame[1]), float("inf")
     across = max(1, int((frame[2] - frame[0] - width) / _STEP) + 1)
     down = max(1, int((frame[3] - frame[1] - height) / _STEP) + 1)
@@ -74,7 +73,7 @@ def _crossed(mark: dict[str, Any], end: tuple[float, float], taken: Sequence[Box
     found = 0.0
     for share in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
         x, y = (place + share * (to - place) for place, to in zip((mark["x"], mark["y"]), end, strict=True))
-        found += 12.0 * any(left < x < right and top < y < bottom for left, top, right, bottom in taken)
+        found += 40.0 * any(left < x < right and top < y < bottom for left, top, right, bottom in taken)
     return found
 
 
