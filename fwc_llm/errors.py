@@ -62,6 +62,18 @@ class IncompleteRunError(FwcError):
     exit_code = 4
 
 
+class GateFailedError(FwcError):
+    """A finished run meets a condition that it must not (`--fail-if`): exit code 5."""
+
+    exit_code = 5
+
+
+class GateUndecidedError(FwcError):
+    """A finished run leaves open whether it meets a condition that it must not (`--fail-if`): exit code 6."""
+
+    exit_code = 6
+
+
 class StorageError(FwcError):
     """The disk is full, or the run's folder is gone: a file cannot be written in mid-run: exit code 7."""
 

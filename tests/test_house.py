@@ -18,7 +18,7 @@ PACKAGE = CHECKOUT / "fwc_llm"
 ORDER = (
     "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
     "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
-    "testing", "sandbox", "prompts", "runs", "report", "evaluation", "inspect", "cli",
+    "testing", "sandbox", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 ALONE = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import audit, power, prompt, report, rescore, runs, serve, shots, tasks, tune, warm_up
+from fwc_llm.cli import audit, gate, power, prompt, report, rescore, runs, serve, shots, tasks, tune, warm_up
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
 from fwc_llm.cli.options import Command, Group, shown
@@ -38,6 +38,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "report": report.report,
     "compare": report.compare,
     "audit": audit.audit,
+    "gate": gate.gate,
     "rescore": rescore.rescore,
     "serve-surrogate": serve.serve_surrogate,
 }

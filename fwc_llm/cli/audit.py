@@ -5,14 +5,25 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, undecided_option
+
 
 def audit(
-    predictions: Annotated[Path, typer.Argument(help="A CSV file, a line a prediction.", metavar="CSV")],
-    answer: Annotated[str, typer.Option(help="The column of predictions; an empty one could not be parsed.")],
+    predictions: Annotated[
+        Path,
+        typer.Argument(help="A CSV, Parquet, Excel or JSON lines file, a row a prediction.", metavar="FILE"),
+    ],
     label: Annotated[str, typer.Option(help="The column of true outcomes.")],
     protected: Annotated[
         str, typer.Option(help="Protected columns, separated by commas: audited one by one, and crossed.")
     ],
+    answer: Annotated[
+        str | None,
+        typer.Option(
+            help="The column of predictions; an empty one could not be parsed. [default: yes where --p-yes "
+            "reaches the threshold]"
+        ),
+    ] = None,
     positive: Annotated[
         str | None, typer.Option(help="The value that means yes. [default: yes, 1 or true]")
     ] = None,
@@ -21,13 +32,23 @@ def audit(
     row: Annotated[
         str | None, typer.Option(help="The column that names the row. [default: every line is a row]")
     ] = None,
-    p_yes: Annotated[str | None, typer.Option(help="The column with the probability of yes.")] = None,
+    p_yes: Annotated[
+        str | None,
+        typer.Option(help="The column with the probability of yes: calibration, and rates by threshold."),
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="With --p-yes and no --answer: yes where it is reached. [default: 0.5]"),
+    ] = None,
     examples: Annotated[
         str | None, typer.Option(help="The column that names the set of examples in the prompt.")
     ] = None,
     out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write the audit as JSON to this file.")
+    ] = None,
+    report: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write the audit to this file: .html as a page, else as JSON."),
+        typer.Option(help="Write the report that a run has to this file: .html, .md, .csv or .json."),
     ] = None,
     figures: Annotated[
         Path | None,
@@ -36,8 +57,11 @@ def audit(
     no_rows: Annotated[
         bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
     ] = False,
+    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
+    undecided: Annotated[str | None, undecided_option()] = None,
+    junit: Annotated[Path | None, junit_option()] = None,
 ) -> None:
-    """Measure accuracy and fairness of predictions in a CSV file, with intervals and comparisons of arms.
+    """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
 
     Nothing is assumed about how rows were drawn: labels count as random, as in any sample.
     """
@@ -45,36 +69,35 @@ def audit(
 
     from fwc_llm.cli.console import err
     from fwc_llm.cli.console import out as console
-    from fwc_llm.cli.report import draw
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
     from fwc_llm.report.audit import audit as measure
-    from fwc_llm.report.audit_document import audit_document
-    from fwc_llm.report.html.page import page
+    from fwc_llm.report.given_probabilities import choose_threshold, ties_line
     from fwc_llm.report.predictions import read_predictions
-    from fwc_llm.report.terminal import statistics_table
-    from fwc_llm.runs.folder import command_line
+    from fwc_llm.report.terminal import probability_tables, statistics_table
+    from fwc_llm.report.write import choose_format, write_document
 
+    gates = Gates.read(fail_if, undecided, junit)
+    if report is not None:
+        choose_format(None, report)
     others = {"arm": arm, "repeat": repeat, "row": row, "p_yes": p_yes, "examples": examples}
     if row is None and (arm or repeat):
         raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
     names = [name.strip() for name in protected.split(",") if name.strip()]
     named = {name: column for name, column in others.items() if column is not None}
-    frame = read_predictions(predictions, answer, label, names, positive, named)
+    at = choose_threshold(answer, p_yes, threshold)
+    frame = read_predictions(predictions, answer, label, names, positive, named, at)
     audits = {name: measure(frame.assign(group=frame[name])) for name in names}
     if len(names) > 1:
         audits[" & ".join(names)] = measure(frame, attributes=names)
+    gates.begin(next(iter(audits.values())).arms)
     for name, one in audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
-    as_page = out is not None and out.suffix.lower() in (".html", ".htm")
-    shown = audit_document(predictions.name, audits, frame, command_line(), as_page and not no_rows)
-    if figures is not None:
-        draw(shown, figures)
-    if out is not None and as_page:
-        write_whole(page(shown), out)
-        err.print(f"wrote {out}", highlight=False)
-    elif out is not None:
+        console.print(probability_tables(one.to_dict()))
+    if answer is None and (line := ties_line(frame["p_yes"], at)):
+        err.print(line, soft_wrap=True)
+    if out is not None:
         document = {
             "format": "fwc-llm-audit/1",
             "predictions": predictions.name,
@@ -83,3 +106,22 @@ def audit(
         }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)
+    if report is not None or figures is not None:
+        from fwc_llm.cli.report import draw
+        from fwc_llm.report.decided import document_of_decisions
+
+        about = {
+            "predictions": predictions.name,
+            "answer": answer or p_yes,
+            "label": label,
+            **({"threshold": at} if answer is None else {}),
+        }
+        kind = choose_format(None, report)
+        with_rows = report is not None and kind == "html" and not no_rows
+        decisions = document_of_decisions(frame, predictions, about, names, with_rows)
+        if report is not None:
+            write_whole(write_document(decisions, kind), report)
+            err.print(f"wrote {report}", highlight=False)
+        if figures is not None:
+            draw(decisions, figures)
+    gates.settle({f"by {name}": one.answered for name, one in audits.items()})

@@ -7,6 +7,7 @@ import typer
 
 from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.experiment import read_experiment
+from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
 from fwc_llm.cli.several import ask_several, model_names
@@ -163,6 +164,9 @@ def evaluate(
     max_prompt_tokens: Annotated[
         int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
+    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
+    undecided: Annotated[str | None, undecided_option()] = None,
+    junit: Annotated[Path | None, junit_option()] = None,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
@@ -174,6 +178,7 @@ def evaluate(
     from fwc_llm.models import Client
     from fwc_llm.runs.settings import Settings
 
+    gates = Gates.read(fail_if, undecided, junit)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
@@ -232,11 +237,15 @@ def evaluate(
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
+    gates.begin([arm.name for arm in job.plan.arms], dry_run)
     if dry_run:
         _forecast(jobs)
         return
     if len(jobs) > 1:
-        ask_several(jobs, out, lambda one, folder, elsewhere: _ask(one, folder, cancel_batch, elsewhere))
+        folders = ask_several(
+            jobs, out, lambda one, folder, elsewhere: _ask(one, folder, cancel_batch, elsewhere)
+        )
+        settle_folders(gates, folders)
         return
     try:
         result = _ask(job, out, cancel_batch)
@@ -258,6 +267,7 @@ def evaluate(
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
             f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+    settle_folders(gates, {job.model.name: result.folder})
 
 
 def _why(result: Scored) -> str:

@@ -26,8 +26,10 @@ def model_names(text: str | None) -> tuple[str, ...]:
     return names
 
 
-def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]") -> None:
-    """Ask each model and print all results beside each other.
+def ask_several(
+    jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]"
+) -> dict[str, Path]:
+    """Ask each model and print all results beside each other; return each model's folder.
 
     `ask` runs one job in a folder; its last argument is what the others have cost, which counts towards the
     limit of cost. A model that its provider rejects does not keep the others from being asked.
@@ -57,6 +59,7 @@ def ask_several(jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Pa
         used[name] = job.used(folder)
     _report(jobs, results, group)
     _raise(jobs, results, rejected, group)
+    return {name: result.folder for name, result in results.items()}
 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":

@@ -185,12 +185,13 @@ def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[
     columns: dict[str, Texts] = {}
     for name, position in _find_columns(path, titles, names).items():
         columns[name] = [
-            None if _is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, position].tolist()
+            None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, position].tolist()
         ]
     return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
 
-def _is_null(cell: Any) -> bool:
+def is_null(cell: Any) -> bool:
+    """Whether a typed cell is missing."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(cell, float) and cell != cell  # of an array, a cell of a nested column, != is no bool

@@ -17,7 +17,7 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.runs.calls import Call, call_id, parameters_json
-from fwc_llm.runs.folder import FORMAT, RunFolder, command_line, file_name, versions
+from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
@@ -299,7 +299,7 @@ def describe_asked(
         "calls": plan.n_calls,
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": versions(),
-        "command": command_line(),
+        "command": command(),
         "rows": task.rows.as_json() if task.rows else None,
     }
     if task.text:  # so that a report needs nothing but this folder and the data

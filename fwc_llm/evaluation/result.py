@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, IncompleteRunError
 from fwc_llm.notebook import figure, note, table
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.gates import Check
     from fwc_llm.report.audit import Audit
     from fwc_llm.tasks import Task
 
@@ -106,6 +107,19 @@ class Result:
         from fwc_llm.report.read import read_run
 
         return Audit(read_run(self.folder).answered)
+
+    def check(self, condition: str) -> "Check":
+        """Check a condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0".
+
+        By the 95 % interval, not the point: `outcome` is "failed" where all of it meets the condition,
+        "passed" where none of it does, else "undecided"; `reason` is one line (docs/gates.md).
+
+        Errors: `IncompleteRunError` for a run with missing replies, `FwcError` for a condition that cannot be
+        read and an arm that is not there.
+        """
+        if self.unanswered:
+            raise IncompleteRunError(f"{self.folder}: {self._missing}; no gate was decided")
+        return self.audit().check(condition)
 
     @cached_property
     def _statistics(self) -> Mapping[str, Any] | None:

@@ -1,24 +1,13 @@
-"""When the model also gives P(yes): how well it ranks, how well it is calibrated, what a threshold could do.
+"""When the model also gives P(yes): how well it ranks, how it is calibrated, what equal rates would cost.
 
 Probabilities `p` (n,) are shares; rows without one must be left out before.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """One point per threshold: answering yes when p ≥ threshold. `best` marks the accuracy–DP frontier."""
-
-    thresholds: Floats
-    accuracy: Floats
-    demographic_parity_difference: Floats
-    best: npt.NDArray[np.bool_]
+from fwc_llm.metrics.thresholds import two_halves
 
 
 def auc(p: npt.ArrayLike, labels: npt.ArrayLike) -> float:
@@ -63,24 +52,6 @@ def probability_gap(p: npt.ArrayLike, groups: npt.ArrayLike) -> float:
     return max(means) - min(means) if len(means) > 1 else np.nan
 
 
-def sweep(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> Sweep:
-    """Return accuracy and DP at every threshold that changes an answer, from all yes to all no."""
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
-    thresholds = np.append(np.unique(score), np.inf)
-    hits, false_alarms = _at_least(score[truth == 1], thresholds), _at_least(score[truth == 0], thresholds)
-    accuracy = (hits + (truth == 0).sum() - false_alarms) / len(score)
-    members = [score[level == name] for name in np.unique(level)]
-    rates = np.stack([_at_least(here, thresholds) / len(here) for here in members])
-    gap = np.ptp(rates, axis=0) if len(rates) > 1 else np.full(len(thresholds), np.nan)
-    order = np.lexsort((-accuracy, gap.round(12)))  # equal gaps may differ in their last bit
-    best = np.zeros(len(thresholds), dtype=bool)
-    reached = -1.0
-    for place in order:
-        if accuracy[place] > reached + 1e-12:
-            best[place], reached = True, accuracy[place]
-    return Sweep(thresholds, accuracy, gap, best)
-
-
 def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> dict[str, float]:
     """Return one threshold per group that give all groups the same rate of yes, as accurately as possible.
 
@@ -116,14 +87,10 @@ def held_out_equal_rates(
     the fitting half does not have is left unanswered (NaN).
     """
     score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
-    units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
-    shuffled = np.random.default_rng(seed).permutation(len(units))
-    by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
-    half = np.empty(len(units), dtype=np.intp)
-    half[by_cell] = np.arange(len(units)) % 2
+    half = two_halves(truth, level, rows, seed)
     answers = np.full(len(score), np.nan)
     for side in (0, 1):
-        fitting, using = half[unit] != side, half[unit] == side
+        fitting, using = half != side, half == side
         fitted = (
             equal_rate_thresholds(score[fitting], truth[fitting], level[fitting]) if fitting.any() else {}
         )

@@ -87,7 +87,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["unparsed"] = dict(Counter(a.reason[np.isnan(a.answer)].tolist()))
     described["treatments"] = _treatments(cells)
     described["reasons"] = dict(undefined_reasons(measured, cells.groups))
-    described["probabilities"] = probability_statistics(a)
+    described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
     described["flips"] = _flips(run, arm)
     described["by_attribute"] = _by_attribute(run, a)
     return described

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.frame import from_frame
 from fwc_llm.metrics.statistics import statistics
@@ -20,16 +21,23 @@ class Audit:
     """
 
     def __init__(self, answered: Answered) -> None:
-        self._answered = answered
+        self.answered = answered
 
     @cached_property
     def _found(self) -> dict[str, Any]:
-        return statistics(self._answered)
+        return statistics(self.answered)
 
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms' names."""
-        return self._answered.arms
+        return self.answered.arms
+
+    def check(self, condition: str) -> Check:
+        """Check a condition that must not hold, such as "dp > 0.1", by its 95 % interval (docs/gates.md).
+
+        Raises `FwcError` for a condition that cannot be read, and an arm that is not there.
+        """
+        return all_of(condition, decide(parse_condition(condition), self.answered))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values for JSON; what is undefined is None."""

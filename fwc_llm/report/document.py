@@ -9,6 +9,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
+from fwc_llm.report.decisions import KEY
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
@@ -45,6 +46,9 @@ def make_document(
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
+    # The views of an audit are of the same rows: the last, all attributes crossed, has them.
+    last = runs[-1].folder
+    shown = {run.folder for run in runs if with_rows and (KEY not in run.described or run.folder == last)}
     return {
         "format": FORMAT,
         "task": runs[0].task,
@@ -53,7 +57,7 @@ def make_document(
         "reference": any(run.reference for run in runs),
         "runs": [
             _describe(run, table, missing)
-            | ({"browser": rows_of_run(run, table, missing, template)} if with_rows else {})
+            | ({"browser": rows_of_run(run, table, missing, template)} if run.folder in shown else {})
             for run in runs
         ],
     }
@@ -69,6 +73,8 @@ def _find_task(
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
+    if KEY in run.described:  # decisions from elsewhere have no task
+        return None, ""
     text = run.described.get("task_file") if given is None else None
     folder = run.described.get("task_folder")
     try:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import read_text
+from fwc_llm.files import is_file, read_text
 from fwc_llm.metrics.answers import Answered, Answers
 from fwc_llm.metrics.cells import Cells, Strings, measure
+from fwc_llm.report.decisions import EXAMPLES_FILE
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
@@ -86,6 +87,8 @@ class Run:
         """
         a = self.answers[arm]
         shots = self.shots(arm)
+        if is_file(self.folder / EXAMPLES_FILE):  # of decisions from elsewhere
+            return np.array(RunFolder(self.folder).read_json(EXAMPLES_FILE)[arm], dtype=np.str_)
         if shots:
             sets: dict[Any, str] = {}
             named = {

@@ -15,6 +15,7 @@ from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.probes import NO_PROBABILITY, probes
+from fwc_llm.report.tables.probability import probability_notes, short_calibration, short_thresholds
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -119,6 +120,18 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
         parts += [Text(f"\n{heading}", style="bold"), _Columns(names, columns)]
         parts += [Text(note, style="dim")] if note else []
     return Group(*parts)
+
+
+def probability_tables(found: Mapping[str, Any]) -> RenderableType:
+    """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
+    parts: list[RenderableType] = []
+    for title, heading, (names, columns) in (
+        ("Is P(yes) right, in each group?", "group", short_calibration(found)),
+        ("What one threshold for all would answer", "threshold", short_thresholds(found)),
+    ):
+        if names:
+            parts += [Text(title, style="bold"), _Columns(names, columns, heading)]
+    return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
 
 
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
@@ -235,8 +248,10 @@ class _Columns:
     a table of their own.
     """
 
-    def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
-        self.arms, self.columns = arms, columns
+    def __init__(
+        self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], heading: str = "arm"
+    ) -> None:
+        self.arms, self.columns, self.heading = arms, columns, heading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unlimited = options.update_width(10_000)
@@ -259,7 +274,7 @@ class _Columns:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("arm", style="bold", no_wrap=True)
+        table.add_column(self.heading, style="bold", no_wrap=True)
         for heading, _ in self.columns:
             table.add_column(Text(heading), justify="right", no_wrap=True)
         for position, arm in enumerate(self.arms):

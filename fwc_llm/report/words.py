@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+from fwc_llm.report.decisions import KEY
 from fwc_llm.report.numbers import interval, number, p_value, signed
 from fwc_llm.report.read import Run
 
 
 def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     """Return one paragraph: rows, groups, model, arms, repeats."""
+    if audit := run.described.get(KEY):
+        return _what_was_decided(run, audit, found)
     settings = run.described["settings"]
     epochs = int(run.described.get("epochs") or 1)  # how often Inspect asked each question
     repeats, seed = int(settings["repeats"]) // epochs, int(settings["seed"])
@@ -38,6 +41,19 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         + (f" {run.missing}" if run.missing else "")
         + (f" The run ended before its last question: {stopped}." if stopped else "")
         + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
+    )
+
+
+def _what_was_decided(run: Run, audit: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    """The same for decisions that were made elsewhere."""
+    rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
+    at = f", yes from {audit['threshold']:g} up" if audit.get("threshold") is not None else ""
+    arms = f" Who decided: {', '.join(run.arms)}." if len(run.arms) > 1 else ""
+    return (
+        f"{found['arms'][0]['n']:,} decisions that were made elsewhere stand in the column {audit['answer']} "
+        f"of {audit['predictions']}{at}. Here they are set against {audit['label']}, by "
+        f"{' & '.join(audit['protected'])} (share of true yes: {rates}).{arms} Nothing is assumed about how "
+        "the rows were drawn: their labels count as random."
     )
 
 

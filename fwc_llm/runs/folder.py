@@ -249,6 +249,11 @@ def file_name(text: str) -> str:
     return f"{name.encode()[: _LONGEST_NAME - 13].decode('utf-8', 'ignore')}-{digest}"
 
 
+def command() -> str:
+    """The command line that this process was started with."""
+    return " ".join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
+
+
 def versions() -> dict[str, str]:
     """The versions that a number may depend on."""
     found = {"python": sys.version.split()[0]}
@@ -258,11 +263,6 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def command_line() -> str:
-    """The command of this process, without the folder of its program."""
-    return " ".join(Path(word).name if i == 0 else word for i, word in enumerate(sys.argv))
 
 
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:

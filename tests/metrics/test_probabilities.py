@@ -1,4 +1,4 @@
-"""Probabilities against scikit-learn, thresholds against brute force."""
+"""Probabilities against scikit-learn, thresholds per group against brute force."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from fwc_llm.metrics.probabilities import (
     equal_rate_thresholds,
     held_out_equal_rates,
     probability_gap,
-    sweep,
 )
 
 
@@ -63,31 +62,6 @@ def test_a_calibrated_model_has_little_error_and_a_boastful_one_much() -> None:
 def test_gap_of_the_mean_probability() -> None:
     assert probability_gap([0.2, 0.4, 0.9, 0.7], list("aabb")) == pytest.approx(0.5)
     assert np.isnan(probability_gap([0.2], ["a"]))
-
-
-def test_the_sweep_measures_what_its_thresholds_answer() -> None:
-    p, labels, groups = rows(2)
-    found = sweep(p, labels, groups)
-    for i, threshold in enumerate(found.thresholds):
-        metrics = group_metrics((p >= threshold).astype(float), labels, groups)
-        assert found.accuracy[i] == pytest.approx(metrics.accuracy)
-        assert found.demographic_parity_difference[i] == pytest.approx(metrics.demographic_parity_difference)
-
-
-def test_the_frontier_of_a_sweep_is_what_nothing_beats() -> None:
-    found = sweep(*rows(3))
-    for i in range(len(found.thresholds)):
-        no_worse = (found.demographic_parity_difference <= found.demographic_parity_difference[i] + 1e-12) & (
-            found.accuracy >= found.accuracy[i] - 1e-12
-        )
-        better = no_worse & (
-            (found.demographic_parity_difference < found.demographic_parity_difference[i] - 1e-12)
-            | (found.accuracy > found.accuracy[i] + 1e-12)
-        )
-        if found.best[i]:
-            assert not better.any()
-        else:  # beaten, or the twin of a point on the frontier
-            assert better.any() or (no_worse & found.best).any()
 
 
 def test_thresholds_equalise_the_rates_on_the_rows_they_were_fitted_on() -> None:

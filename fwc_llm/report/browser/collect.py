@@ -1,16 +1,15 @@
-"""From a run's folder, or a table of predictions, to what the page's browser of rows holds."""
+"""From a run's folder to what the page's browser of rows holds."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.report.browser.pack import Pack, chosen
 from fwc_llm.report.browser.prompts import Prompts
+from fwc_llm.report.decisions import KEY
 from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import RunFolder
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from fwc_llm.tasks import Task
 
 
@@ -51,38 +50,6 @@ def rows_of_run(
         "shown": len(picked),
         "of": len(first),
         "prompts": prompted,
-        "missing": prompts.missing,
+        "missing": {} if KEY in run.described else prompts.missing,
         "data": pack.as_json(),
     }
-
-
-def rows_of_predictions(frame: "pd.DataFrame") -> dict[str, Any]:
-    """Return the rows of predictions as `read_predictions` gives them; a line without a row is one."""
-    columns = {name: frame[name].tolist() for name in frame.columns}
-    lines = len(frame)
-    rows = columns.get("row") or [f"line {place + 2}" for place in range(lines)]
-    arms = columns.get("arm") or ["predictions"] * lines
-    names = list(dict.fromkeys(map(str, arms)))
-    number: dict[tuple[str, str], list[int]] = {}
-    repeats = list(map(str, columns.get("repeat") or [""] * lines))
-    for line in range(lines):
-        number.setdefault((repeats[line], str(rows[line])), []).append(line)
-    asked = list(number.items())
-    picked = chosen(len(asked), len(names))
-    order = {name: place for place, name in enumerate(dict.fromkeys(repeats))}
-    pack, place = Pack(names), {name: index for index, name in enumerate(names)}
-    for index in picked:
-        (repeat, row), same = asked[index]
-        question = pack.question(
-            row, order[repeat], str(columns["group"][same[0]]), columns["label"][same[0]]
-        )
-        for line in same:
-            given = {name: columns[name][line] for name in ("answer", "p_yes", "reason") if name in columns}
-            said = dict.fromkeys(("answer", "p_yes", "reason", "reply"), "")
-            said |= {name: str(value) for name, value in given.items() if not _missing(value)}
-            pack.answer(place[str(arms[line])], question, said)
-    return {"shown": len(picked), "of": len(asked), "prompts": False, "missing": {}, "data": pack.as_json()}
-
-
-def _missing(value: object) -> bool:
-    return value is None or value != value  # NaN

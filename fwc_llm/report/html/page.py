@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers
-from fwc_llm.report.html import charts, scripts
+from fwc_llm.report.decisions import KEY
+from fwc_llm.report.html import charts, probability_charts, scripts
 from fwc_llm.report.html.contents import with_contents
-from fwc_llm.report.tables import rows
+from fwc_llm.report.tables import probability, rows
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -26,7 +27,7 @@ def page(document: Mapping[str, Any]) -> str:
         .render(
             document=document,
             several=len(document["runs"]) > 1,
-            audit=bool(document.get("audit")),
+            audit=any(KEY in run["about"] for run in document["runs"]),
             browsers=browsers,
             **scripts.variables(bool(browsers)),
         )
@@ -57,6 +58,8 @@ def make_environment() -> "Environment":
         "lost": lost,
         "rows": rows,
         "charts": charts,
+        "curves": probability_charts,
+        "probability": probability,
         "shape": charts.shape_path,
         "dash": numbers.DASH,
     }

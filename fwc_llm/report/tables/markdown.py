@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.report.lost import lost_lines, lost_table
-from fwc_llm.report.tables import rows
+from fwc_llm.report.tables import probability, rows
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -72,9 +72,22 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
         ("If only the protected attribute changed", rows.FLIP_HEADINGS, rows.flip_rows(found)),
         ("Each protected attribute by itself", rows.ATTRIBUTE_HEADINGS, rows.attribute_rows(found)),
         ("Probabilities", rows.PROBABILITY_HEADINGS, rows.probability_rows(found)),
+        (
+            "Is P(yes) right, in each group?",
+            probability.CALIBRATION_HEADINGS,
+            probability.calibration_rows(found),
+        ),
+        ("Calibration by tenths of P(yes)", probability.BIN_HEADINGS, probability.bin_rows(found)),
+        (
+            "What one threshold for all would answer",
+            probability.THRESHOLD_HEADINGS,
+            probability.threshold_rows(found),
+        ),
     ):
         if body:
             yield from (f"### {title}", "", *_table(headings, body))
+    if notes := probability.probability_notes(found):
+        yield from (*(f"- {_text(note)}" for note in notes), "")
     if tuning := run.get("tuning"):
         yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
         yield from _table(tuning["validation_headings"], tuning["validation"])

@@ -345,16 +345,14 @@ def certificate_text(value: Any) -> str:
 
 def provenance(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what decides a run besides its command: settings, versions, hashes."""
-    found = [("Folder's date", certificate_text(about["created"]))] if about.get("created") else []
+    found = [("Folder's date", certificate_text(about.get("created")))]
     found.append(("Model", certificate_text(about["model"])))
     if about.get("returned_models"):
         found.append(("Model as returned", certificate_text(about["returned_models"])))
     if about.get("parameters"):
         found.append(("Parameters", certificate_text(about["parameters"])))
     settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
-    if settings:
-        found.append(("Settings", certificate_text(settings)))
-    if about.get("fingerprint"):
-        found.append(("Data, sha256", certificate_text(about["fingerprint"])))
+    found.append(("Settings", certificate_text(settings)))
+    found.append(("Data, sha256", certificate_text(about.get("fingerprint"))))
     found.append(("Versions", certificate_text(about.get("versions", {}))))
     return found

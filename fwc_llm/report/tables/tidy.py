@@ -76,6 +76,18 @@ def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield of | {"metric": "false_positive_rate", "value": group["false_positive_rate"]}
         ends = {"low": group["coverage_low"], "high": group["coverage_high"]}
         yield of | {"metric": "coverage", "value": group["coverage"]} | ends
+    yield from _probabilities(arm["probabilities"] or {"calibration_by_group": {}})
+
+
+def _probabilities(p: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """How far the mean P(yes) of each group is from its share of yes, and the error of its bins."""
+    for name, one in p["calibration_by_group"].items():
+        of = {"group": _harmless(name), "n": one["n"]}
+        ends = {"low": one["low"], "high": one["high"]}
+        yield of | {"metric": "mean_probability", "value": one["mean"]}
+        yield of | {"metric": "calibration_difference", "value": one["difference"]} | ends
+        yield of | {"metric": "calibration_error", "value": one["error"]}
+        yield of | {"metric": "calibration_error_by_noise_95", "value": one["noise_95"]}
 
 
 def _harmless(text: str) -> str:

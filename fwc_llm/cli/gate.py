@@ -1,0 +1,175 @@
+"""`fwc-llm gate`: conditions that a finished run must not meet, for CI; `eval` and `audit` have the same."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
+
+if TYPE_CHECKING:
+    from fwc_llm.gates import Check, Condition
+    from fwc_llm.metrics.answers import Answered
+
+_PANEL = "Gates"
+_WORD = "the run has not come to its end"
+
+
+def fail_if_option() -> Any:
+    """`--fail-if`. A new one for each command: help is prepared in place."""
+    return typer.Option(
+        "--fail-if",
+        help='A condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0"; repeatable. '
+        "Exit code 5 where all of the interval meets it, 6 where it cannot be told.",
+        rich_help_panel=_PANEL,
+        metavar="CONDITION",
+    )
+
+
+def undecided_option() -> Any:
+    """`--undecided`."""
+    return typer.Option(
+        help="What a condition that cannot be told counts as: fail or pass. [default: exit code 6]",
+        rich_help_panel=_PANEL,
+    )
+
+
+def junit_option() -> Any:
+    """`--junit`."""
+    return typer.Option("--junit", help="Write the checks as JUnit XML to this file.", rich_help_panel=_PANEL)
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The conditions of one command, and what becomes of them."""
+
+    conditions: "Sequence[Condition]"
+    undecided: str | None
+    junit: Path | None
+
+    @classmethod
+    def read(cls, fail_if: Sequence[str] | None, undecided: str | None, junit: Path | None) -> "Gates":
+        """Read the options; `FwcError` for what cannot be read."""
+        if undecided not in (None, "fail", "pass"):
+            raise FwcError(f"--undecided {undecided} is neither fail nor pass")
+        if not fail_if:
+            if junit is not None or undecided is not None:
+                raise FwcError("--junit and --undecided need a condition: --fail-if 'dp > 0.1'")
+            return cls((), None, None)
+        from fwc_llm.gates import parse_condition
+
+        return cls([parse_condition(text) for text in fail_if], undecided, junit)
+
+    def begin(self, arms: Sequence[str], dry_run: bool = False) -> None:
+        """Refuse arms that are not there, and mark the JUnit file as that of a run without an end."""
+        for condition in self.conditions:
+            condition.check_arms(arms)
+        if self.junit is not None and not dry_run:
+            from fwc_llm.gates.decide import Check
+
+            self._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
+
+    def settle(self, runs: "Mapping[str, Answered]", marks: Sequence[str] = ()) -> None:
+        """Decide every condition for every run, and say so.
+
+        Errors: `GateFailedError` where one is met, `GateUndecidedError` where one cannot be told.
+        """
+        if not self.conditions:
+            return
+        from fwc_llm.cli.console import out
+        from fwc_llm.gates import decide
+        from fwc_llm.gates.decide import LARGEST_ERROR
+
+        suites = {
+            name: [check for condition in self.conditions for check in decide(condition, answered)]
+            for name, answered in runs.items()
+        }
+        for name, checks in suites.items():
+            for check in checks:
+                run = f"{name}: " if len(suites) > 1 else ""
+                out.print(f"{check.outcome}  {run}{check.reason}", soft_wrap=True, highlight=False)
+        checks = [check for several in suites.values() for check in several]
+        if len(checks) > 1:
+            share = min(1.0, LARGEST_ERROR * len(checks))
+            out.print(
+                f"{len(checks)} checks, each at 95 %: where nothing is wrong, one or more fail in at most "
+                f"{share:.0%} of such runs",
+                soft_wrap=True,
+                highlight=False,
+            )
+        for mark in marks:
+            out.print(mark, soft_wrap=True, highlight=False)
+        self._write(suites, self.undecided)
+        self._raise(checks)
+
+    def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: str | None) -> None:
+        if self.junit is None:
+            return
+        from fwc_llm.files import write_whole
+        from fwc_llm.gates.junit import Suite, junit_xml
+
+        counted: Any = {"fail": "failed", "pass": "passed"}.get(undecided or "", "undecided")
+        text = junit_xml([Suite(name, checks) for name, checks in suites.items()], counted)
+        write_whole(text, self.junit, "the JUnit file ")
+
+    def _raise(self, checks: "Sequence[Check]") -> None:
+        outcomes = [check.outcome for check in checks]
+        failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
+        if failed or (unknown and self.undecided == "fail"):
+            also = f", {unknown} undecided" if unknown else ""
+            raise GateFailedError(f"{failed} of {len(checks)} checks failed{also}")
+        if unknown and self.undecided is None:
+            raise GateUndecidedError(
+                f"{unknown} of {len(checks)} checks are undecided: ask about more rows (`fwc-llm power` says "
+                "how many), or say what this counts as with --undecided fail or pass"
+            )
+
+
+def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
+    """Settle the gates of runs' folders. `IncompleteRunError` where a reply is missing, before any gate."""
+    from fwc_llm.report.read import read_run
+
+    if not gates.conditions:
+        return
+    runs = {name: read_run(folder) for name, folder in folders.items()}
+    for run in runs.values():
+        if run.missing or run.results.get("stopped"):
+            why = run.missing or f"The run ended before its last question: {run.results['stopped']}."
+            raise IncompleteRunError(f"{run.folder}: {why} No gate was decided")
+    marks = []
+    if any(run.simulated for run in runs.values()):
+        marks.append("Simulated: these gates say nothing about a language model.")
+    if any(run.reference for run in runs.values()):
+        marks.append("Reference: the answers are no language model's.")
+    gates.settle({name: run.answered for name, run in runs.items()}, marks)
+
+
+def gate(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Folders of runs, or of several models, or logs of Inspect (.eval, .json).", metavar="RUN"
+        ),
+    ],
+    fail_if: Annotated[list[str] | None, fail_if_option()] = None,
+    undecided: Annotated[str | None, undecided_option()] = None,
+    junit: Annotated[Path | None, junit_option()] = None,
+) -> None:
+    """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
+
+    Conditions are on accuracy, dp, dp_ratio, eo and coverage, of every arm or of one, or between two arms.
+    """
+    from fwc_llm.inspect.log import run_folders
+    from fwc_llm.report.read import read_runs
+    from fwc_llm.runs.group import expanded
+
+    gates = Gates.read(fail_if, undecided, junit)
+    if not gates.conditions:
+        raise FwcError("name a condition: --fail-if 'dp > 0.1'")
+    with run_folders(list(expanded(runs))) as folders:
+        found = read_runs(folders)
+        for run in found:
+            gates.begin(run.arms)
+        settle_folders(gates, {run.label: run.folder for run in found})

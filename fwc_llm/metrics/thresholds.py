@@ -1,0 +1,208 @@
+"""What one threshold on P(yes), the same for all groups, would answer: every one that changes an answer.
+
+    curve = threshold_curve(p, labels, groups)
+    place = most_accurate(curve)  # or least_gap(curve), at_base_rate(curve), curve.place(0.5)
+    curve.thresholds[place], curve.accuracy[place], curve.gap[place], curve.ties[place]
+
+Thresholds are the values of P(yes) themselves, so nothing lies between two points of a curve. A threshold
+that was chosen on some rows looks better on them than on others (`held_out`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.cells import Floats, group_order
+
+HALF = 0.5  # the threshold where nothing else is said
+
+Mask = npt.NDArray[np.bool_]
+_DIGITS = 12  # equal shares may differ in their last bit
+
+
+@dataclass(frozen=True)
+class Curve:
+    """T thresholds, ascending: the answer is yes where p ≥ threshold; the last is infinite, no to all.
+
+    `accuracy` (T,), `share` (T,) the rate of yes of all rows, `rates` (T, G) of each of the `groups`, `gap`
+    (T,) the largest less the smallest of them (NaN for one group). `ties` (T,) counts the rows that lie
+    exactly at a threshold: their answer is yes, and another rule for ties would make it no. `base_rate` is
+    the share of label yes. Shares are weighted where weights were given; `ties` are rows.
+    """
+
+    thresholds: Floats
+    accuracy: Floats
+    share: Floats
+    rates: Floats
+    gap: Floats
+    ties: npt.NDArray[np.int64]
+    base_rate: float
+    groups: tuple[str, ...]
+
+    def place(self, threshold: float) -> int:
+        """Where a threshold, whatever its value, stands: the point with the same answers."""
+        return int(np.searchsorted(self.thresholds, threshold, side="left"))
+
+    def ties_at(self, threshold: float) -> int:
+        """How many rows lie exactly at a threshold."""
+        place = self.place(threshold)
+        return int(self.ties[place]) if self.thresholds[place] == threshold else 0
+
+    @property
+    def mixed(self) -> Mask:
+        """The thresholds (T,) that answer some rows yes and some no."""
+        return (self.share > 0.0) & (self.share < 1.0)
+
+    @property
+    def best(self) -> Mask:
+        """The thresholds (T,) that no other beats on both accuracy and gap."""
+        best = np.zeros(len(self.thresholds), dtype=bool)
+        reached = -1.0
+        for place in np.lexsort((-self.accuracy, self.gap.round(_DIGITS))).tolist():
+            if self.accuracy[place] > reached + 10.0**-_DIGITS:
+                best[place], reached = True, float(self.accuracy[place])
+        return best
+
+
+def threshold_curve(
+    p: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
+    order: tuple[str, ...] | None = None,
+) -> Curve:
+    """Return what every threshold on `p` (n,) answers, in one pass over the sorted values.
+
+    `labels` (n,) are 1 or 0, `groups` (n,) names, `weights` (n,) what a row counts for (default: 1). `order`
+    names the groups in the order wanted. Raises `FwcError` for arrays that do not fit, no rows, a `p` that is
+    missing or outside [0, 1], and weights that are negative or all 0.
+    """
+    score, truth, weight = np.asarray(p, float), np.asarray(labels, float), _weights(weights, p)
+    level = np.asarray(groups).astype(np.str_)
+    if not score.shape == truth.shape == level.shape == weight.shape or score.ndim != 1 or not len(score):
+        shapes = f"{score.shape}, {truth.shape}, {level.shape}, {weight.shape}"
+        raise FwcError(f"P(yes), labels, groups and weights must be lists of one length, not {shapes}")
+    if not ((score >= 0.0) & (score <= 1.0)).all():
+        raise FwcError("P(yes) must be numbers from 0 to 1: leave out the rows without one")
+    if not np.isin(truth, (0.0, 1.0)).all():
+        raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
+    names = group_order(level, order)
+    place_of = {name: place for place, name in enumerate(names)}
+    levels, code = np.unique(level, return_inverse=True)
+    member = np.array([place_of[str(name)] for name in levels], dtype=np.intp)[code]
+    values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
+    shape = len(values), len(names), 2
+    cell = (place * shape[1] + member) * 2 + truth.astype(np.intp)
+    counts = np.bincount(cell, weight, int(np.prod(shape))).reshape(shape)
+    yes = np.zeros((len(values) + 1, *shape[1:]))  # answered yes at each threshold: group, label
+    yes[:-1] = counts[::-1].cumsum(0)[::-1]
+    total = yes[0]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rates = yes.sum(2) / total.sum(1)
+        accuracy = (yes[..., 1].sum(1) + (total - yes)[..., 0].sum(1)) / total.sum()
+        share = yes.sum((1, 2)) / total.sum()
+    return Curve(
+        thresholds=np.append(values, np.inf),
+        accuracy=accuracy,
+        share=share,
+        rates=rates,
+        gap=rates.max(1) - rates.min(1) if len(names) > 1 else np.full(len(rates), np.nan),
+        ties=np.append(ties, 0).astype(np.int64),
+        base_rate=float(total[:, 1].sum() / total.sum()),
+        groups=tuple(names),
+    )
+
+
+def _weights(weights: npt.ArrayLike | None, p: npt.ArrayLike) -> Floats:
+    found = np.ones(np.shape(p)) if weights is None else np.asarray(weights, float)
+    if not np.isfinite(found).all() or (found < 0).any() or (found.size and not found.any()):
+        raise FwcError("weights must be numbers of 0 or more, and not all 0")
+    return found
+
+
+def most_accurate(curve: Curve) -> int:
+    """Return the place of the most accurate threshold; of equal ones that of the least gap, near one half.
+
+    It may be one that answers all rows alike: the first (yes to all) or the last (no to all).
+    """
+    return int(np.lexsort((_from_half(curve), curve.gap.round(_DIGITS), -curve.accuracy.round(_DIGITS)))[0])
+
+
+def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
+    """Return the place of the threshold with the least gap; of equal ones that of the most accurate.
+
+    Thresholds that answer all rows alike have no gap and are no choice; nor are those less accurate than
+    `least_accuracy`. None where nothing is left, and where there is one group.
+    """
+    allowed = curve.mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
+    if not allowed.any():
+        return None
+    keys = _from_half(curve), -curve.accuracy.round(_DIGITS), curve.gap.round(_DIGITS), ~allowed
+    return int(np.lexsort(keys)[0])
+
+
+def least_gap_keeping_half(curve: Curve) -> int | None:
+    """Return the place of the least gap that keeps half of what the most accurate threshold gains.
+
+    The gain is over one answer for all; None where there is none.
+    """
+    constant, top = max(curve.base_rate, 1.0 - curve.base_rate), float(curve.accuracy[most_accurate(curve)])
+    return least_gap(curve, (constant + top) / 2) if top > constant + 10.0**-_DIGITS else None
+
+
+def at_base_rate(curve: Curve, base_rate: float | None = None) -> int:
+    """Return the place of the threshold whose rate of yes is nearest to the share of label yes.
+
+    `base_rate` takes the place of that share, where another is known.
+    """
+    wanted = curve.base_rate if base_rate is None else base_rate
+    off = np.abs(curve.share - wanted).round(_DIGITS)
+    return int(np.lexsort((-curve.accuracy, off))[0])
+
+
+def _from_half(curve: Curve) -> Floats:
+    return np.abs(np.minimum(curve.thresholds, 2.0) - HALF)
+
+
+def held_out(
+    choose: Callable[[Curve], int | None],
+    p: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: npt.ArrayLike,
+    rows: npt.ArrayLike,
+    seed: int = 0,
+) -> Floats:
+    """Return answers (n,) at thresholds that `choose` finds, each row's on the half that it is not in.
+
+    A half in which nothing can be chosen leaves the rows of the other unanswered (NaN).
+    """
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    half = two_halves(truth, level, rows, seed)
+    answers = np.full(len(score), np.nan)
+    for side in (0, 1):
+        fitting, using = half != side, half == side
+        if not fitting.any() or not using.any():
+            continue
+        curve = threshold_curve(score[fitting], truth[fitting], level[fitting])
+        if (place := choose(curve)) is not None:
+            answers[using] = score[using] >= curve.thresholds[place]
+    return answers
+
+
+def two_halves(
+    labels: npt.ArrayLike, groups: npt.ArrayLike, rows: npt.ArrayLike, seed: int = 0
+) -> npt.NDArray[np.intp]:
+    """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
+
+    All questions about one row stay in one half.
+    """
+    truth, level = np.asarray(labels), np.asarray(groups)
+    units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
+    shuffled = np.random.default_rng(seed).permutation(len(units))
+    by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]
+    half = np.empty(len(units), dtype=np.intp)
+    half[by_cell] = np.arange(len(units)) % 2
+    return half[unit]
