@@ -128,22 +128,34 @@ class Gates:
 
 
 def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
-    """Settle the gates of runs' folders. `IncompleteRunError` where a reply is missing, before any gate."""
+    """Settle the gates of whole runs' folders; see `check_whole`."""
     from fwc_llm.report.read import read_run
 
     if not gates.conditions:
         return
     runs = {name: read_run(folder) for name, folder in folders.items()}
-    for run in runs.values():
-        if run.missing or run.results.get("stopped"):
-            why = run.missing or f"The run ended before its last question: {run.results['stopped']}."
-            raise IncompleteRunError(f"{run.folder}: {why} No gate was decided")
     marks = []
     if any(run.simulated for run in runs.values()):
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
         marks.append("Reference: the answers are no language model's.")
     gates.settle({name: run.answered for name, run in runs.items()}, marks)
+
+
+def check_whole(path: Path) -> None:
+    """Refuse a run that is not complete with `IncompleteRunError`: no gate is decided on a part of it."""
+    from fwc_llm.files import is_file
+    from fwc_llm.runs.folder import RunFolder
+
+    folder = RunFolder.existing(path)
+    if not is_file(path / "results.json"):
+        raise IncompleteRunError(f"{path}: the run has not come to its end; no gate was decided")
+    results = folder.results()
+    if missing := int(results.get("unanswered") or 0):
+        raise IncompleteRunError(
+            f"{path}: {missing:,} of {int(results.get('requests') or 0):,} requests have no reply; no gate "
+            f"was decided. The same `fwc-llm eval` command with --out {path} asks them"
+        )
 
 
 def gate(
@@ -163,13 +175,15 @@ def gate(
     """
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.read import read_runs
+    from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.group import expanded
 
     gates = Gates.read(fail_if, undecided, junit)
     if not gates.conditions:
         raise FwcError("name a condition: --fail-if 'dp > 0.1'")
     with run_folders(list(expanded(runs))) as folders:
-        found = read_runs(folders)
-        for run in found:
-            gates.begin(run.arms)
-        settle_folders(gates, {run.label: run.folder for run in found})
+        arms = [arm for folder in folders for arm in RunFolder.existing(folder).describe()["arms"]]
+        gates.begin(list(dict.fromkeys(arms)))
+        for folder in folders:
+            check_whole(folder)
+        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)})

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.thresholds import HALF
@@ -71,11 +71,8 @@ def _share(cell: str) -> float | None:
     text = cell.strip()
     if not text:
         return None
-    try:
-        number = float(text) if "_" not in text else math.inf
-    except ValueError:
-        return math.inf
-    return number if 0.0 <= number <= 1.0 else math.inf
+    number = _number(text)
+    return number if number is not None and 0.0 <= number <= 1.0 else math.inf
 
 
 def _advice(cells: Sequence[str]) -> str:
@@ -95,7 +92,7 @@ def _advice(cells: Sequence[str]) -> str:
 
 def _number(text: str) -> float | None:
     try:
-        number: Any = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if math.isfinite(number) and "_" not in text else None

@@ -131,3 +131,98 @@ def test_labels_that_are_not_two_values_are_named(
     outcome = fwc("audit", path, *USUAL, "--positive", positive)
     assert outcome.code == 2
     assert words in outcome.line
+
+
+@pytest.fixture
+def shares(tmp_path: Path) -> Path:
+    """Two hundred rows with P(yes) of two decimals, two of them without; as CSV and as Parquet."""
+    rng = np.random.default_rng(0)
+    sex, hired = np.array(["f", "m"])[np.arange(200) % 2], rng.integers(0, 2, 200)
+    p = np.round(np.clip(0.4 + 0.2 * hired + rng.normal(0, 0.1, 200), 0, 1), 2)
+    p[[3, 5]] = np.nan
+    frame = pd.DataFrame({"sex": sex, "hired": hired.astype(bool), "p": p})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    frame.to_parquet(tmp_path / "p.parquet")
+    return tmp_path / "p.csv"
+
+
+PROBABLE = ("--p-yes", "p", "--label", "hired", "--protected", "sex")
+
+
+def test_probabilities_are_audited_and_reported_from_any_table(
+    fwc: Run, shares: Path, tmp_path: Path
+) -> None:
+    found = []
+    for suffix in (".csv", ".parquet"):
+        out, page = tmp_path / f"{suffix}.json", tmp_path / f"{suffix}.html"
+        outcome = fwc("audit", shares.with_suffix(suffix), *PROBABLE, "-o", out, "--report", page)
+        assert outcome.code == 0, outcome.err
+        for words in ("Is P(yes) right, in each group?", "What one threshold for all", "the same, held out"):
+            assert words in outcome.out
+        assert "rows lie just at 0.5; they count as yes; 2 have no P(yes)" in outcome.err
+        found.append(json.loads(out.read_text())["statistics"])
+        text = page.read_text()
+        assert "198 of" not in text
+        assert "200 decisions that were made elsewhere stand in the column p of" in text
+        assert "The examples" not in text
+        assert "fwc-llm audit" in text
+    assert found[0] == found[1]
+    arm = found[0]["sex"]["arms"][0]
+    assert arm["coverage"] == pytest.approx(0.99)
+    report = tmp_path / "report.json"
+    assert fwc("audit", shares, *PROBABLE, "--report", report).code == 0
+    run = json.loads(report.read_text())["runs"][0]
+    assert run["statistics"]["arms"][0]["accuracy"] == arm["accuracy"]
+    assert run["statistics"]["arms"][0]["probabilities"] == arm["probabilities"]
+
+
+def test_a_threshold_decides(fwc: Run, shares: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(shares)
+    for threshold in (0.3, 0.61):
+        out = tmp_path / "audit.json"
+        assert fwc("audit", shares, *PROBABLE, "--threshold", threshold, "-o", out).code == 0
+        arm = json.loads(out.read_text())["statistics"]["sex"]["arms"][0]
+        known = frame.dropna()
+        assert arm["accuracy"]["value"] == pytest.approx(((known["p"] >= threshold) == known["hired"]).mean())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--label", "hired"), "with --answer, or that of probabilities with --p-yes"),
+        (("--label", "hired", "--answer", "p"), "look like probabilities: name the column with --p-yes"),
+        (("--label", "hired", "--answer", "hired", "--threshold", "0.4"), "leave out one of them"),
+        (("--label", "hired", "--p-yes", "p", "--threshold", "40"), "--threshold 40 is not from 0 to 1"),
+        (
+            ("--label", "hired", "--p-yes", "sex"),
+            "'sex' is not P(yes), a number from 0 to 1, in 200 of 200 rows",
+        ),
+        (("--label", "hired", "--p-yes", "q"), "has no column 'q'; it has sex, hired, p"),
+        (("--label", "hired", "--p-yes", "p", "--report", "x.pdf"), "is none of html, md, json, csv"),
+    ],
+)
+def test_bad_probabilities_are_named(fwc: Run, shares: Path, options: tuple[str, ...], words: str) -> None:
+    for path in (shares, shares.with_suffix(".parquet")):
+        outcome = fwc("audit", path, *options, "--protected", "sex")
+        assert outcome.code == 2
+        assert words in outcome.line
+
+
+def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    asked = pd.DataFrame({"id": np.arange(80), "sex": np.arange(80) % 2, "label": np.arange(80) // 2 % 2})
+    whole = [
+        asked.assign(model=model, run=run, shown=f"{model}{run}", said=(rng.random(80) < rate).astype(int))
+        for model, rate in (("=a<script>", 0.3), ("b", 0.7))
+        for run in range(6)
+    ]
+    path, out, report = tmp_path / "models.csv", tmp_path / "audit.json", tmp_path / "report.json"
+    pd.concat(whole).to_csv(path, index=False)
+    words = ("audit", path, "--answer", "said", "--label", "label", "--protected", "sex", "--arm", "model")
+    words = (*words, "--repeat", "run", "--row", "id", "--examples", "shown")
+    assert fwc(*words, "-o", out, "--report", report).code == 0
+    one = json.loads(out.read_text())["statistics"]["sex"]
+    other = json.loads(report.read_text())["runs"][0]["statistics"]
+    assert one["arms"][0]["of"] == "this strategy"
+    assert other["arms"] == one["arms"]
+    assert other["comparisons"] == one["comparisons"]

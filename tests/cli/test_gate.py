@@ -1,0 +1,113 @@
+"""Gates on the command line: three outcomes, their exit codes, JUnit, and what is refused beforehand."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pandas as pd
+import pytest
+
+from tests.cli.conftest import Outcome
+from tests.report.conftest import write_run
+
+Run = Callable[..., Outcome]
+EVAL = ("eval", "--task", "census", "--model", "surrogate", "--shots", "zero", "--n-test", 40)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run whose zero-shot arm is far apart, the fwc arm less so."""
+    return write_run(tmp_path_factory.mktemp("runs") / "run", repeats=1, unparsed=0.0)
+
+
+def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: Path) -> None:
+    xml = tmp_path / "gates.xml"
+    words = ("gate", folder, "--junit", xml)
+    failing, passing, open_ = "dp[zero] > 0.1", "dp[zero] > 0.9", "dp[fwc] > 0.3"
+    failed = fwc(*words, "--fail-if", failing, "--fail-if", passing, "--fail-if", open_)
+    assert failed.code == 5
+    assert [line.split()[0] for line in failed.out.splitlines()[:3]] == ["failed", "passed", "undecided"]
+    assert "3 checks, each at 95 %: where nothing is wrong, one or more fail in at most 15%" in failed.out
+    assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
+    assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
+    passed = fwc(*words, "--fail-if", passing)
+    assert (passed.code, passed.err) == (0, "")
+    assert "checks" not in passed.out
+    for undecided, code, kind in ((None, 6, "error"), ("fail", 5, "failure"), ("pass", 0, "skipped")):
+        given = () if undecided is None else ("--undecided", undecided)
+        outcome = fwc(*words, "--fail-if", open_, *given)
+        assert outcome.code == code
+        assert "0.3 lies within it: too few rows to tell" in outcome.out
+        assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
+    assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "name a condition"),
+        (("--fail-if", "dp >> 0.1"), "at '> 0.1' (character 5) a number"),
+        (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
+        (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "neither fail nor pass"),
+        (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),
+    ],
+)
+def test_bad_input_is_named(fwc: Run, folder: Path, options: tuple[str, ...], said: str) -> None:
+    outcome = fwc("gate", folder, *options)
+    assert outcome.code == 2
+    assert said in outcome.line
+
+
+def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
+    run, xml = write_run(tmp_path / "run", repeats=1), tmp_path / "gates.xml"
+    results = json.loads((run / "results.json").read_text())
+    (run / "results.json").write_text(json.dumps(results | {"unanswered": 3}))
+    outcome = fwc("gate", run, "--fail-if", "dp >= 0", "--junit", xml)
+    assert outcome.code == 4
+    assert "3 of " in outcome.line
+    assert outcome.out == ""
+    assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"  # no earlier success is left to be read
+    (run / "results.json").unlink()
+    assert fwc("gate", run, "--fail-if", "dp >= 0").code == 4
+
+
+@pytest.mark.slow
+def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: Path) -> None:
+    for options in (("--fail-if", "dp[fwc] > 0.1"), ("--fail-if", "dp"), ("--undecided", "pass")):
+        refused = fwc(*EVAL, "--out", tmp_path / "run", *options)
+        assert refused.code == 2, refused.out
+        assert not (tmp_path / "run").exists()
+    xml = tmp_path / "gates.xml"
+    dry = fwc(*EVAL, "--fail-if", "dp >= 0", "--junit", xml, "--dry-run")
+    assert (dry.code, xml.exists()) == (0, False)
+    outcome = fwc(*EVAL, "--out", tmp_path / "run", "--fail-if", "dp >= 0", "--junit", xml)
+    assert outcome.code == 5, outcome.err
+    assert "failed  dp[zero] >= 0" in outcome.out
+    assert "Simulated: these gates say nothing about a language model." in outcome.out
+    assert ElementTree.parse(xml).getroot()[0].attrib["name"] == "surrogate"
+    assert fwc("gate", tmp_path / "run", "--fail-if", "coverage < 0.5").code == 0
+
+
+@pytest.mark.slow
+def test_several_models_are_gated_each(fwc: Run, tmp_path: Path) -> None:
+    words = [*EVAL[:4], "surrogate,baseline", *EVAL[5:], "--out", tmp_path / "runs"]
+    outcome = fwc(*words, "--fail-if", "dp >= 0")
+    assert outcome.code == 5, outcome.err
+    assert "failed  surrogate: dp[zero] >= 0" in outcome.out
+    assert "failed  baseline: dp[zero] >= 0" in outcome.out
+    assert fwc("gate", tmp_path / "runs", "--fail-if", "dp > 1").code == 0
+
+
+def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
+    k = pd.Series(range(400))
+    frame = pd.DataFrame(
+        {"sex": k % 2, "race": k // 2 % 2, "was": k // 4 % 2, "said": (k % 2 + k // 8 % 2) // 2}
+    )
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    words = ("audit", tmp_path / "p.csv", "--answer", "said", "--label", "was", "--protected", "sex,race")
+    outcome = fwc(*words, "--fail-if", "dp > 0.3")
+    assert outcome.code == 5, outcome.err
+    assert "failed  by sex: dp[answers] > 0.3: 0.500" in outcome.out
+    assert "passed  by race: dp[answers] > 0.3: 0.000" in outcome.out
+    assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
