@@ -27,7 +27,7 @@ def document_of_decisions(
     with tempfile.TemporaryDirectory(prefix="fwc-llm-") as place:
         folders = []
         for names in views:
-            said = {**about, "protected": names, "sha256": digest}
+            said = {**about, "protected": names, "sha256": digest, "numbered": "row" not in frame}
             group = frame["group"] if len(names) > 1 else frame[names[0]]
             folder = Path(place) / file_name(f"by {' and '.join(names)}")
             folders.append(write_decisions(frame.assign(group=group), folder, said, names))

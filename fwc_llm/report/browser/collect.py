@@ -26,11 +26,14 @@ def rows_of_run(
     first = run.answers[run.arms[0]]
     asked_again = sum(map(len, run.counterfactuals.values()))
     picked = chosen(len(first), len(run.arms) + -(-asked_again // len(first)))
+    audit = run.described.get(KEY)
+    numbered = isinstance(audit, dict) and bool(audit.get("numbered"))  # the file does not name its rows
     pack, number = Pack(run.arms), dict[tuple[int, str], int]()
     for place in picked:
         repeat, row = int(first.repeat[place]), str(first.row[place])
         label = "yes" if first.label[place] else "no"
-        number[repeat, row] = pack.question(row, repeat, str(first.group[place]), label)
+        name = f"row {int(row) + 1}" if numbered and row.isdecimal() else row
+        number[repeat, row] = pack.question(name, repeat, str(first.group[place]), label)
     prompts = Prompts(run, task, without, template)
     prompts.prepare({row for _, row in number})
     arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
@@ -50,6 +53,6 @@ def rows_of_run(
         "shown": len(picked),
         "of": len(first),
         "prompts": prompted,
-        "missing": {} if KEY in run.described else prompts.missing,
+        "missing": {} if audit is not None else prompts.missing,
         "data": pack.as_json(),
     }
