@@ -23,7 +23,7 @@ _NO_PROMPT = -1
 _NO_PROBABILITY = -1
 _CODES = {"yes": "1", "no": "0", "": "-"}
 # HTML gives these a meaning inside of a script element; JSON writes them as escapes as well.
-_ESCAPED = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+_ESCAPED = "<>&\u2028\u2029"
 
 
 class Pack:
@@ -183,4 +183,6 @@ def chosen(rows: int, answers_of_each: int) -> list[int]:
 def json_block(value: Any) -> str:
     """Return JSON that can stand in a script element of a page: nothing in it ends or begins markup."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return storable(text).translate(_ESCAPED)
+    for character in _ESCAPED:  # faster than translate() on a text of megabytes
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return storable(text)
