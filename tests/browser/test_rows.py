@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
@@ -88,6 +88,10 @@ def browse(page: Page, report: Path, fragment: str = "") -> None:
     page.locator(ITEMS).first.wait_for()
 
 
+def field(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-filter={name}]")
+
+
 def count(page: Page) -> int:
     return int(page.locator(".rows-count").inner_text().partition(" ")[0].replace(",", ""))
 
@@ -109,19 +113,19 @@ def test_ten_thousand_rows_are_a_few_elements(page: Page, large: Path) -> None:
 def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
     browse(page, report)
     assert count(page) == 60
-    page.get_by_label("Show").select_option("unanswered")
+    field(page, "show").select_option("unanswered")
     refused = count(page)
     assert 0 < refused < 60
-    page.get_by_label("Show").select_option("all")
-    page.get_by_label("Search").fill("i MUST refuse")
+    field(page, "show").select_option("all")
+    field(page, "q").fill("i MUST refuse")
     assert count(page) == refused
-    page.get_by_label("Search").fill("no row has this")
+    field(page, "q").fill("no row has this")
     assert count(page) == 0
-    page.get_by_label("Search").fill("")
-    page.get_by_label("Show").select_option("flips")
-    page.get_by_label("Arm").select_option("zero")
+    field(page, "q").fill("")
+    field(page, "show").select_option("flips")
+    field(page, "arm").select_option("zero")
     flips = count(page)
-    page.get_by_label("Group").select_option("Female")
+    field(page, "group").select_option("Female")
     assert 0 < count(page) < flips
     page.locator(ITEMS).first.click()
     shown = page.locator(ONE).inner_text()
@@ -135,7 +139,7 @@ def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
 
 def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
     browse(page, report)
-    page.get_by_label("Show").select_option("unanswered")
+    field(page, "show").select_option("unanswered")
     page.locator(ITEMS).first.click()
     reply = page.locator(f"{ONE} td.reply").first.inner_text()
     assert reply == f"I must refuse. {EVIL}".replace("\u202e", "⟨U+202E⟩")
@@ -145,7 +149,7 @@ def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
 
 def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> None:
     browse(page, report)
-    page.get_by_label("Show").select_option("wrong")
+    field(page, "show").select_option("wrong")
     page.locator(ITEMS).nth(2).click()
     name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
     wrong = count(page)
