@@ -89,7 +89,8 @@ class Gates:
         for name, checks in suites.items():
             for check in checks:
                 run = f"{name}: " if len(suites) > 1 else ""
-                out.print(f"{check.outcome}  {run}{check.reason}", soft_wrap=True, highlight=False)
+                line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
+                out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
         checks = [check for several in suites.values() for check in several]
         if len(checks) > 1:
             share = min(1.0, LARGEST_ERROR * len(checks))
@@ -122,7 +123,7 @@ class Gates:
             raise GateFailedError(f"{failed} of {len(checks)} checks failed{also}")
         if unknown and self.undecided is None:
             raise GateUndecidedError(
-                f"{unknown} of {len(checks)} checks are undecided: ask about more rows (`fwc-llm power` says "
+                f"{unknown} of {len(checks)} checks undecided: ask about more rows (`fwc-llm power` says "
                 "how many), or say what this counts as with --undecided fail or pass"
             )
 

@@ -122,7 +122,8 @@ def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: 
         "constant_accuracy": max(curve.base_rate, 1.0 - curve.base_rate),
         "different_values": len(curve.thresholds) - 1,
         "chosen": {name: None if place is None else _point(curve, place) for name, place in chosen.items()}
-        | {"one_half": _point(curve, curve.place(HALF)) | {"threshold": HALF, "ties": curve.ties_at(HALF)}},
+        | {"one_half": _at(curve, HALF)},
+        "tenths": [_at(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": _limits((a.p_yes >= HALF).astype(np.float64), a, order, labels_fixed),
         "held_out": {
             "accuracy": float(measured.accuracy[0]),
@@ -148,6 +149,12 @@ def _point(curve: Curve, place: int) -> dict[str, Any]:
         "rates": dict(zip(curve.groups, curve.rates[place].tolist(), strict=True)),
         "ties": int(curve.ties[place]),
     }
+
+
+def _at(curve: Curve, threshold: float) -> dict[str, Any]:
+    """A threshold that need not be a value of P(yes)."""
+    point = _point(curve, curve.place(threshold))
+    return point | {"threshold": threshold, "ties": curve.ties_at(threshold)}
 
 
 def _limits(answer: Floats, a: Answers, order: tuple[str, ...], labels_fixed: bool) -> dict[str, Any]:

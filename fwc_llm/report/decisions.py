@@ -40,7 +40,7 @@ def write_decisions(
         "format": FORMAT,
         "task": about["predictions"],
         "title": f"Decisions in {about['predictions']}",
-        "model": about["answer"],
+        "model": f"{about['answer']}, by {' & '.join(attributes)}",
         "simulated": False,
         "arms": list(answered.arms),
         "settings": settings,

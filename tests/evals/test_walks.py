@@ -42,11 +42,14 @@ def test_the_walk_with_a_table_of_ones_own(
             continue
         assert words[0] == "fwc-llm"
         outcome = fwc(*words[1:])
-        assert outcome.code == (2 if command.endswith("# refused") else 0), outcome.err
+        said_code = re.search(r"# exit code (\d)$", command)
+        expected = int(said_code[1]) if said_code else 2 if command.endswith("# refused") else 0
+        assert outcome.code == expected, outcome.err
         said = " ".join(f"{outcome.out} {outcome.err}".split())
         for line in shown:
             assert line in said, f"{command} does not print {line!r} but {said}"
     assert len(walked) >= 10
+    assert 'failures="1"' in (tmp_path / "gates.xml").read_text(encoding="utf-8")
     assert "Reference, no language model" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 

@@ -56,6 +56,9 @@ def test_thresholds_agree_with_the_answers() -> None:
     constant = thresholds["constant_accuracy"]
     assert kept["accuracy"] >= (constant + chosen["most_accurate"]["accuracy"]) / 2 - 1e-9
     assert chosen["least_gap"]["demographic_parity_difference"] <= kept["demographic_parity_difference"]
+    tenth = tables.tenth_rows(found)[4]
+    assert tenth == [*tables.threshold_rows(found)[0][:1], "0.5", *tenth[2:]]
+    assert tenth[2] in tables.threshold_rows(found)[0][3]
     rows = tables.threshold_rows(found)
     assert [row[1] for row in rows][:1] == ["one half"]
     assert all(len(row) == len(tables.THRESHOLD_HEADINGS) for row in rows)

@@ -83,6 +83,7 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             probability.THRESHOLD_HEADINGS,
             probability.threshold_rows(found),
         ),
+        ("Thresholds by tenths", probability.TENTH_HEADINGS, probability.tenth_rows(found)),
     ):
         if body:
             yield from (f"### {title}", "", *_table(headings, body))

@@ -23,6 +23,7 @@ THRESHOLD_HEADINGS = (
     *("Arm", "Threshold", "Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %"),
     "Answers just at it",
 )
+TENTH_HEADINGS = (THRESHOLD_HEADINGS[0], *THRESHOLD_HEADINGS[2:])
 ALL = "all"
 OPTIMISTIC = (
     "Thresholds but that of one half are chosen on these very rows, so that they look better here than they "
@@ -99,21 +100,27 @@ def _thresholds(arm: str, thresholds: Mapping[str, Any]) -> Iterator[list[str]]:
         if point is None:
             yield [arm, _NAMES[name], *[DASH] * (len(THRESHOLD_HEADINGS) - 2)]
             continue
-        accuracy = number(point["accuracy"], 2, 100)
-        gap = number(point["demographic_parity_difference"], 3)
+        cells = _point(point)
         if name == "one_half":
-            accuracy += _in_brackets(interval(limits["accuracy"], 1, 100))
-            gap += _in_brackets(interval(limits["demographic_parity_difference"], 3))
-        yield [
-            arm,
-            _NAMES[name],
-            "never" if point["threshold"] is None else f"{point['threshold']:.6g}",
-            accuracy,
-            gap,
-            number(point["share"], 1, 100),
-            ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
-            f"{point['ties']:,}",
-        ]
+            cells[1] += _in_brackets(interval(limits["accuracy"], 1, 100))
+            cells[2] += _in_brackets(interval(limits["demographic_parity_difference"], 3))
+        yield [arm, _NAMES[name], *cells]
+
+
+def tenth_rows(found: Mapping[str, Any]) -> list[list[str]]:
+    """Return per arm what thresholds from 0.1 to 0.9 would answer."""
+    return [[arm["arm"], *_point(point)] for arm, p in _arms(found) for point in p["thresholds"]["tenths"]]
+
+
+def _point(point: Mapping[str, Any]) -> list[str]:
+    return [
+        "never" if point["threshold"] is None else f"{point['threshold']:.6g}",
+        number(point["accuracy"], 2, 100),
+        number(point["demographic_parity_difference"], 3),
+        number(point["share"], 1, 100),
+        ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
+        f"{point['ties']:,}",
+    ]
 
 
 def _held_out(arm: str, held: Mapping[str, Any]) -> list[str]:
