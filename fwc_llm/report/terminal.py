@@ -134,18 +134,6 @@ def probability_tables(found: Mapping[str, Any]) -> RenderableType:
     return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
 
 
-def probability_tables(found: Mapping[str, Any]) -> RenderableType:
-    """Return calibration per group and what thresholds would answer, for rich; nothing without P(yes)."""
-    parts: list[RenderableType] = []
-    for title, heading, (names, columns) in (
-        ("Is P(yes) right, in each group?", "group", short_calibration(found)),
-        ("What one threshold for all would answer", "threshold", short_thresholds(found)),
-    ):
-        if names:
-            parts += [Text(title, style="bold"), _Columns(names, columns, heading)]
-    return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
-
-
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
     """Return headings with a cell for each arm.
 
