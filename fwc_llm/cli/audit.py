@@ -54,6 +54,13 @@ def audit(
         Path | None,
         typer.Option(help="Write the report that a run has to this file: .html, .md, .csv or .json."),
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Write the charts to this folder: as SVG, and as PNG if matplotlib is there."),
+    ] = None,
+    no_rows: Annotated[
+        bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
+    ] = False,
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
@@ -72,7 +79,7 @@ def audit(
     from fwc_llm.report.given_probabilities import choose_threshold, ties_line
     from fwc_llm.report.predictions import read_predictions, selections
     from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
-    from fwc_llm.report.write import choose_format
+    from fwc_llm.report.write import choose_format, write_document
 
     gates = Gates.read(fail_if, undecided, junit)
     if report is not None:
@@ -113,8 +120,9 @@ def audit(
         }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)
-    if report is not None:
-        from fwc_llm.report.decided import render_decisions
+    if report is not None or figures is not None:
+        from fwc_llm.cli.report import draw
+        from fwc_llm.report.decided import document_of_decisions
 
         about = {
             "predictions": predictions.name,
@@ -122,6 +130,12 @@ def audit(
             "label": label,
             **({"threshold": at} if answer is None else {}),
         }
-        write_whole(render_decisions(frame, predictions, about, names, report), report)
-        err.print(f"wrote {report}", highlight=False)
+        kind = choose_format(None, report)
+        with_rows = report is not None and kind == "html" and not no_rows
+        decisions = document_of_decisions(frame, predictions, about, names, with_rows)
+        if report is not None:
+            write_whole(write_document(decisions, kind), report)
+            err.print(f"wrote {report}", highlight=False)
+        if figures is not None:
+            draw(decisions, figures)
     gates.settle({f"by {name}": one.answered for name, one in audits.items()})

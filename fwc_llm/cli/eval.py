@@ -148,6 +148,10 @@ def evaluate(
             "-o",
         ),
     ] = None,
+    no_rows: Annotated[
+        bool,
+        _experiment("Reports of this run hold no rows, prompts or replies: people's records.", "--no-rows"),
+    ] = False,
     data_dir: Annotated[
         Path | None,
         _experiment("Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"),
@@ -268,6 +272,7 @@ def evaluate(
         for other in models[1:] if max_prompt_tokens is not None else ():
             job = plan(other, job.plan.settings)  # prompts that fit all of them
     job = job if task is None else job.named(task)
+    job = job.without_rows() if no_rows else job
     for note in job.plan.notes:
         console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:

@@ -1,7 +1,8 @@
 """`fwc-llm report` and `fwc-llm compare`: the results of runs as a page, as files, or on the terminal."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,23 +37,52 @@ def report(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where the data lies. [default: $FWC_LLM_DATA, then the cache]")
     ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(help="Also write the charts to this folder: as SVG, and as PNG if matplotlib is there."),
+    ] = None,
+    no_rows: Annotated[
+        bool,
+        typer.Option(
+            "--no-rows", help="Leave rows, prompts and replies out of the page: they may be people's records."
+        ),
+    ] = False,
+    template: Annotated[
+        Path | None,
+        typer.Option(help="The runs' own folder of templates: without it their prompts are not shown."),
+    ] = None,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.cli import console
     from fwc_llm.files import write_whole
     from fwc_llm.inspect.log import run_folders
-    from fwc_llm.report.write import choose_format, render
+    from fwc_llm.report.document import make_document
+    from fwc_llm.report.write import choose_format, write_document
     from fwc_llm.runs.group import expanded
 
     chosen = choose_format(format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        text = render(folders, chosen, task, data_dir)
+        document = make_document(folders, task, data_dir, chosen == "html" and not no_rows, template)
+        text = write_document(document, chosen)
+    if figures is not None:
+        draw(document, figures)
     if path is None:
         console.write(text, is_json=chosen == "json")
         return
     write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
+
+
+def draw(document: Mapping[str, Any], folder: Path) -> None:
+    """Write the charts of a document, and say where they are."""
+    from fwc_llm.cli import console
+    from fwc_llm.report.figures.write import write_figures
+
+    written, missing = write_figures(document, folder)
+    console.err.print(f"wrote {len(written)} figures to {folder}", highlight=False)
+    if missing:
+        console.err.print(missing, highlight=False)
 
 
 def _place(runs: list[Path]) -> Path:

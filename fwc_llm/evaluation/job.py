@@ -120,13 +120,13 @@ class Job:
         with Journal(folder.path) as journal:
             with _before_any_request():
                 if begun:
-                    folder.begin(describe(self.plan, self.model, folder.path))
+                    folder.begin(self._described(folder))
                 else:
                     _write_examples(folder, self.plan)
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
                 # Last: a folder with a run.json is complete.
-                folder.begin(describe(self.plan, self.model, folder.path))
+                folder.begin(self._described(folder))
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
@@ -148,6 +148,10 @@ class Job:
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
             return self._result(folder, journal, outcome.stopped)
+
+    def _described(self, folder: RunFolder) -> dict[str, Any]:
+        described = describe(self.plan, self.model, folder.path)
+        return described | {"no_rows": True} if self.asked.get("no_rows") else described
 
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
@@ -240,6 +244,10 @@ class Job:
     def named(self, task: str | Path) -> "Job":
         """The same run, of a task that has been read from this name or file."""
         return replace(self, asked={**self.asked, "task": task_option(task)})
+
+    def without_rows(self) -> "Job":
+        """The same run, whose reports leave the rows out."""
+        return replace(self, asked={**self.asked, "no_rows": True})
 
     def refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost

@@ -19,23 +19,20 @@ def draw_rates(found: Mapping[str, Any]) -> Markup:
         parts.append(_text(place, bottom + 14, tick, "middle"))
     parts += [mark for row in chart["rows"] for mark in _row(row)]
     parts.append(_text(chart["width"] / 2, bottom + 29, "share of yes, %", "middle"))
-    for place, group in enumerate(chart["groups"]):
-        y = chart["height"] + 16 * place
-        parts += [_mark(place, 20, y, COLOURS[0]), _text(32, y + 4, group)]
-    height = chart["height"] + 16 * len(chart["groups"])
-    return svg(chart["width"], height, "rate of yes per group and arm", *parts)
+    return svg(chart["width"], chart["height"], "rate of yes per group and arm", *parts)
 
 
 def _row(row: Mapping[str, Any]) -> Iterator[Markup]:
-    """One arm: its name, the span of its rates, each rate's interval and mark."""
-    colour, y = COLOURS[row["arm"] % len(COLOURS)], row["y"] + 6
-    yield _text(14, row["y"] - 9, row["name"], bold=bool(row["arm"]))
-    if row["span"]:
-        yield _line(row["span"], (y, y), colour, 1, 0.6)
+    """One arm: its name, and a line a group with the rate's interval and mark."""
+    colour = COLOURS[row["arm"] % len(COLOURS)]
+    yield _text(8, row["y"] + 4, row["name"], bold=bool(row["arm"]))
     for point in row["points"]:
+        y = point["y"]
+        yield _text(106, y + 4, " ".join(point["lines"]), "end")
         if point["ends"]:
             yield _line(point["ends"], (y, y), colour, 4, 0.4)
-        yield _mark(point["shape"], point["x"], y, colour)
+        if point["x"] is not None:
+            yield _mark(point["shape"], point["x"], y, colour)
 
 
 def _mark(shape: int, x: float, y: float, colour: str) -> Markup:

@@ -67,11 +67,13 @@ class Result:
         path: str | Path | None = None,
         task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
+        rows: bool = True,
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
         The file's ending decides the format: html, md, json or csv. The run knows its task;
-        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies.
+        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies. A page holds
+        every row with its prompt and replies, which may be people's records; `rows=False` leaves them out.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
@@ -80,7 +82,10 @@ class Result:
         from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write_whole(render([self.folder], choose_format(None, where), task or self.task, data_dir), where)
+        # Only the process that made the run knows that its templates are the user's.
+        template = RunFolder(self.folder).describe()["settings"].get("template") if self.task else None
+        text = render([self.folder], choose_format(None, where), task or self.task, data_dir, rows, template)
+        write_whole(text, where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":

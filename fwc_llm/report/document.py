@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
 from fwc_llm.report.decisions import KEY
 from fwc_llm.report.impact import audit_tables
@@ -35,6 +36,8 @@ def make_document(
     paths: Sequence[str | Path],
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    with_rows: bool = False,
+    template: str | Path | None = None,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -43,17 +46,26 @@ def make_document(
     hashes), `api`, `wordings` (each arm's contradictions), `rows` (lost before the run), `audit` (see
     `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
     `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where `tune` chose
-    the examples, and `threshold` where the run has one, else None. Raises `FwcError` as `read_runs` does.
+    the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
+    the page (`rows_of_run`); `template` is the runs' own folder of templates. Raises `FwcError` as
+    `read_runs` does.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
+    # The views of an audit are of the same rows: the last, all attributes crossed, has them.
+    last = runs[-1].folder
+    shown = {run.folder for run in runs if with_rows and (KEY not in run.described or run.folder == last)}
     return {
         "format": FORMAT,
         "task": runs[0].task,
         "title": str(runs[0].described.get("title") or runs[0].task),
         "simulated": any(run.simulated for run in runs),
         "reference": any(run.reference for run in runs),
-        "runs": [_describe(run, table, missing) for run in runs],
+        "runs": [
+            _describe(run, table, missing)
+            | ({"browser": rows_of_run(run, table, missing, template)} if run.folder in shown else {})
+            for run in runs
+        ],
     }
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.probes import NO_PROBABILITY, probes
 from fwc_llm.report.tables.probability import probability_notes, short_calibration, short_thresholds
 from fwc_llm.report.wordings import wording_lines
 
@@ -98,19 +99,28 @@ def statistics_lines(folder: str | Path) -> RenderableType:
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.read import read_run
 
-    return statistics_table(statistics(read_run(folder).answered))
+    run = read_run(folder)
+    found = statistics(run.answered)
+    asked = (run.described.get("parameters") or {}).get("logprobs")
+    unanswered = asked and not any(arm["probabilities"] for arm in found["arms"])
+    notes = [Text(f"\n{NO_PROBABILITY}.")] if unanswered else []
+    return Group(statistics_table(found), *notes)
 
 
 def statistics_table(found: Mapping[str, Any], rates: bool = False) -> RenderableType:
     """Return values with intervals, and what is more than noise, for rich to print.
 
     `found` is what `Audit.to_dict` returns; see `audit_columns`. Below it stands what to
-    know before believing a number.
+    know before believing a number, and what the counterfactual probe and P(yes) showed.
     """
     title = Text(TITLE, style="bold")
     names = [arm["arm"] for arm in found["arms"]]
     footnotes = (Text(note, style="dim") for note in audit_notes(found))
-    return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+    parts: list[RenderableType] = [title, _Columns(names, audit_columns(found, rates)), *footnotes]
+    for heading, columns, note in probes(found):
+        parts += [Text(f"\n{heading}", style="bold"), _Columns(names, columns)]
+        parts += [Text(note, style="dim")] if note else []
+    return Group(*parts)
 
 
 def probability_tables(found: Mapping[str, Any]) -> RenderableType:

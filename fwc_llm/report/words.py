@@ -90,9 +90,12 @@ def _against_chance(arm: Mapping[str, Any]) -> str:
         return f"has no DP gap to give: {reason}."
     shown, floor = number(gap["value"], 3), number(gap["noise_95"], 3)
     ends = interval((gap["low"], gap["high"]), 3)
-    chance = f"groups treated alike would differ by less than {floor} in 95 of 100 such runs"
+    alike = f"groups treated alike would differ by less than {floor}"
+    chance = f"{alike} in 95 of 100 such runs (the noise floor)"
     if gap["p_value"] is None or gap["p_value"] >= 0.05:
-        chance += ": it may be chance"
+        chance += ": it may be chance, and is not significant"
+    else:
+        chance += ": it is significant"
     return f"has a DP gap of {shown} (95 % interval {ends}); {chance}."
 
 

@@ -1,9 +1,9 @@
 """From run folders to the text of a report, in any format."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 
@@ -28,11 +28,22 @@ def render(
     format: str = "html",
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    with_rows: bool = True,
+    template: str | Path | None = None,
 ) -> str:
-    """Return the report of run folders as text; see `make_document` for the arguments and errors."""
+    """Return the report of run folders as text; see `make_document` for the arguments and errors.
+
+    Only a page has the rows.
+    """
     from fwc_llm.report.document import make_document
 
-    document = make_document(runs, task, data_dir)
+    return write_document(
+        make_document(runs, task, data_dir, with_rows and format == "html", template), format
+    )
+
+
+def write_document(document: Mapping[str, Any], format: str) -> str:
+    """Return a document (`make_document`) as text in one of `FORMATS`."""
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":

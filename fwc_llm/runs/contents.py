@@ -188,6 +188,7 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     "population": (False, _population),
     "designed": (False, _flag),
     "simulated_answers": (False, _flag),
+    "no_rows": (False, _flag),
     "reference": (False, _flag),
     "protected": (False, _names),
     "parameters": (False, _object),

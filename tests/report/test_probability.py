@@ -115,7 +115,7 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     assert "Is P(yes) right, in each group?" in page
     assert "What one threshold for all would answer" in page
     assert "the design chose" in page
-    assert "<script" not in page
+    assert "<script>alert" not in page
     text = render([folder], "md")
     assert "### What one threshold for all would answer" in text
     assert "| zero | the same, held out |" in text

@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fwc_llm.report.html.labels import box, place_labels, wrapped
+
 WIDTH = 340.0
-_TEXT = 6.6  # an average glyph's width at the charts' font size
+_GUTTER = 116.0  # where a chart with a name before every line has its axis
+_HEIGHTS = (330.0, 420.0, 520.0, 640.0)  # of the chart whose labels need room
 
 
 @dataclass(frozen=True)
@@ -46,23 +49,41 @@ def axis(low: float, high: float, start: float, end: float, percent: bool = Fals
 
 
 def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the chart of accuracy against the DP gap: arms with intervals, frontier, what needs no model."""
+    """Return the chart of accuracy against the DP gap: arms with intervals, frontier, what needs no model.
+
+    It is as high as its labels need to be beside each other.
+    """
+    chart = None
+    for height in _HEIGHTS:
+        chart, free = _tradeoff(found, height)
+        if free:
+            break
+    return chart
+
+
+def _tradeoff(found: Mapping[str, Any], height: float) -> tuple[dict[str, Any] | None, bool]:
+    """The chart at a height, and whether every label is free."""
     arms = [
         (place, arm)
         for place, arm in enumerate(found["arms"], start=1)
         if arm["accuracy"]["value"] is not None and arm["demographic_parity_difference"]["value"] is not None
     ]
     if not arms:
-        return None
+        return None, True
+    bottom = height - 42
     gaps = [a["demographic_parity_difference"] for _, a in arms]
+    context = [
+        row
+        for row in found["context"]
+        if row["demographic_parity_difference"] is not None and row["accuracy"] is not None
+    ]
     right = max([_known(g["high"], g["value"]) for g in gaps] + [g["noise_95"] or 0 for g in gaps] + [0.1])
-    oracle = next(row for row in found["context"] if row["name"] == "oracle")["demographic_parity_difference"]
-    right = min(1.0, 1.08 * max(right, oracle or 0))
-    context = [row for row in found["context"] if _shown(row, right)]
+    right = min(1.0, 1.08 * max([right, *(row["demographic_parity_difference"] for row in context)]))
     lows = [_known(a["accuracy"]["low"], a["accuracy"]["value"]) for _, a in arms]
-    bottom = max(0.0, min(lows + [row["accuracy"] for row in context]) - 0.06)
     x = axis(0.0, right, 46, WIDTH - 14)
-    y = axis(bottom, 1.02, 288, 14, percent=True)
+    y = axis(
+        max(0.0, min(lows + [row["accuracy"] for row in context]) - 0.06), 1.02, bottom, 14, percent=True
+    )
     marks, taken = [], []
     for place, arm in arms:
         accuracy, gap = arm["accuracy"], arm["demographic_parity_difference"]
@@ -70,38 +91,33 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
         mark["across"] = _ends(x, gap)
         mark["up"] = _ends(y, accuracy)
         marks.append(mark)
-        taken.append(_box(mark["x"] - 7, mark["y"] - 7, 14, 14))
-        for ends, across in ((mark["across"], True), (mark["up"], False)):
-            if ends is not None:
-                low, high = min(ends), max(ends)
-                bar = (
-                    (low, mark["y"] - 2, high, mark["y"] + 2)
-                    if across
-                    else (mark["x"] - 2, low, mark["x"] + 2, high)
-                )
-                taken.append(bar)
-    quiet = [
+        taken.append(box(mark["x"] - 7, mark["y"] - 7, 14, 14))
+        if mark["across"] is not None:
+            low, high = sorted(mark["across"])
+            taken.append((low, mark["y"] - 2, high, mark["y"] + 2))
+        if mark["up"] is not None:
+            low, high = sorted(mark["up"])
+            taken.append((mark["x"] - 2, low, mark["x"] + 2, high))
+    quiet = _merge(
         {
-            "x": x.at(r["demographic_parity_difference"]),
-            "y": y.at(r["accuracy"]),
-            "name": r["name"].replace(" regression", ""),
+            "x": x.at(row["demographic_parity_difference"]),
+            "y": y.at(row["accuracy"]),
+            "name": row["name"].replace(" regression", ""),
         }
-        for r in context
-    ]
-    quiet = _merge(quiet)
-    for letter, one in zip("abcdefghijklmnopqrstuvwxyz", quiet, strict=False):
-        one["names"], one["name"] = one["name"], letter
-    taken += [_box(one["x"] - 4, one["y"] - 4, 8, 8) for one in quiet]
-    _place_labels([*marks, *quiet], taken, (46.0, 4.0, WIDTH - 2, 300.0))
+        for row in context
+    )
+    taken += [box(one["x"] - 5, one["y"] - 5, 10, 10) for one in quiet]
+    free = place_labels([*marks, *quiet], taken, (48.0, 4.0, WIDTH - 2, bottom + 2))
     edge = [
         (x.at(gap), y.at(best))
         for gap, best in zip(found["frontier"]["gap"], found["frontier"]["accuracy"], strict=True)
         if best is not None and gap <= right + 0.01
     ]
     floor = max((g["noise_95"] for g in gaps if g["noise_95"] is not None), default=None)
-    return {
+    chart = {
         "width": WIDTH,
-        "height": 330,
+        "height": height,
+        "bottom": bottom,
         "x": x,
         "y": y,
         "marks": marks,
@@ -109,15 +125,11 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "edge": edge,
         "noise": None if floor is None else x.at(floor),
     }
+    return chart, free
 
 
 def _known(value: float | None, otherwise: float) -> float:
     return otherwise if value is None else value
-
-
-def _shown(row: Mapping[str, Any], right: float) -> bool:
-    gap = row["demographic_parity_difference"]
-    return gap is not None and row["accuracy"] is not None and gap <= right
 
 
 def _ends(scale: Axis, value: Mapping[str, Any]) -> tuple[float, float] | None:
@@ -134,116 +146,71 @@ def _merge(marks: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _box(x: float, y: float, width: float, height: float) -> tuple[float, float, float, float]:
-    return x, y, x + width, y + height
-
-
-def _place_labels(
-    marks: Sequence[dict[str, Any]],
-    taken: list[tuple[float, float, float, float]],
-    frame: tuple[float, float, float, float],
-) -> None:
-    """Give each mark a label place (`label_x`, `label_y`, `anchor`) that covers nothing, if there is one."""
-    for mark in marks:
-        lines = _wrapped(mark["name"])
-        width, height = _TEXT * max(map(len, lines)), 14.0 * len(lines)
-        x, y = mark["x"], mark["y"]
-        near = [
-            (x + 10, y - height / 2, "start"),
-            (x - 10 - width, y - height / 2, "end"),
-            (x - width / 2, y - 10 - height, "middle"),
-            (x - width / 2, y + 9, "middle"),
-            (x + 7, y - 8 - height, "start"),
-            (x + 7, y + 7, "start"),
-            (x - 7 - width, y - 8 - height, "end"),
-            (x - 7 - width, y + 7, "end"),
-        ]
-        # Farther up and down, tied to its mark by a line, for marks that crowd.
-        far = [
-            (left, top + (step if top > y - height / 2 else -step), anchor)
-            for step in (18.0, 36.0, 54.0)
-            for left, top, anchor in near[2:]
-        ]
-        costs = [
-            _cost(_box(left, top, width, height), taken, frame)
-            + (5.0 + abs(top - y) / 10 if place in far else 0.0)
-            for place in [*near, *far]
-            for left, top, _ in [place]
-        ]
-        best = costs.index(min(costs))
-        left, top, anchor = [*near, *far][best]
-        taken.append(_box(left, top, width, height))
-        mark["lines"] = lines
-        mark["label_x"] = round(left + {"start": 0.0, "middle": width / 2, "end": width}[anchor], 2)
-        mark["label_y"], mark["anchor"] = round(top + 11, 2), anchor
-        end = top if top > y else top + height
-        mark["leader"] = (round(left + width / 2, 2), round(end, 2)) if best >= len(near) else None
-
-
-def _wrapped(name: str, longest: int = 24) -> list[str]:
-    """The name in at most three lines, broken at spaces; what is longer is cut."""
-    lines = [""]
-    for word in name.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= longest:
-            lines.append(word)
-        else:
-            lines[-1] = f"{lines[-1]} {word}".strip()
-    cut = [line if len(line) <= longest + 4 else line[: longest + 3] + "…" for line in lines[:3]]
-    if len(lines) > 3:
-        cut[-1] += " …"
-    return cut
-
-
-def _cost(
-    box: tuple[float, float, float, float],
-    taken: Sequence[tuple[float, float, float, float]],
-    frame: tuple[float, float, float, float],
-) -> float:
-    """The area covered, and much more for what lies outside the frame."""
-    left, top, right, bottom = box
-    outside = (
-        max(0, frame[0] - left)
-        + max(0, right - frame[2])
-        + max(0, frame[1] - top)
-        + max(0, bottom - frame[3])
-    )
-    covered = sum(
-        max(0.0, min(right, t[2]) - max(left, t[0])) * max(0.0, min(bottom, t[3]) - max(top, t[1]))
-        for t in taken
-    )
-    return covered + 1000 * outside
-
-
 def group_rates(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the chart of each arm's rate of yes per group, the groups' base rates first."""
-    x = axis(0.0, 1.0, 14, WIDTH - 14, percent=True)
-    base = [
-        {"x": x.at(group["base_rate"]), "ends": None, "shape": i} for i, group in enumerate(found["groups"])
-    ]
-    rows: list[dict[str, Any]] = [{"name": "true share of yes", "arm": 0, "y": 30, "points": base}]
+    """Return the chart of each arm's rate of yes per group, the groups' base rates first: a line a group."""
+    x = axis(0.0, 1.0, _GUTTER, WIDTH - 14, percent=True)
+    names = [group["group"] for group in found["groups"]]
+    base = {group["group"]: {"rate": group["base_rate"], "low": None} for group in found["groups"]}
+    arms = [("true share of yes", base), *((arm["arm"], arm["groups"]) for arm in found["arms"])]
+    rows, y = [], 16.0
+    for place, (name, groups) in enumerate(arms):
+        top, points = y, []
+        for shape, group in enumerate(names):
+            lines, one = wrapped(group, 15), groups[group]
+            height = max(16.0, 12.0 * len(lines) + 4)
+            y += height
+            points.append(
+                {
+                    "name": group,
+                    "lines": lines,
+                    "y": round(y - height / 2 + 10, 2),
+                    "shape": shape,
+                    "x": None if one["rate"] is None else x.at(one["rate"]),
+                    "ends": None if one["low"] is None else (x.at(one["low"]), x.at(one["high"])),
+                }
+            )
+        places = [point["x"] for point in points if point["x"] is not None]
+        span = (min(places), max(places)) if places else None
+        rows.append({"name": name, "arm": place, "y": top, "points": points, "span": span, "end": y + 12})
+        y += 34
+    bottom = y - 16
+    return {"width": WIDTH, "height": bottom + 36, "bottom": bottom, "x": x, "rows": rows, "groups": names}
+
+
+def repeats(found: Mapping[str, Any], metric: str) -> dict[str, Any] | None:
+    """Return the chart of each repeat's own value of a metric, an arm a line; None for a single repeat."""
+    arms = [arm for arm in found["arms"] if arm[metric]["value"] is not None]
+    values = [value for arm in arms for value in arm[metric]["per_repeat"] if value is not None]
+    if not arms or len(found["arms"][0][metric]["per_repeat"]) < 2 or not values:
+        return None
+    ends = [arm[metric][end] for arm in arms for end in ("low", "high", "value")]
+    known = values + [end for end in ends if end is not None]
+    margin = 0.05 * (max(known) - min(known)) or 0.05
+    low = max(0.0, min(known) - margin) if metric == "accuracy" else 0.0
+    x = axis(low, min(1.0, max(known) + margin), _GUTTER, WIDTH - 14, percent=metric == "accuracy")
+    rows, y = [], 12.0
     for place, arm in enumerate(found["arms"], start=1):
-        points = [
+        one, lines = arm[metric], wrapped(arm["arm"], 15)
+        height = max(38.0, 12.0 * len(lines) + 12)
+        middle, own = y + height / 2, [value for value in one["per_repeat"] if value is not None]
+        dots = [(x.at(value), round(middle + _apart(number), 2)) for number, value in enumerate(own)]
+        rows.append(
             {
-                "x": x.at(group["rate"]),
-                "ends": None if group["low"] is None else (x.at(group["low"]), x.at(group["high"])),
-                "shape": shape,
+                "lines": lines,
+                "arm": place,
+                "y": round(middle, 2),
+                "dots": dots,
+                "x": None if one["value"] is None else x.at(one["value"]),
+                "ends": _ends(x, one),
             }
-            for shape, group in enumerate(arm["groups"].values())
-            if group["rate"] is not None
-        ]
-        rows.append({"name": arm["arm"], "arm": place, "y": 30 + 44 * place, "points": points})
-    for row in rows:
-        places = [point["x"] for point in row["points"]]
-        row["span"] = (min(places), max(places)) if places else None
-    bottom = rows[-1]["y"] + 24
-    return {
-        "width": WIDTH,
-        "height": bottom + 36,
-        "bottom": bottom,
-        "x": x,
-        "rows": rows,
-        "groups": [group["group"] for group in found["groups"]],
-    }
+        )
+        y += height
+    return {"width": WIDTH, "height": y + 44, "bottom": y + 6, "x": x, "rows": rows}
+
+
+def _apart(number: int) -> float:
+    """How far the dot of a repeat lies from its line, so that equal values stay apart."""
+    return (-11.0, 8.0, -7.0, 12.0)[number % 4]
 
 
 def projection(drawn: Mapping[str, Any], arm: str, groups: Sequence[str]) -> dict[str, Any]:

@@ -1,17 +1,42 @@
-"""The report as one HTML page: self-contained, without scripts, everything from the data escaped."""
+"""The report as one HTML page: self-contained, with no script but our own, all from the data escaped."""
 
 from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers, provenance, thresholds
-from fwc_llm.report.html import charts, probability_charts
+from fwc_llm.report.decisions import KEY
+from fwc_llm.report.html import charts, probability_charts, scripts
+from fwc_llm.report.html.contents import with_contents
 from fwc_llm.report.tables import audit, probability, rows
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """Return the page of a document (`make_document`). It loads nothing, and its policy forbids it to."""
+    """Return the page of a document (`make_document`). It loads nothing, and its policy forbids it to.
+
+    Runs with a `browser` (their rows) bring the one script of the page.
+    """
+    browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
+    rendered = (
+        make_environment()
+        .get_template("page.html.j2")
+        .render(
+            document=document,
+            several=len(document["runs"]) > 1,
+            audit=any(KEY in run["about"] for run in document["runs"]),
+            browsers=browsers,
+            **scripts.variables(bool(browsers)),
+        )
+    )
+    return with_contents(rendered)
+
+
+def make_environment() -> "Environment":
+    """Return jinja2 with the page's templates, filters and what they call."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -23,6 +48,7 @@ def page(document: Mapping[str, Any]) -> str:
         finalize=_visible,
     )
     environment.filters |= {
+        "json_block": scripts.data_block,
         "number": numbers.number,
         "percent": numbers.percent,
         "count": lambda value: numbers.DASH if value is None else f"{value:,}",
@@ -40,9 +66,7 @@ def page(document: Mapping[str, Any]) -> str:
         "shape": charts.shape_path,
         "dash": numbers.DASH,
     }
-    return environment.get_template("page.html.j2").render(
-        document=document, several=len(document["runs"]) > 1
-    )
+    return environment
 
 
 def _template(name: str) -> str:

@@ -1,0 +1,219 @@
+"""The browser of rows: it finds rows, shows everything about one, and draws only what is in view."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page
+
+from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.models.base import Messages, Reply
+from fwc_llm.report.decided import document_of_decisions
+from fwc_llm.report.html.page import page as make_page
+from fwc_llm.report.write import render
+from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import load_task
+
+pytestmark = pytest.mark.slow
+
+EVIL = (
+    "</script><!--<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u202e"
+)
+LIST, ITEMS, ONE = ".rows-list", ".rows-item", ".rows-one"
+MANY = 10_000
+
+
+class Partial:
+    """Says yes to men and to those that it is shown examples for, and refuses some with markup."""
+
+    name, simulated = "partial", True
+    parameters: Mapping[str, Any] = {}
+
+    async def ask(self, messages: Messages) -> Reply:
+        question = messages[-1]["content"]
+        age = int(re.findall(r"age: (\d+)", question)[0])
+        if age % 7 == 0:
+            return Reply(f"I must refuse. {EVIL}", finish_reason="stop")
+        yes = len(messages) > 2 or "sex: Male" in question
+        return Reply("Yes" if yes else "No", logprobs=(("Yes", -0.1 if yes else -2.3), ("No", -2.3)))
+
+    async def aclose(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("rows")
+    settings = Settings(m=4, n_test=60, base_parity=None, counterfactual=True)
+    folder = evaluate(
+        load_task("census"), Partial(), ["zero", "balanced"], settings=settings, out=out / "run"
+    ).folder
+    (out / "report.html").write_text(render([folder]), encoding="utf-8")
+    return out / "report.html"
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of an audit of 10,000 decisions."""
+    out = tmp_path_factory.mktemp("large")
+    frame = pd.DataFrame(
+        {"sex": ["f", "m"] * (MANY // 2), "label": ["yes", "no", "no"] * (MANY // 3) + ["no"]}
+    )
+    frame = frame.assign(group=frame["sex"], answer=["yes", "no"] * (MANY // 2))
+    (out / "decisions.csv").write_text("stands for the file")
+    about = {"predictions": "decisions.csv", "answer": "answer", "label": "label"}
+    document = document_of_decisions(frame, out / "decisions.csv", about, ["sex"], with_rows=True)
+    (out / "audit.html").write_text(make_page(document), encoding="utf-8")
+    return out / "audit.html"
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    opened = context.new_page()
+    opened.failed = []  # type: ignore[attr-defined]
+    opened.on("pageerror", lambda error: opened.failed.append(str(error)))  # type: ignore[attr-defined]
+    yield opened
+    assert opened.failed == []  # type: ignore[attr-defined]
+    context.close()
+
+
+def browse(page: Page, report: Path, fragment: str = "") -> None:
+    page.goto(report.as_uri() + fragment)
+    page.locator("div.rows").scroll_into_view_if_needed()
+    page.locator(ITEMS).first.wait_for()
+
+
+def field(page: Page, name: str) -> Locator:
+    return page.locator(f"[data-filter={name}]")
+
+
+def count(page: Page) -> int:
+    return int(page.locator(".rows-count").inner_text().partition(" ")[0].replace(",", ""))
+
+
+def test_ten_thousand_rows_are_a_few_elements(page: Page, large: Path) -> None:
+    """What is drawn does not grow with the rows, nor does what is parsed before anybody looks."""
+    page.goto(large.as_uri())
+    assert page.locator(ITEMS).count() == 0
+    before = page.evaluate("document.querySelectorAll('*').length")
+    browse(page, large)
+    assert count(page) == MANY
+    assert page.evaluate("document.querySelectorAll('*').length") < before + 400
+    page.locator(LIST).evaluate("list => list.scrollTop = list.scrollHeight")
+    page.locator(ITEMS, has_text=f"row {MANY}").wait_for()
+    assert page.locator(ITEMS).count() < 40
+    assert large.stat().st_size < 1_000_000
+
+
+def test_filters_search_and_the_row_itself(page: Page, report: Path) -> None:
+    browse(page, report)
+    assert count(page) == 60
+    field(page, "show").select_option("unanswered")
+    refused = count(page)
+    assert 0 < refused < 60
+    field(page, "show").select_option("all")
+    field(page, "q").fill("i MUST refuse")
+    assert count(page) == refused
+    field(page, "q").fill("no row has this")
+    assert count(page) == 0
+    field(page, "q").fill("")
+    field(page, "show").select_option("flips")
+    field(page, "arm").select_option("zero")
+    flips = count(page)
+    field(page, "group").select_option("Female")
+    assert 0 < count(page) < flips
+    page.locator(ITEMS).first.click()
+    shown = page.locator(ONE).inner_text()
+    assert "told as Male" in shown
+    assert "(changed)" in shown
+    assert re.search(r"\d\d\.\d %", shown)  # P(yes)
+    assert page.locator(f"{ONE} pre").count() == 0  # on demand
+    page.locator(f"{ONE} summary", has_text="Prompt of zero, told as Male").click()
+    assert "sex: Male" in page.locator(f"{ONE} pre").last.inner_text()
+
+
+def test_what_a_model_wrote_stays_text(page: Page, report: Path) -> None:
+    browse(page, report)
+    field(page, "show").select_option("unanswered")
+    page.locator(ITEMS).first.click()
+    reply = page.locator(f"{ONE} td.reply").first.inner_text()
+    assert reply == f"I must refuse. {EVIL}".replace("\u202e", "⟨U+202E⟩")
+    assert page.locator("img").count() == 0
+    assert "owned" not in page.title()
+
+
+def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> None:
+    browse(page, report)
+    field(page, "show").select_option("wrong")
+    page.locator(ITEMS).nth(2).click()
+    name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
+    wrong = count(page)
+    assert link
+    assert link.startswith("#row=census.")
+    page.goto("about:blank")
+    browse(page, report, link)
+    assert page.locator(f"{ONE} h4").inner_text() == name
+    assert count(page) == wrong
+    for odd in ("#row=nobody&show=nothing&arm=%3Cb%3E", "#=&in=%22", "#row=%E0%A4%A", "#run-1=1"):
+        browse(page, report, odd)
+        assert count(page) == 60
+
+
+def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
+    browse(page, report)
+    page.locator(LIST).focus()
+    walk = {"ArrowDown": 2, "PageDown": 8, "ArrowUp": 7, "End": 60, "PageUp": 54, "Home": 1}
+    for key, place in walk.items():
+        page.keyboard.press(key)
+        chosen = page.locator(f"{ITEMS}[aria-selected=true]")
+        assert chosen.get_attribute("aria-posinset") == str(place)
+        assert page.locator(LIST).get_attribute("aria-activedescendant") == chosen.get_attribute("id")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.className") == "rows-one"
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.type") == "search"
+
+
+def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path) -> None:
+    context = browser.new_context(viewport={"width": 400, "height": 800}, color_scheme="dark")
+    page = context.new_page()
+    browse(page, report)
+    page.locator(ITEMS).nth(3).click()
+    page.evaluate("document.querySelectorAll('.rows-one details').forEach(part => part.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    violations = Axe().run(page, context={"include": [["div.rows"], ["nav"]]}).response["violations"]
+    assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
+    context.close()
+
+
+def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:
+    browse(page, report)
+    page.emulate_media(media="print")
+    assert not page.locator(LIST).is_visible()
+    assert not page.locator("nav.contents").is_visible()
+    context = browser.new_context(java_script_enabled=False)
+    plain = context.new_page()
+    plain.goto(report.as_uri())
+    assert not plain.locator(LIST).is_visible()
+    assert "needs JavaScript" in plain.locator("div.rows").inner_text()
+    context.close()
+
+
+def test_labels_of_charts_do_not_touch(page: Page, report: Path) -> None:
+    """As the browser draws them, not as the layout thinks."""
+    page.goto(report.as_uri())
+    boxes = page.locator("figure svg").first.evaluate(
+        """svg => [...svg.querySelectorAll('text.halo')].map(text => text.getBBox())
+        .map(box => [box.x, box.y, box.x + box.width, box.y + box.height])"""
+    )
+    assert len(boxes) >= 5
+    for place, a in enumerate(boxes):
+        assert 0 <= a[0] < a[2] <= 341
+        for b in boxes[place + 1 :]:
+            assert min(a[2], b[2]) - max(a[0], b[0]) < 1 or min(a[3], b[3]) - max(a[1], b[1]) < 3
