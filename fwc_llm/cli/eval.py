@@ -104,6 +104,13 @@ def evaluate(
         bool,
         _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
     ] = False,
+    reference: Annotated[
+        bool,
+        _experiment(
+            "Also say what plain models of the table answer to the same rows. Extra: reference.",
+            "--reference",
+        ),
+    ] = False,
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
     ] = None,
@@ -215,6 +222,7 @@ def evaluate(
                 max_prompt_tokens,
                 step,
                 console.err.print,
+                reference,
             )
 
         job = plan(models[0], settings)

@@ -32,6 +32,13 @@ def report(
     data_dir: Annotated[
         Path | None, typer.Option(help="Where the data lies. [default: $FWC_LLM_DATA, then the cache]")
     ] = None,
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference",
+            help="Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
+        ),
+    ] = False,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, or Markdown, JSON or tidy CSV."""
     from fwc_llm.cli import console
@@ -43,7 +50,7 @@ def report(
     chosen = choose_format(format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        text = render(folders, chosen, task, data_dir)
+        text = render(folders, chosen, task, data_dir, reference)
     if path is None:
         console.write(text, is_json=chosen == "json")
         return

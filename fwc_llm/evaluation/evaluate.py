@@ -77,6 +77,7 @@ def evaluate(
     allow_changed_data: bool = False,
     max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
+    reference: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: "Callable[[Progress], None] | None" = None,
@@ -98,7 +99,8 @@ def evaluate(
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
-    batches that an earlier pass sent; by default their replies are collected first.
+    batches that an earlier pass sent; by default their replies are collected first. `reference` adds what
+    plain models answer to the same rows to the report and the statistics (extra `reference`).
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
@@ -143,7 +145,7 @@ def evaluate(
     with shown.working("reading the table") as step:
         job = prepare(
             task, model, arms, settings, client, data_dir, allow_changed_data, max_prompt_tokens,
-            on_step=_both(step, on_step), notice=shown.say,
+            on_step=_both(step, on_step), notice=shown.say, reference=reference,
         )  # fmt: skip
     for note in job.plan.notes:
         shown.say(note)

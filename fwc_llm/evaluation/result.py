@@ -65,11 +65,13 @@ class Result:
         path: str | Path | None = None,
         task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
+        reference: bool = False,
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
         The file's ending decides the format: html, md, json or csv. The run knows its task;
-        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies.
+        `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies. `reference`
+        adds what plain models answer to the same rows (extra `reference`); the run keeps it.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
@@ -78,7 +80,8 @@ class Result:
         from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        write_whole(render([self.folder], choose_format(None, where), task or self.task, data_dir), where)
+        format = choose_format(None, where)
+        write_whole(render([self.folder], format, task or self.task, data_dir, reference), where)
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
@@ -98,9 +101,11 @@ class Result:
         Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
         """
         from fwc_llm.report.audit import Audit
+        from fwc_llm.report.lines import references_of
         from fwc_llm.report.read import read_run
 
-        return Audit(read_run(self.folder).answered)
+        run = read_run(self.folder)
+        return Audit(run.answered, references_of(run))
 
     @cached_property
     def _statistics(self) -> Mapping[str, Any] | None:

@@ -17,16 +17,18 @@ from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.groups import undefined_reasons
 from fwc_llm.metrics.notes import SMALL, notes
 from fwc_llm.metrics.probability import probability_statistics
+from fwc_llm.metrics.references import References, reference_statistics
 from fwc_llm.metrics.unparsed import TREATMENTS, bounds, treated
 from fwc_llm.metrics.variance import split_variance
 
 
-def statistics(run: Answered) -> dict[str, Any]:
+def statistics(run: Answered, references: References | None = None) -> dict[str, Any]:
     """Return all that the answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small), `arms` (one object each, see `arm_statistics`),
     `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
-    (false where no answer is known to have had any), `notes`.
+    (false where no answer is known to have had any), `reference_lines` (None, or see
+    `reference_statistics`), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
     cells = {arm: run.cells(arm) for arm in run.arms}
@@ -50,6 +52,7 @@ def statistics(run: Answered) -> dict[str, Any]:
         "context": _context(next(iter(run.answers.values())), run.groups),
         "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
         "with_examples": run.with_examples,
+        "reference_lines": None if references is None else reference_statistics(run, references, estimates),
     }
     described: dict[str, Any] = plain({**found, "notes": notes(run, found)})
     return described

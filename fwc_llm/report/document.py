@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.cost import cost
+from fwc_llm.report.lines import add_references, references_of
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
@@ -30,6 +31,7 @@ def make_document(
     paths: Sequence[str | Path],
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    reference: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -37,10 +39,15 @@ def make_document(
     `title`, `simulated`, `reference`, and `runs`, one object each: `label`, `about` (settings, versions,
     hashes), `rows` (lost before the run), `paragraph`, `findings`, `statistics` (see there), `examples`,
     `prompts`, `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where
-    `tune` chose the examples, else None. Raises `FwcError` as `read_runs` does.
+    `tune` chose the examples, else None. `reference` adds reference lines to runs that lack them. Raises
+    `FwcError` as `read_runs` does, and for reference lines that cannot be made.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
+    if reference:
+        if table is None:
+            raise FwcError(f"reference lines need the table: {missing}")
+        add_references([run.folder for run in runs], table)
     return {
         "format": FORMAT,
         "task": runs[0].task,
@@ -83,7 +90,7 @@ def _find_task(
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = statistics(run.answered)
+    found = statistics(run.answered, references_of(run))
     drawn: dict[str, Any] | None = None
     if task is not None:
         try:

@@ -14,6 +14,7 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.tables import lines
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -94,9 +95,11 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 def statistics_lines(folder: str | Path) -> RenderableType:
     """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
     from fwc_llm.metrics.statistics import statistics
+    from fwc_llm.report.lines import references_of
     from fwc_llm.report.read import read_run
 
-    return statistics_table(statistics(read_run(folder).answered))
+    run = read_run(folder)
+    return statistics_table(statistics(run.answered, references_of(run)))
 
 
 def statistics_table(found: Mapping[str, Any], rates: bool = False) -> RenderableType:
@@ -108,7 +111,20 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
     title = Text(TITLE, style="bold")
     names = [arm["arm"] for arm in found["arms"]]
     footnotes = (Text(note, style="dim") for note in audit_notes(found))
-    return Group(title, _Columns(names, audit_columns(found, rates)), *footnotes)
+    table = _Columns(names, audit_columns(found, rates))
+    return Group(title, table, *footnotes, *_references(found))
+
+
+def _references(found: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What plain models answer to the same rows, below the arms."""
+    if not found.get("reference_lines"):
+        return
+    yield Text(f"\n{lines.TITLE}", style="bold").append(f"  {lines.CAPTION}", style="dim")
+    for by_group in (False, True):
+        names, columns = lines.line_columns(found, by_group)
+        if names:
+            yield _Columns(names, columns)
+    yield from (Text(note, style="dim") for note in lines.line_notes(found))
 
 
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from fwc_llm.report.numbers import interval, number, p_value, signed
 from fwc_llm.report.read import Run
+from fwc_llm.report.tables.lines import line_finding
 
 
 def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
@@ -52,6 +53,8 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
         if test["first"] == first["arm"]:
             other = next(arm for arm in found["arms"] if arm["arm"] == test["second"])
             sentences.append({"arm": other["arm"], "text": _against_first(first, test)})
+    if said := line_finding(found):
+        sentences.append({"arm": "", "text": said})
     oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
         gap = number(oracle["demographic_parity_difference"], 2)

@@ -28,11 +28,12 @@ def render(
     format: str = "html",
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
+    reference: bool = False,
 ) -> str:
     """Return the report of run folders as text; see `make_document` for the arguments and errors."""
     from fwc_llm.report.document import make_document
 
-    document = make_document(runs, task, data_dir)
+    document = make_document(runs, task, data_dir, reference)
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":

@@ -58,7 +58,7 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
     right = max([_known(g["high"], g["value"]) for g in gaps] + [g["noise_95"] or 0 for g in gaps] + [0.1])
     oracle = next(row for row in found["context"] if row["name"] == "oracle")["demographic_parity_difference"]
     right = min(1.0, 1.08 * max(right, oracle or 0))
-    context = [row for row in found["context"] if _shown(row, right)]
+    context = [row for row in (*found["context"], *_plain_models(found)) if _shown(row, right)]
     lows = [_known(a["accuracy"]["low"], a["accuracy"]["value"]) for _, a in arms]
     bottom = max(0.0, min(lows + [row["accuracy"] for row in context]) - 0.06)
     x = axis(0.0, right, 46, WIDTH - 14)
@@ -109,6 +109,15 @@ def tradeoff(found: Mapping[str, Any]) -> dict[str, Any] | None:
         "edge": edge,
         "noise": None if floor is None else x.at(floor),
     }
+
+
+def _plain_models(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reference lines as the chart's marks."""
+    metrics = ("accuracy", "demographic_parity_difference")
+    return [
+        {"name": one["line"], **{metric: one[metric]["value"] for metric in metrics}}
+        for one in (found.get("reference_lines") or {"lines": ()})["lines"]
+    ]
 
 
 def _known(value: float | None, otherwise: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers
 from fwc_llm.report.html import charts
-from fwc_llm.report.tables import rows
+from fwc_llm.report.tables import lines, rows
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -31,6 +31,7 @@ def page(document: Mapping[str, Any]) -> str:
     environment.globals |= {
         "lost": lost,
         "rows": rows,
+        "lines": lines,
         "charts": charts,
         "shape": charts.shape_path,
         "dash": numbers.DASH,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.report.lost import lost_lines, lost_table
-from fwc_llm.report.tables import rows
+from fwc_llm.report.tables import lines, rows
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -60,6 +60,11 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             "",
             *_table(rows.COMPARISON_HEADINGS, rows.comparison_rows(found)),
         )
+    if found.get("reference_lines"):
+        yield from (f"### {lines.TITLE}", "", lines.CAPTION, "")
+        yield from _table(lines.HEADINGS, lines.line_rows(found))
+        yield from _table(rows.COMPARISON_HEADINGS, lines.line_comparisons(found))
+        yield from (*(f"- {_text(note)}" for note in lines.line_notes(found)), "")
     yield from ("### Without a language model", "")
     yield from _table(["Answers", "Accuracy %", "DP gap", "EO gap"], rows.context_rows(found))
     groups = [group["group"] for group in found["groups"]]
