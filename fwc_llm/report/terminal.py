@@ -123,7 +123,7 @@ def _references(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     for by_group in (False, True):
         names, columns = lines.line_columns(found, by_group)
         if names:
-            yield _Columns(names, columns)
+            yield _Columns(names, columns, "line")
     yield from (Text(note, style="dim") for note in lines.line_notes(found))
 
 
@@ -241,8 +241,10 @@ class _Columns:
     a table of their own.
     """
 
-    def __init__(self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]]) -> None:
-        self.arms, self.columns = arms, columns
+    def __init__(
+        self, arms: Sequence[str], columns: Sequence[tuple[str, Sequence[str]]], heading: str = "arm"
+    ) -> None:
+        self.arms, self.columns, self.heading = arms, columns, heading
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         unlimited = options.update_width(10_000)
@@ -265,7 +267,7 @@ class _Columns:
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.add_column("arm", style="bold", no_wrap=True)
+        table.add_column(self.heading, style="bold", no_wrap=True)
         for heading, _ in self.columns:
             table.add_column(Text(heading), justify="right", no_wrap=True)
         for position, arm in enumerate(self.arms):

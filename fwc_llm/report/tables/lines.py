@@ -43,8 +43,8 @@ def line_columns(found: Mapping[str, Any], by_group: bool) -> tuple[list[str], l
     body = [row for row in line_rows(found) if row[0] in lines]
     columns = [(HEADINGS[place], [row[place] for row in body]) for place in (1, 2)]
     tests = {(test["line"], test["arm"]): test for test in references["comparisons"]}
-    for arm in () if by_group else [arm["arm"] for arm in found["arms"]]:
-        columns.append((f"{arm} less it", [_short(tests.get((line, arm))) for line in lines]))
+    arms = () if by_group else [arm["arm"] for arm in found["arms"]]
+    columns += [(f"{arm} less it", [_short(tests.get((line, arm))) for line in lines]) for arm in arms]
     return lines, columns
 
 
@@ -66,8 +66,8 @@ def line_notes(found: Mapping[str, Any]) -> Iterator[str]:
         "or more."
     )
     yield (
-        "Differences (arm less line) are taken row by row, with Holm's correction over these alone: "
-        "≠ significant, ≈ not, ? cannot be told."
+        "Differences (arm less line, accuracy in points and DP gap) are taken row by row, with Holm's "
+        "correction over these alone: ≠ significant, ≈ not, ? cannot be told."
     )
     if references["thresholds_on"]:
         yield (
