@@ -87,8 +87,15 @@ def evaluate(
     repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
     seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
     template: Annotated[
-        str, _experiment("Template set: default, paper, decodingtrust, or a folder of your own.")
+        str,
+        _experiment(
+            "Template set: default, paper, decodingtrust, or a folder of your own; several, comma-separated, "
+            "make an arm each."
+        ),
     ] = "default",
+    samples: Annotated[
+        int, _experiment("Ask every prompt so often, to see how often the model agrees with itself.")
+    ] = 1,
     order: Annotated[
         str | None,
         _experiment(
@@ -186,7 +193,8 @@ def evaluate(
         epsilon=epsilon,
         repeats=repeats,
         seed=seed,
-        template=template,
+        **_wordings(template),
+        samples=samples,
         orders=_words(order),
         weights=weights,
         redraw=redraw,
@@ -277,6 +285,14 @@ def _missing(result: "Result") -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more, see answers.csv" if len(names) > 5 else "")
 
 
+def _wordings(text: str) -> dict[str, Any]:
+    """The template set, or several; a folder may have a comma in its name."""
+    sets = (text,) if Path(text).is_dir() else _words(text)
+    if not sets:
+        raise FwcError("--template names no template set: give default, paper, or a folder of your own")
+    return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+
+
 def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
@@ -306,6 +322,8 @@ def _forecast_of(job: "Job") -> float:
     out.print(f"{numbers.calls:,} requests to {job.model.name}")
     if job.plan.settings.counterfactual:
         out.print("this includes the counterfactual probe, which asks every row again for each other level")
+    if (samples := job.plan.settings.samples) > 1:
+        out.print(f"this includes that every prompt is asked {samples} times")
     out.print(
         f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
     )

@@ -60,6 +60,8 @@ def evaluate(
     redraw: str = _S.redraw,
     counterfactual: bool = _S.counterfactual,
     strategy_options: Mapping[str, Any] = _S.strategy_options,
+    templates: Sequence[str] = _S.templates,
+    samples: int = _S.samples,
     client: Client | None = None,
     base_url: str | None = _C.base_url,
     api_key_env: str | None = _C.api_key_env,
@@ -92,10 +94,10 @@ def evaluate(
     inside a running event loop too (notebooks).
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
-    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `strategy_options`. `client` is the service
-    as one value: `base_url`, `api_key_env`, `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`,
-    `concurrency`, `batch`, `max_cost`, `prices`. `Settings` and `Client` explain them. An option given by
-    name overrides the one in the value.
+    `template`, `orders`, `weights`, `redraw`, `counterfactual`, `strategy_options`, `templates`,
+    `samples`. `client` is the service as one value: `base_url`, `api_key_env`, `params`, `max_tokens`,
+    `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`, `batch`, `max_cost`, `prices`. `Settings` and
+    `Client` explain them. An option given by name overrides the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
@@ -124,6 +126,8 @@ def evaluate(
         redraw=redraw,
         counterfactual=counterfactual,
         strategy_options=strategy_options,
+        templates=templates,
+        samples=samples,
     )
     client = _with(
         client or Client(),

@@ -59,7 +59,8 @@ def prepare(
     answerer = _open(model, client, notice) if isinstance(model, str) else model
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
-        check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
+        for template in settings.wordings:  # before examples are chosen, which may take minutes
+            check(bare_prompt(table, template))
     if max_prompt_tokens is not None:
         from fwc_llm.runs.token_limit import fit_prompts
 
@@ -310,6 +311,7 @@ def describe_asked(
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
         **({"untrue": plan.untrue} if plan.untrue else {}),
+        **({"variations": plan.variations} if plan.variations else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
         "calls": plan.n_calls,

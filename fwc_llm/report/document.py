@@ -144,10 +144,12 @@ def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
     found = []
     for repeat, shots in run.shots(arm).items():
+        if repeat % run.times:
+            continue  # the same examples, asked again
         displayed = {example.row: weight for example, weight in shots.shown()}
         found.append(
             {
-                "repeat": repeat,
+                "repeat": repeat // run.times,
                 "strategy": shots.strategy,
                 "seed": shots.seed,
                 "options": dict(shots.options),

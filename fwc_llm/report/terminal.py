@@ -326,6 +326,8 @@ def _how(results: Mapping[str, Any]) -> str:
     spread = "1 repeat"
     if repeats > 1:
         spread = f"mean ± sd over {repeats} repeats of each repeat's own value, as in the paper"
+    if (samples := int(results.get("samples") or 1)) > 1:
+        spread += f", each asked {samples} times"
     return f"{results['n_test']} test rows, {drawn}{_smallest(results)}; {spread}; seed {results['seed']}"
 
 
@@ -335,5 +337,5 @@ def _smallest(results: Mapping[str, Any]) -> str:
     if not sizes:
         return ""
     name = min(sizes, key=lambda group: sizes[group])
-    rows = sizes[name] / int(results["repeats"])
+    rows = sizes[name] / (int(results["repeats"]) * int(results.get("samples") or 1))
     return f", smallest group {name} with {round(rows, 1):g}{' (few)' if rows < FEW else ''}"

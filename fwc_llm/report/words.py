@@ -11,8 +11,9 @@ from fwc_llm.report.tables.lines import line_finding
 def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     """Return one paragraph: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
-    epochs = int(run.described.get("epochs") or 1)  # how often Inspect asked each question
-    repeats, seed = int(settings["repeats"]) // epochs, int(settings["seed"])
+    repeats, seed = int(settings["repeats"]), int(settings["seed"])
+    if "samples" not in settings:  # of Inspect every epoch is a repeat
+        repeats //= run.times
     parity = settings.get("base_parity")
     rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
     rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
@@ -24,7 +25,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         if repeats > 1
         else f"once (seed {seed})"
     )
-    times += f", every question {epochs} times" if epochs > 1 else ""
+    times += f", every question {run.times} times" if run.times > 1 else ""
     stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
     model = f"the model {run.described['model']}"

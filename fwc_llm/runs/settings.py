@@ -35,11 +35,13 @@ class Settings:
     repeats           repeat r draws its rows and its examples from seed + r
     seed              of the first repeat
     template          a template set's name, or a folder with one of your own
+    templates         several of them: each makes an arm, and `template` is not looked at
     orders            of the examples; empty: the strategy's own; each of several makes an arm
     weights           "show" or "hide" the weights of the examples
     redraw            balanced examples: "once" a repeat, or "per-row"
     counterfactual    ask again with the protected level changed
     strategy_options  for the strategies that take them, by name
+    samples           how often every prompt is asked
     """
 
     m: int = M
@@ -54,7 +56,23 @@ class Settings:
     redraw: str = "once"
     counterfactual: bool = False
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    templates: tuple[str, ...] = ()
+    samples: int = 1
+
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """The template sets, one or several."""
+        return tuple(self.templates) or (self.template,)
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as written to run.json."""
-        return asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        """The settings as written to run.json: `templates` and `samples` where there are several.
+
+        So a folder of a version that knew neither is continued.
+        """
+        found = asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        found["templates"] = list(self.templates)
+        return {
+            name: value
+            for name, value in found.items()
+            if (name, value) not in (("templates", []), ("samples", 1))
+        }
