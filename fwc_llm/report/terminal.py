@@ -14,7 +14,7 @@ from rich.text import Text
 from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
-from fwc_llm.report.tables import lines
+from fwc_llm.report.tables import lines, spread
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -112,7 +112,31 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
     names = [arm["arm"] for arm in found["arms"]]
     footnotes = (Text(note, style="dim") for note in audit_notes(found))
     table = _Columns(names, audit_columns(found, rates))
-    return Group(title, table, *footnotes, *_references(found))
+    return Group(title, table, *footnotes, *_spread(found), *_references(found))
+
+
+def _spread(found: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Where the spread comes from, for a run that asked in several ways or several times."""
+    if not spread.was_varied(found):
+        return
+    yield Text(f"\n{spread.TITLE}", style="bold").append(f"  {spread.CAPTION}", style="dim")
+    yield _columns(
+        [f"{family} · {metric}" for family, metric, *_ in spread.spread_rows(found)],
+        spread.spread_headings(found)[2:],
+        [row[2:] for row in spread.spread_rows(found)],
+    )
+    yield from (Text(note, style="dim") for note in spread.spread_notes(found))
+    if body := spread.again_rows(found):
+        yield Text(f"\n{spread.AGAIN_TITLE}", style="bold")
+        yield _columns([row[0] for row in body], spread.AGAIN_HEADINGS[1:], [row[1:] for row in body])
+        yield Text(spread.AGAIN_NOTE, style="dim")
+
+
+def _columns(names: Sequence[str], headings: Sequence[str], body: Sequence[Sequence[str]]) -> "_Columns":
+    """Rows as a table that turns where the terminal is narrow."""
+    return _Columns(
+        names, [(heading, [row[place] for row in body]) for place, heading in enumerate(headings)], ""
+    )
 
 
 def _references(found: Mapping[str, Any]) -> Iterator[RenderableType]:

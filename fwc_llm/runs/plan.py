@@ -105,7 +105,7 @@ class Plan:
         if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
             return {}
         return {
-            arm.name: {"family": arm.family, "order": arm.order or "", "template": arm.template or ""}
+            arm.name: {"family": arm.family, "order": arm.order or "", "template": _short(arm.template or "")}
             for arm in self.arms
         }
 

@@ -7,7 +7,7 @@ from typing import Any
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers
 from fwc_llm.report.html import charts
-from fwc_llm.report.tables import lines, rows
+from fwc_llm.report.tables import lines, rows, spread
 
 
 def page(document: Mapping[str, Any]) -> str:
@@ -32,6 +32,7 @@ def page(document: Mapping[str, Any]) -> str:
         "lost": lost,
         "rows": rows,
         "lines": lines,
+        "spread": spread,
         "charts": charts,
         "shape": charts.shape_path,
         "dash": numbers.DASH,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.report.lost import lost_lines, lost_table
-from fwc_llm.report.tables import lines, rows
+from fwc_llm.report.tables import lines, rows, spread
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -80,6 +80,17 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     ):
         if body:
             yield from (f"### {title}", "", *_table(headings, body))
+    yield from (f"### {spread.TITLE}", "", spread.CAPTION, "")
+    yield from _table(spread.spread_headings(found), spread.spread_rows(found))
+    yield from (*(f"- {_text(note)}" for note in spread.spread_notes(found)), "")
+    if body := spread.again_rows(found):
+        yield from (
+            f"### {spread.AGAIN_TITLE}",
+            "",
+            *_table(spread.AGAIN_HEADINGS, body),
+            spread.AGAIN_NOTE,
+            "",
+        )
     if tuning := run.get("tuning"):
         yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
         yield from _table(tuning["validation_headings"], tuning["validation"])
