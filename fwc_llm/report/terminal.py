@@ -144,10 +144,13 @@ def _references(found: Mapping[str, Any]) -> Iterator[RenderableType]:
     if not found.get("reference_lines"):
         return
     yield Text(f"\n{lines.TITLE}", style="bold").append(f"  {lines.CAPTION}", style="dim")
-    for by_group in (False, True):
-        names, columns = lines.line_columns(found, by_group)
-        if names:
-            yield _Columns(names, columns, "line")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, heading in enumerate(lines.HEADINGS[:3]):
+        table.add_column(heading, style="" if place else "bold", justify="right" if place else "left")
+    for row in lines.line_rows(found):  # a long name takes several lines, so that all stand below each other
+        table.add_row(Text(row[0]), *(Text(cell, no_wrap=True) for cell in row[1:3]))
+    yield table
+    yield _Columns(*lines.difference_columns(found), "line")
     yield from (Text(note, style="dim") for note in lines.line_notes(found))
 
 

@@ -33,19 +33,12 @@ def line_comparisons(found: Mapping[str, Any]) -> list[list[str]]:
     )
 
 
-def line_columns(found: Mapping[str, Any], by_group: bool) -> tuple[list[str], list[tuple[str, list[str]]]]:
-    """The names of the lines that decide by group, or of the others, and headings with a cell for each.
-
-    What decides by group has no differences.
-    """
-    references = found["reference_lines"]
-    lines = [one["line"] for one in references["lines"] if one["by_group"] == by_group]
-    body = [row for row in line_rows(found) if row[0] in lines]
-    columns = [(HEADINGS[place], [row[place] for row in body]) for place in (1, 2)]
-    tests = {(test["line"], test["arm"]): test for test in references["comparisons"]}
-    arms = () if by_group else [arm["arm"] for arm in found["arms"]]
-    columns += [(f"{arm} less it", [_short(tests.get((line, arm))) for line in lines]) for arm in arms]
-    return lines, columns
+def difference_columns(found: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+    """The lines that arms are compared with, and a column for each arm."""
+    tests = {(test["line"], test["arm"]): test for test in found["reference_lines"]["comparisons"]}
+    lines = list(dict.fromkeys(line for line, _ in tests))
+    arms = [arm["arm"] for arm in found["arms"]]
+    return lines, [(f"{arm} less it", [_short(tests.get((line, arm))) for line in lines]) for arm in arms]
 
 
 def line_notes(found: Mapping[str, Any]) -> Iterator[str]:
