@@ -73,6 +73,7 @@ def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) ->
     assert numbers[1].dollars_most == pytest.approx(3 * (numbers[0].dollars_most or 0.0))
 
 
+@pytest.mark.slow
 def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="interrupted"):
         evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
@@ -117,6 +118,7 @@ def test_examples_drawn_anew_for_every_row_are_the_same_for_all_samples(task: Ta
     assert len(set(run.answered.answers["random"].examples.tolist())) == 2
 
 
+@pytest.mark.slow
 def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
     result = evaluate(task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options)
