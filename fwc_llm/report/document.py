@@ -143,13 +143,14 @@ def _tuning(run: Run) -> dict[str, Any] | None:
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
     found = []
+    samples = int(run.described["settings"].get("samples") or 1)
     for repeat, shots in run.shots(arm).items():
-        if repeat % run.times:
+        if repeat % samples:
             continue  # the same examples, asked again
         displayed = {example.row: weight for example, weight in shots.shown()}
         found.append(
             {
-                "repeat": repeat // run.times,
+                "repeat": repeat // samples,
                 "strategy": shots.strategy,
                 "seed": shots.seed,
                 "options": dict(shots.options),

@@ -80,9 +80,10 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
     ):
         if body:
             yield from (f"### {title}", "", *_table(headings, body))
-    yield from (f"### {spread.TITLE}", "", spread.CAPTION, "")
-    yield from _table(spread.spread_headings(found), spread.spread_rows(found))
-    yield from (*(f"- {_text(note)}" for note in spread.spread_notes(found)), "")
+    if spread.was_varied(found):
+        yield from (f"### {spread.TITLE}", "", spread.CAPTION, "")
+        yield from _table(spread.spread_headings(found), spread.spread_rows(found))
+        yield from (*(f"- {_text(note)}" for note in spread.spread_notes(found)), "")
     if body := spread.again_rows(found):
         yield from (
             f"### {spread.AGAIN_TITLE}",
