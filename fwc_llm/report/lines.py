@@ -174,7 +174,7 @@ class _Fit:
 
         They are chosen on training rows that the regression in question did not learn from.
         """
-        from fwc_llm.metrics.thresholds import design_weights, group_thresholds
+        from fwc_llm.metrics.group_thresholds import design_weights, group_thresholds
 
         if not limits:
             return

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.thresholds import design_weights, group_thresholds
+from fwc_llm.metrics.group_thresholds import design_weights, group_thresholds
 
 
 def test_they_are_as_good_as_trying_all() -> None:
