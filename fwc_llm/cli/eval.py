@@ -100,10 +100,14 @@ def evaluate(
     template: Annotated[
         str | None,
         _experiment(
-            "Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
-            "default; decision with --api decisions or systemone]"
+            "Template set: default, decision, paper, decodingtrust, or a folder of your own; several, "
+            "comma-separated, make an arm each. [default: default; decision with --api decisions or "
+            "systemone]"
         ),
     ] = None,
+    samples: Annotated[
+        int, _experiment("Ask every prompt so often, to see how often the model agrees with itself.")
+    ] = 1,
     order: Annotated[
         str | None,
         _experiment(
@@ -135,6 +139,13 @@ def evaluate(
             "Ask for the negation and a paraphrase in the same request, and count contradictions (not with "
             "--api chat).",
             "--consistency",
+        ),
+    ] = False,
+    reference: Annotated[
+        bool,
+        _experiment(
+            "Also say what plain models of the table answer to the same rows. Extra: reference.",
+            "--reference",
         ),
     ] = False,
     option: Annotated[
@@ -222,11 +233,13 @@ def evaluate(
     models = model_names(model)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
-        **given(m=m, n_test=n_test, template=template),
+        **given(m=m, n_test=n_test),
         **parity(base_parity),
         epsilon=epsilon,
         repeats=repeats,
         seed=seed,
+        **_wordings(template),
+        samples=samples,
         orders=_words(order),
         weights=weights,
         redraw=redraw,
@@ -266,6 +279,7 @@ def evaluate(
                 max_prompt_tokens,
                 step,
                 console.err.print,
+                reference,
             )
 
         job = plan(models[0], settings)
@@ -339,6 +353,16 @@ def _missing(result: "Result") -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more, see answers.csv" if len(names) > 5 else "")
 
 
+def _wordings(text: str | None) -> dict[str, Any]:
+    """The template set, or several; a folder may have a comma in its name. None: the default set."""
+    if text is None:
+        return {}
+    sets = (text,) if Path(text).is_dir() else _words(text)
+    if not sets:
+        raise FwcError("--template names no template set: give default, paper, or a folder of your own")
+    return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+
+
 def _words(text: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (text or "").split(",") if word.strip())
 
@@ -371,6 +395,8 @@ def _forecast_of(job: "Job") -> float:
         out.print(f"{held:,} of them are about rows of the pool, to choose the threshold{cost}")
     if job.plan.settings.counterfactual:
         out.print("this includes the counterfactual probe, which asks every row again for each other level")
+    if (samples := job.plan.settings.samples) > 1:
+        out.print(f"this includes that every prompt is asked {samples} times")
     out.print(
         f"{numbers.prompt_tokens:,} prompt tokens{exact}, the longest prompt {numbers.longest_prompt:,}"
     )

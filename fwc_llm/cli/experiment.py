@@ -103,6 +103,8 @@ def _placed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     if "shots" in found:
         words = (word.strip() for word in found["shots"].split(","))
         found["shots"] = ",".join(place(word) if word.endswith(".json") else word for word in words)
-    if "template" in found and (folder / found["template"]).is_dir():
-        found["template"] = place(found["template"])
+    if "template" in found:
+        whole = (folder / found["template"]).is_dir()
+        sets = [found["template"]] if whole else [word.strip() for word in found["template"].split(",")]
+        found["template"] = ",".join(place(one) if one and (folder / one).is_dir() else one for one in sets)
     return found

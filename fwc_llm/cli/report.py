@@ -51,6 +51,13 @@ def report(
         Path | None,
         typer.Option(help="The runs' own folder of templates: without it their prompts are not shown."),
     ] = None,
+    reference: Annotated[
+        bool,
+        typer.Option(
+            "--reference",
+            help="Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
+        ),
+    ] = False,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.cli import console
@@ -63,7 +70,9 @@ def report(
     chosen = choose_format(format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        document = make_document(folders, task, data_dir, chosen == "html" and not no_rows, template)
+        document = make_document(
+            folders, task, data_dir, chosen == "html" and not no_rows, template, reference
+        )
         text = write_document(document, chosen)
     if figures is not None:
         draw(document, figures)

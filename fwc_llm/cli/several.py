@@ -1,6 +1,7 @@
 """`fwc-llm eval --model a,b,c`: the same questions to several models, one by one, within one cost."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ def ask_several(
         console.err.print(f"model {number} of {len(jobs)}: {name}", style="bold")
         folder, others = group.folder(name), sum(used.values()) - used[name]
         try:
-            results[name] = ask(job, folder, others)
+            results[name] = ask(replace(job, reference=False), folder, others)
         except InterruptedRunError as error:
             raise _interrupted(group, jobs, error) from None
         except ProviderError as error:
@@ -91,6 +92,7 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Grou
     """Print all models beside each other, and what each has cost."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
+    from fwc_llm.report.lines import add_references
     from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table
     from fwc_llm.report.thresholds import threshold_table
@@ -98,6 +100,8 @@ def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Grou
     shown = {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
     for note in jobs[0].plan.task.notes:
         console.err.print(note, soft_wrap=True)
+    if shown and jobs[0].reference:  # once for all: the questions are the same
+        add_references([result.folder for result in shown.values()], jobs[0].plan.task)
     if shown:
         console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
     for name, one in shown.items():

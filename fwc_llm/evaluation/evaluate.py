@@ -65,6 +65,8 @@ def evaluate(
     api: str = _S.api,
     consistency: bool = _S.consistency,
     strategy_options: Mapping[str, Any] = _S.strategy_options,
+    templates: Sequence[str] = _S.templates,
+    samples: int = _S.samples,
     client: Client | None = None,
     base_url: str | None = _C.base_url,
     api_key_env: str | None = _C.api_key_env,
@@ -82,6 +84,7 @@ def evaluate(
     allow_changed_data: bool = False,
     max_prompt_tokens: int | None = None,
     cancel_batch: bool = False,
+    reference: bool = False,
     progress: bool | None = None,
     on_step: Callable[[str], None] | None = None,
     on_progress: "Callable[[Progress], None] | None" = None,
@@ -98,13 +101,15 @@ def evaluate(
 
     `settings` is the experiment as one value: `n_test`, `base_parity`, `repeats`, `seed`, `m`, `epsilon`,
     `template`, `orders`, `weights`, `redraw`, `counterfactual`, `threshold`, `threshold_rows`, `api`,
-    `consistency`, `strategy_options`. `client` is the service as one value: `base_url`, `api_key_env`,
-    `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`, `batch`, `max_cost`,
-    `prices`. `Settings` and `Client` explain them. An option given by name overrides the one in the value.
+    `consistency`, `strategy_options`, `templates`, `samples`. `client` is the service as one value:
+    `base_url`, `api_key_env`, `params`, `max_tokens`, `logprobs`, `rpm`, `tpm`, `deadline`, `concurrency`,
+    `batch`, `max_cost`, `prices`. `Settings` and `Client` explain them. An option given by name overrides
+    the one in the value.
 
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
-    batches that an earlier pass sent; by default their replies are collected first.
+    batches that an earlier pass sent; by default their replies are collected first. `reference` adds what
+    plain models answer to the same rows to the report and the statistics (extra `reference`).
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.
@@ -132,6 +137,8 @@ def evaluate(
         api=api,
         consistency=consistency,
         strategy_options=strategy_options,
+        templates=templates,
+        samples=samples,
     )
     client = _with(
         client or Client(),
@@ -153,7 +160,7 @@ def evaluate(
     with shown.working("reading the table") as step:
         job = prepare(
             task, model, arms, settings, client, data_dir, allow_changed_data, max_prompt_tokens,
-            on_step=_both(step, on_step), notice=shown.say,
+            on_step=_both(step, on_step), notice=shown.say, reference=reference,
         )  # fmt: skip
     for note in job.plan.notes:
         shown.say(note)

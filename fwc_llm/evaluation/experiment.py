@@ -38,8 +38,8 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
         "shots": ",".join(dict.fromkeys(_source(plan, arm.name, arm.source) for arm in plan.arms)),
     }
     found |= {_flag(name): value for name, value in plan.settings.as_json().items()}
-    if Path(plan.settings.template).is_dir():
-        found["template"] = relative(plan.settings.template, folder)
+    wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
+    found |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
     for one in fields(Client):
         if (value := getattr(client, one.name)) != getattr(bare, one.name):

@@ -45,6 +45,7 @@ def prepare(
     max_prompt_tokens: int | None = None,
     on_step: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
+    reference: bool | None = False,
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
@@ -63,7 +64,8 @@ def prepare(
     settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
     if (check := traits(answerer).check) is not Traits().check:
-        check(bare_prompt(table, settings.template))  # before examples are chosen, which may take minutes
+        for template in settings.wordings:  # before examples are chosen, which may take minutes
+            check(bare_prompt(table, template))
     if max_prompt_tokens is not None:
         from fwc_llm.runs.token_limit import fit_prompts
 
@@ -71,18 +73,26 @@ def prepare(
             table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
         )
     plan = make_plan(table, arms, settings, allow_changed_data, on_step)
-    asked = {"task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data}
-    return Job(plan, answerer, client, asked)
+    asked = {
+        "task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
+        "reference": bool(reference),
+    }  # fmt: skip
+    return Job(plan, answerer, client, asked, reference)
 
 
 @dataclass(frozen=True)
 class Job:
-    """A planned run: its questions, its model and its client options."""
+    """A planned run: its questions, its model and its client options.
+
+    `reference` adds reference lines to what the run found: True all of them, None those that need nothing
+    which is not installed.
+    """
 
     plan: Plan
     model: Model
     client: Client
     asked: Mapping[str, Any] = field(default_factory=dict)  # options besides those of plan and client
+    reference: bool | None = False
 
     @cached_property
     def price(self) -> "Price | None":
@@ -111,6 +121,7 @@ class Job:
         for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
         that continues are answered. `elsewhere` is what other runs under the same limit have cost.
         """
+        self._check_reference()
         budget = self.budget(elsewhere)
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
@@ -147,7 +158,19 @@ class Job:
                 )
                 interrupted.result = self._result(folder, journal)
                 raise interrupted from None
-            return self._result(folder, journal, outcome.stopped)
+            result = self._result(folder, journal, outcome.stopped)
+        if self.reference is not False and result.unanswered < result.data["requests"]:
+            from fwc_llm.report.lines import add_references
+
+            add_references([folder.path], self.plan.task, required=bool(self.reference))
+        return result
+
+    def _check_reference(self) -> None:
+        """Refuse reference lines that cannot be had, before anything is asked."""
+        if self.reference:
+            from fwc_llm.models.plain import require_boosting
+
+            require_boosting("gradient boosting, one of the reference lines,")
 
     def _described(self, folder: RunFolder) -> dict[str, Any]:
         described = describe(self.plan, self.model, folder.path)
@@ -257,6 +280,7 @@ class Job:
         """
         from fwc_llm.runs.budget import Budget, check_context
 
+        self._check_reference()
         if self.client.concurrency < 1:
             raise FwcError(
                 f"concurrency is {self.client.concurrency}: at least one request must be under way at once"
@@ -306,6 +330,7 @@ def describe_asked(
         "arms": [arm.name for arm in plan.arms],
         "sources": {arm.name: arm.source for arm in plan.arms},
         **({"untrue": plan.untrue} if plan.untrue else {}),
+        **({"variations": plan.variations} if plan.variations else {}),
         "settings": plan.settings.as_json(),
         "fingerprint": task.fingerprint,
         "calls": plan.n_questions,

@@ -68,12 +68,14 @@ class Result:
         task: "str | Path | Task | None" = None,
         data_dir: str | Path | None = None,
         rows: bool = True,
+        reference: bool = False,
     ) -> Path:
         """Write the report of this run to `path`, by default report.html in its folder; return the path.
 
         The file's ending decides the format: html, md, json or csv. The run knows its task;
         `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies. A page holds
         every row with its prompt and replies, which may be people's records; `rows=False` leaves them out.
+        `reference` adds what plain models answer to the same rows (extra `reference`); the run keeps it.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.
@@ -84,7 +86,8 @@ class Result:
         where = self.folder / "report.html" if path is None else Path(path)
         # Only the process that made the run knows that its templates are the user's.
         template = RunFolder(self.folder).describe()["settings"].get("template") if self.task else None
-        text = render([self.folder], choose_format(None, where), task or self.task, data_dir, rows, template)
+        format = choose_format(None, where)
+        text = render([self.folder], format, task or self.task, data_dir, rows, template, reference)
         write_whole(text, where)
         return where
 
@@ -105,9 +108,11 @@ class Result:
         Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
         """
         from fwc_llm.report.audit import Audit
+        from fwc_llm.report.lines import references_of
         from fwc_llm.report.read import read_run
 
-        return Audit(read_run(self.folder).answered)
+        run = read_run(self.folder)
+        return Audit(run.answered, references_of(run))
 
     def check(self, condition: str) -> "Check":
         """Check a condition that must not hold, such as "dp > 0.1" or "dp[fwc] - dp[zero] > 0".

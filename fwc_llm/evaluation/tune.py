@@ -339,6 +339,6 @@ def _tested(
     wording = replace(settings, template=template)
     with done.show.working("choosing the examples of the test") as step:
         plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
-    job = Job(plan, done.job.model, done.job.client)
+    job = Job(plan, done.job.model, done.job.client, reference=None)
     with done.show.asking(plan.n_calls) as state:
         return job.run(folder.path, state)

@@ -32,7 +32,11 @@ logger = logging.getLogger(__name__)
 def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **given: Any) -> "Plan":
     from fwc_llm.runs.plan import make_plan
 
-    settings = Settings(**{one.name: _checked(one.name, given[one.name]) for one in fields(Settings)})
+    if not isinstance(given["template"], str) or "," in given["template"]:
+        sets = _names("template", given["template"]) or (_D.template,)
+        given |= {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+    known = {one.name: given[one.name] for one in fields(Settings) if one.name in given}
+    settings = Settings(**{name: _checked(name, value) for name, value in known.items()})
     plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
     for note in plan.notes:
         logger.warning("%s: %s", name, note)
@@ -43,6 +47,8 @@ def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **give
 
 def _checked(name: str, value: Any) -> Any:
     """A task argument of the type that the setting has. `FwcError` otherwise."""
+    if name == "templates":
+        return value
     if name == "orders":
         return _names("order", value)
     if name == "strategy_options":
@@ -117,7 +123,7 @@ def _build(name: str) -> Callable[..., Task]:
         base_parity: float | None = _D.base_parity,
         repeats: int = _D.repeats,
         seed: int = _D.seed,
-        template: str = _D.template,
+        template: str | Sequence[str] = _D.template,
         order: str | Sequence[str] = "",
         weights: str = _D.weights,
         redraw: str = _D.redraw,

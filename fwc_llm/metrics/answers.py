@@ -43,13 +43,23 @@ class Answers:
 
 
 @dataclass(frozen=True)
+class Variation:
+    """An arm's place in its family: arms that differ in the order of their examples, or in wording."""
+
+    family: str
+    order: str
+    template: str
+
+
+@dataclass(frozen=True)
 class Answered:
     """What statistics are about: every arm's answers to the same questions.
 
     `groups` are in the order in which they are shown. `labels_fixed` says that the design fixed how many
     rows of each group have the label yes. `counterfactuals` holds answers to rows told with another
-    protected attribute, `attributes` the names of the attributes that " & " joins to a group, and `sources`
-    the strategy behind each arm (arms of one strategy differ in the order of their examples).
+    protected attribute, `attributes` the names of the attributes that " & " joins to a group, and
+    `variations` what arms that show the same examples differ in. Every question was asked `times` times: so
+    many repeats, next to each other, have the same rows and examples.
     """
 
     answers: Mapping[str, Answers]
@@ -57,7 +67,8 @@ class Answered:
     labels_fixed: bool = False
     counterfactuals: Mapping[str, Answers] = field(default_factory=dict)
     attributes: tuple[str, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict)
+    variations: Mapping[str, Variation] = field(default_factory=dict)
+    times: int = 1
 
     @property
     def with_examples(self) -> bool:

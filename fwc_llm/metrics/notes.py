@@ -37,7 +37,12 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
 def _about_repeats(run: Answered) -> Iterator[str]:
     sample = next(iter(run.samples.values()))
     rows = len(np.unique(sample.row))
-    if rows < len(sample.row):
+    if run.times > 1:
+        yield (
+            f"Every prompt was asked {run.times} times: {len(sample.row):,} questions are about {rows:,} "
+            "rows. An answer that only comes again adds nothing to what the intervals know."
+        )
+    elif rows < len(sample.row):
         yield (
             f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. The "
             "more alike the answers to one row, the less it counts that it was asked again."

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.answers import Answered, Answers, Variation
 from fwc_llm.metrics.cells import METRICS, Cells, Floats, count_cells, overall
 from fwc_llm.metrics.comparisons import comparisons
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
@@ -17,16 +18,20 @@ from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.groups import undefined_reasons
 from fwc_llm.metrics.notes import SMALL, notes
 from fwc_llm.metrics.probability import probability_statistics
+from fwc_llm.metrics.references import References, reference_statistics
+from fwc_llm.metrics.repetition import repetition_statistics
+from fwc_llm.metrics.sample import Codes
 from fwc_llm.metrics.unparsed import TREATMENTS, bounds, treated
-from fwc_llm.metrics.variance import split_variance
+from fwc_llm.metrics.variance import PARTS, UNKNOWN, Asked, as_numbers, split_variance
 
 
-def statistics(run: Answered) -> dict[str, Any]:
+def statistics(run: Answered, references: References | None = None) -> dict[str, Any]:
     """Return all that the answers say, ready for JSON (undefined values are None).
 
     Keys: `groups` (name, n, base_rate, small), `arms` (one object each, see `arm_statistics`),
     `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
-    (false where no answer is known to have had any), `notes`.
+    (false where no answer is known to have had any), `reference_lines` (None, or see
+    `reference_statistics`), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
     cells = {arm: run.cells(arm) for arm in run.arms}
@@ -50,6 +55,7 @@ def statistics(run: Answered) -> dict[str, Any]:
         "context": _context(next(iter(run.answers.values())), run.groups),
         "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
         "with_examples": run.with_examples,
+        "reference_lines": None if references is None else reference_statistics(run, references, estimates),
     }
     described: dict[str, Any] = plain({**found, "notes": notes(run, found)})
     return described
@@ -88,6 +94,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["treatments"] = _treatments(cells)
     described["reasons"] = dict(undefined_reasons(measured, cells.groups))
     described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
+    described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
     described["flips"] = _flips(run, arm)
     described["by_attribute"] = _by_attribute(run, a)
     return described
@@ -136,30 +143,46 @@ def _treatments(cells: Cells) -> dict[str, Any]:
 
 
 def _split_variances(run: Answered, estimates: Mapping[str, Estimates], arms: list[dict[str, Any]]) -> None:
-    """Add `variance` to each arm: by rows, examples, and (for arms that differ in it alone) order."""
+    """Add `variance` to each arm, and `variation`: what it and the others of its family differ in.
+
+    Arms of one family share their split.
+    """
     for described in arms:
         arm = described["arm"]
-        family = [estimates[a] for a in run.arms if run.sources.get(a, a) == run.sources.get(arm, arm)]
-        own = estimates[arm]
-        repeats = own.sample.repeats
-        # Of R repeats' mean the variance over rows is one repeat's, divided by R.
-        rows = float(own.counted_accuracy.variance_of_questions[0]) * repeats
-        accuracy = split_variance([one.accuracy.per_repeat for one in family], rows)
-        described["variance"] = {
-            "accuracy": vars(accuracy),
-            "demographic_parity_difference": vars(_parity_variance(own, family)),
-        }
+        own = run.variations.get(arm)
+        described["variation"] = None if own is None else dict(vars(own))
+        family = [
+            a for a in run.arms if own and a in run.variations and run.variations[a].family == own.family
+        ]
+        described["variance"] = _family_variances(run, estimates, family or [arm])
 
 
-def _parity_variance(own: Estimates, family: list[Estimates]) -> Any:
-    """The same for the gap with its sign, between the two groups that are farthest apart."""
-    rates = own.counted_rates.values
-    if len(rates) < 2 or np.isnan(rates).any():
-        return split_variance([[np.nan] * own.sample.repeats], np.nan)
-    top, bottom = int(np.argmax(rates)), int(np.argmin(rates))
-    rows = own.counted_rates.variance_of_questions[[top, bottom]].sum() * own.sample.repeats
-    gaps = [one.rates.per_repeat[:, top] - one.rates.per_repeat[:, bottom] for one in family]
-    return split_variance(gaps, float(rows))
+def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family: list[str]) -> dict[str, Any]:
+    """The split of the accuracy, and of the signed gap of the two groups that are farthest apart."""
+    ways = [run.variations.get(arm, Variation(arm, "", "")) for arm in family]
+    orders, wordings = (
+        [*dict.fromkeys(names)] for names in zip(*((w.order, w.template) for w in ways), strict=True)
+    )
+    sample = run.samples[family[0]]
+    shape = len(orders), len(wordings), len(sample.answer)
+    right, yes = np.full(shape, np.nan), np.full(shape, np.nan)
+    for arm, way in zip(family, ways, strict=True):
+        place, one = (orders.index(way.order), wordings.index(way.template)), run.samples[arm]
+        yes[place] = one.answer
+        right[place] = np.where(one.parsed, one.yes == one.label, np.nan)
+    repeat = sample.repeat // run.times
+
+    def asked(answer: Floats, here: npt.NDArray[np.bool_], alone: Codes) -> Asked:
+        stratum = sample.cell if run.labels_fixed else alone
+        return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
+
+    found = {"accuracy": as_numbers(split_variance([(1.0, asked(right, sample.asked, sample.everyone))]))}
+    rates = np.mean([estimates[arm].counted_rates.values for arm in family], axis=0)
+    gap = dict.fromkeys(PARTS, UNKNOWN)
+    if len(rates) > 1 and not np.isnan(rates).any():
+        ends = (1.0, int(np.argmax(rates))), (-1.0, int(np.argmin(rates)))
+        gap = split_variance([(sign, asked(yes, sample.group == one, sample.group)) for sign, one in ends])
+    return {**found, "demographic_parity_difference": as_numbers(gap)}
 
 
 def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:

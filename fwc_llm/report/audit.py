@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.references import References
 from fwc_llm.metrics.statistics import statistics
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ class Audit:
     json` has as a run's "statistics".
     """
 
-    def __init__(self, answered: Answered) -> None:
-        self.answered = answered
+    def __init__(self, answered: Answered, references: References | None = None) -> None:
+        self.answered, self._references = answered, references
 
     @cached_property
     def _found(self) -> dict[str, Any]:
-        return statistics(self.answered)
+        return statistics(self.answered, self._references)
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
 from fwc_llm.report.decisions import KEY
 from fwc_llm.report.impact import audit_tables
+from fwc_llm.report.lines import add_references, references_of
 from fwc_llm.report.provenance import provenance
 from fwc_llm.report.read import Run, read_runs
 from fwc_llm.report.thresholds import threshold_section
@@ -38,6 +39,7 @@ def make_document(
     data_dir: str | Path | None = None,
     with_rows: bool = False,
     template: str | Path | None = None,
+    reference: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
 
@@ -47,11 +49,16 @@ def make_document(
     `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
     `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where `tune` chose
     the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
-    the page (`rows_of_run`); `template` is the runs' own folder of templates. Raises `FwcError` as
-    `read_runs` does.
+    the page (`rows_of_run`); `template` is the runs' own folder of templates. `reference` adds reference
+    lines to runs that lack them. Raises `FwcError` as `read_runs` does, and for reference lines that cannot
+    be made.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)
+    if reference:
+        if table is None:
+            raise FwcError(f"reference lines need the table: {missing}")
+        add_references([run.folder for run in runs], table)
     # The views of an audit are of the same rows: the last, all attributes crossed, has them.
     last = runs[-1].folder
     shown = {run.folder for run in runs if with_rows and (KEY not in run.described or run.folder == last)}
@@ -103,7 +110,7 @@ def _find_task(
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = statistics(run.answered)
+    found = statistics(run.answered, references_of(run))
     found["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:
@@ -162,11 +169,14 @@ def _tuning(run: Run) -> dict[str, Any] | None:
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
     found = []
+    samples = int(run.described["settings"].get("samples") or 1)
     for repeat, shots in run.shots(arm).items():
+        if repeat % samples:
+            continue  # the same examples, asked again
         displayed = {example.row: weight for example, weight in shots.shown()}
         found.append(
             {
-                "repeat": repeat,
+                "repeat": repeat // samples,
                 "strategy": shots.strategy,
                 "seed": shots.seed,
                 "options": dict(shots.options),

@@ -1,5 +1,6 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -10,7 +11,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import is_file, read_text
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.answers import Answered, Answers, Variation
 from fwc_llm.metrics.cells import Cells, Strings, measure
 from fwc_llm.report.decisions import EXAMPLES_FILE
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
@@ -69,6 +70,12 @@ class Run:
         """Whether the answers are no language model's, but something to set beside one."""
         return bool(self.described.get("reference", False))
 
+    @property
+    def times(self) -> int:
+        """How often every prompt was asked: so many repeats, next to each other, are of one draw."""
+        asked = self.described["settings"].get("samples") or self.described.get("epochs") or 1
+        return max(1, int(asked))
+
     @cached_property
     def answered(self) -> Answered:
         """What the statistics start from; reads the examples, to know which repeats share them."""
@@ -78,8 +85,24 @@ class Run:
             self.described["settings"].get("base_parity") is not None,
             self.counterfactuals,
             tuple(self.described.get("protected") or ()),
-            self.described.get("sources") or {},
+            self._variations,
+            self.times,
         )
+
+    @property
+    def _variations(self) -> dict[str, Variation]:
+        """What arms of one family differ in. Earlier versions kept their names alone, with the order."""
+        known = self.described.get("variations") or {}
+        if known:
+            return {arm: Variation(**known[arm]) for arm in self.arms if arm in known}
+        sources = self.described.get("sources") or {}
+        parts = {arm: (sources.get(arm, ""), *arm.partition("@")[::2]) for arm in self.arms}
+        alike = Counter((source, name) for source, name, _ in parts.values())
+        return {
+            arm: Variation(name, order, "")
+            for arm, (source, name, order) in parts.items()
+            if alike[source, name] > 1
+        }
 
     def _examples(self, arm: str) -> Strings:
         """A name of the set of examples under which each question was asked: two names, two prompts.
@@ -101,7 +124,7 @@ class Run:
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
             return np.full(len(a), "")
-        return a.key
+        return replace(a, repeat=a.repeat // self.times).key
 
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""

@@ -15,6 +15,7 @@ from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.probes import NO_PROBABILITY, probes
+from fwc_llm.report.tables import lines, spread
 from fwc_llm.report.tables.probability import probability_notes, short_calibration, short_thresholds
 from fwc_llm.report.wordings import wording_lines
 
@@ -97,10 +98,11 @@ def as_text(renderable: RenderableType, width: int = 120) -> str:
 def statistics_lines(folder: str | Path) -> RenderableType:
     """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
     from fwc_llm.metrics.statistics import statistics
+    from fwc_llm.report.lines import references_of
     from fwc_llm.report.read import read_run
 
     run = read_run(folder)
-    found = statistics(run.answered)
+    found = statistics(run.answered, references_of(run))
     asked = (run.described.get("parameters") or {}).get("logprobs")
     unanswered = asked and not any(arm["probabilities"] for arm in found["arms"])
     notes = [Text(f"\n{NO_PROBABILITY}.")] if unanswered else []
@@ -120,7 +122,7 @@ def statistics_table(found: Mapping[str, Any], rates: bool = False) -> Renderabl
     for heading, columns, note in probes(found):
         parts += [Text(f"\n{heading}", style="bold"), _Columns(names, columns)]
         parts += [Text(note, style="dim")] if note else []
-    return Group(*parts)
+    return Group(*parts, *_spread(found), *_references(found))
 
 
 def probability_tables(found: Mapping[str, Any]) -> RenderableType:
@@ -133,6 +135,45 @@ def probability_tables(found: Mapping[str, Any]) -> RenderableType:
         if names:
             parts += [Text(title, style="bold"), _Columns(names, columns, heading)]
     return Group(*parts, *(Text(note, style="dim") for note in probability_notes(found)))
+
+
+def _spread(found: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Where the spread comes from, for a run that asked in several ways or several times."""
+    if not spread.was_varied(found):
+        return
+    yield Text(f"\n{spread.TITLE}", style="bold").append(f"  {spread.CAPTION}", style="dim")
+    yield _columns(
+        [f"{family} · {metric}" for family, metric, *_ in spread.spread_rows(found)],
+        spread.spread_headings(found)[2:],
+        [row[2:] for row in spread.spread_rows(found)],
+    )
+    yield from (Text(note, style="dim") for note in spread.spread_notes(found))
+    if body := spread.again_rows(found):
+        yield Text(f"\n{spread.AGAIN_TITLE}", style="bold")
+        yield _columns([row[0] for row in body], spread.AGAIN_HEADINGS[1:], [row[1:] for row in body])
+        yield Text(spread.AGAIN_NOTE, style="dim")
+
+
+def _columns(names: Sequence[str], headings: Sequence[str], body: Sequence[Sequence[str]]) -> "_Columns":
+    """Rows as a table that turns where the terminal is narrow."""
+    return _Columns(
+        names, [(heading, [row[place] for row in body]) for place, heading in enumerate(headings)], ""
+    )
+
+
+def _references(found: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """What plain models answer to the same rows, below the arms."""
+    if not found.get("reference_lines"):
+        return
+    yield Text(f"\n{lines.TITLE}", style="bold").append(f"  {lines.CAPTION}", style="dim")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for place, heading in enumerate(lines.HEADINGS[:3]):
+        table.add_column(heading, style="" if place else "bold", justify="right" if place else "left")
+    for row in lines.line_rows(found):  # a long name takes several lines, so that all stand below each other
+        table.add_row(Text(row[0]), *(Text(cell, no_wrap=True) for cell in row[1:3]))
+    yield table
+    yield _Columns(*lines.difference_columns(found), "line")
+    yield from (Text(note, style="dim") for note in lines.line_notes(found))
 
 
 def audit_columns(found: Mapping[str, Any], rates: bool = False) -> list[tuple[str, list[str]]]:
@@ -344,6 +385,8 @@ def _how(results: Mapping[str, Any]) -> str:
     spread = "1 repeat"
     if repeats > 1:
         spread = f"mean ± sd over {repeats} repeats of each repeat's own value, as in the paper"
+    if (samples := int(results.get("samples") or 1)) > 1:
+        spread += f", each asked {samples} times"
     return f"{results['n_test']} test rows, {drawn}{_smallest(results)}; {spread}; seed {results['seed']}"
 
 
@@ -353,5 +396,5 @@ def _smallest(results: Mapping[str, Any]) -> str:
     if not sizes:
         return ""
     name = min(sizes, key=lambda group: sizes[group])
-    rows = sizes[name] / int(results["repeats"])
+    rows = sizes[name] / (int(results["repeats"]) * int(results.get("samples") or 1))
     return f", smallest group {name} with {round(rows, 1):g}{' (few)' if rows < FEW else ''}"

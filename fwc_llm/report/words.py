@@ -7,6 +7,7 @@ from fwc_llm.metrics.decided import THRESHOLD
 from fwc_llm.report.decisions import KEY
 from fwc_llm.report.numbers import interval, number, p_value, signed
 from fwc_llm.report.read import Run
+from fwc_llm.report.tables.lines import line_finding
 
 
 def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
@@ -14,8 +15,9 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
     if audit := run.described.get(KEY):
         return _what_was_decided(run, audit, found)
     settings = run.described["settings"]
-    epochs = int(run.described.get("epochs") or 1)  # how often Inspect asked each question
-    repeats, seed = int(settings["repeats"]) // epochs, int(settings["seed"])
+    repeats, seed = int(settings["repeats"]), int(settings["seed"])
+    if "samples" not in settings:  # of Inspect every epoch is a repeat
+        repeats //= run.times
     parity = settings.get("base_parity")
     rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])
     rows = f"{settings['n_test']} test rows of {run.described.get('title') or run.task}"
@@ -27,7 +29,7 @@ def what_was_run(run: Run, found: Mapping[str, Any]) -> str:
         if repeats > 1
         else f"once (seed {seed})"
     )
-    times += f", every question {epochs} times" if epochs > 1 else ""
+    times += f", every question {run.times} times" if run.times > 1 else ""
     stopped = run.results.get("stopped")
     arms = f"{len(run.arms)} ways of prompting" if len(run.arms) > 1 else "one way of prompting"
     model = f"the model {run.described['model']}{_how(run)}"
@@ -75,6 +77,8 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
         if test["first"] == first["arm"]:
             other = next(arm for arm in found["arms"] if arm["arm"] == test["second"])
             sentences.append({"arm": other["arm"], "text": _against_first(first, test)})
+    if said := line_finding(found):
+        sentences.append({"arm": "", "text": said})
     oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
         gap = number(oracle["demographic_parity_difference"], 2)

@@ -30,6 +30,7 @@ def render(
     data_dir: str | Path | None = None,
     with_rows: bool = True,
     template: str | Path | None = None,
+    reference: bool = False,
 ) -> str:
     """Return the report of run folders as text; see `make_document` for the arguments and errors.
 
@@ -37,9 +38,8 @@ def render(
     """
     from fwc_llm.report.document import make_document
 
-    return write_document(
-        make_document(runs, task, data_dir, with_rows and format == "html", template), format
-    )
+    rows = with_rows and format == "html"
+    return write_document(make_document(runs, task, data_dir, rows, template, reference), format)
 
 
 def write_document(document: Mapping[str, Any], format: str) -> str:

@@ -98,6 +98,10 @@ def _each(good: _Check) -> _Check:
     return lambda value: isinstance(value, dict) and all(map(good, value.values()))
 
 
+def _variation(value: Any) -> bool:
+    return _texts(value) and set(value) == {"family", "order", "template"}
+
+
 def _settings(value: Any) -> bool:
     if not isinstance(value, dict) or not all(
         _count(value.get(name)) for name in ("n_test", "repeats", "seed")
@@ -175,6 +179,8 @@ _SETTINGS: Mapping[str, _Check] = {
     "api": _text,
     "consistency": _flag,
     "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
+    "templates": lambda value: isinstance(value, list) and all(map(_text, value)),
+    "samples": lambda value: _count(value) and value > 0,
     "strategy_options": _object,
 }
 _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
@@ -194,6 +200,7 @@ _DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
     "parameters": (False, _object),
     **dict.fromkeys(("sources", "versions", "untrue"), (False, _texts)),
     **dict.fromkeys(("calls", "epochs"), (False, _count)),
+    "variations": (False, _each(_variation)),
 }
 _ARM: Mapping[str, _Check] = {
     "arm": _text,
@@ -210,7 +217,7 @@ _RESULTS: Mapping[str, tuple[bool, _Check]] = {
     "simulated_answers": (False, _flag),
     "reference": (False, _flag),
     "rows": (False, _rows),
-    **dict.fromkeys(("requests", "unanswered"), (False, _count)),
+    **dict.fromkeys(("requests", "unanswered", "samples"), (False, _count)),
     **dict.fromkeys(("usage", "batch_usage"), (False, _usage)),
     "stopped": (False, _text),
     "untrue": (False, _texts),

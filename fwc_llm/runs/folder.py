@@ -34,7 +34,8 @@ _PACKAGES = ("fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai",
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command", "task_folder"}
-_LATER = {"reference", "rows", "task_file", "population"}  # keys that folders of an earlier version lack
+# Keys that folders of an earlier version lack.
+_LATER = {"reference", "rows", "task_file", "population", "variations"}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,11 @@ _MOST, _LEAST = 200, 20  # rows, where nobody says how many
 
 def check_threshold(settings: Settings) -> None:
     """Refuse with `FwcError` what is no threshold, and a number of rows that makes no sense."""
+    if settings.threshold in ("fit", "base-rate") and settings.samples > 1:
+        raise FwcError(
+            f"threshold {settings.threshold} asks about rows of the pool once, not {settings.samples} times: "
+            "give a number, or samples=1"
+        )
     threshold, rows = settings.threshold, settings.threshold_rows
     number = finite(threshold)
     if threshold not in (None, *FITTED) and (number is None or not 0.0 <= number <= 1.0):

@@ -32,13 +32,17 @@ COUNTERFACTUAL = "counterfactual:"
 class Arm:
     """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
 
-    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`).
+    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`). `template` is its template set,
+    None that of the settings. `family` is the name without order and template: arms of one family show the
+    same examples.
     """
 
     name: str
     source: str
     order: str | None = None
     edits: tuple[str, ...] = ()
+    template: str | None = None
+    family: str = ""
 
     @property
     def is_file(self) -> bool:
@@ -50,7 +54,8 @@ class Arm:
 class Repeat:
     """One repeat: its test rows, and the shots of each arm that keeps them fixed.
 
-    `held` are the rows of the pool on which a threshold is chosen, if one is; they are no examples.
+    `held` are the rows of the pool on which a threshold is chosen, if one is; they are no examples. Where
+    every prompt is asked K times, K of the repeats are alike but for their index.
     """
 
     index: int
@@ -111,6 +116,16 @@ class Plan:
         pool = self.task.pool()
         return {name: sorted(pool[name].unique()) for name in self.task.protected}
 
+    @cached_property
+    def variations(self) -> dict[str, dict[str, str]]:
+        """The family, order and template of each arm, where there are several orders or templates."""
+        if len(self.settings.orders) < 2 and len(self.settings.templates) < 2:
+            return {}
+        return {
+            arm.name: {"family": arm.family, "order": arm.order or "", "template": _short(arm.template or "")}
+            for arm in self.arms
+        }
+
     @property
     def chooses_per_row(self) -> bool:
         """Whether an arm chooses its examples anew for every row."""
@@ -153,20 +168,21 @@ class Plan:
         fixed = repeat.shots.get(arm.name)
         if fixed is None and (position > 0 or held):
             return self._prompt(arm, self.shots_for_row(repeat, arm, position, held))
-        key = repeat.index, arm.name
+        key = repeat.seed, arm.name  # the same for all samples of a prompt
         if key not in self._builders:
             self._builders[key] = self._prompt(arm, fixed or self.shots_for_row(repeat, arm, position))
         return self._builders[key]
 
     @cached_property
     def _builders(self) -> dict[tuple[int, str], Prompt]:
-        """Cached builders by repeat and arm; if each row has its own examples, only the first row's."""
+        """Cached builders by seed and arm; if each row has its own examples, only the first row's."""
         return {}
 
     def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
         shown = self.settings.weights == "show"
         settings = self.settings
-        return Prompt(self.task, shots, settings.template, shown, arm.edits, settings.questions)
+        template = arm.template or settings.template
+        return Prompt(self.task, shots, template, shown, arm.edits, settings.questions)
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Shots:
         """The shots of one row of an arm that chooses anew for every row."""
@@ -231,7 +247,8 @@ def make_plan(
                 shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(shots, arm, seed)
                 steps.end(arm.name)
-        repeats.append(Repeat(index, seed, split, chosen, held))
+        again = range(index * settings.samples, (index + 1) * settings.samples)
+        repeats += [Repeat(number, seed, split, chosen, held) for number in again]
     plan = Plan(
         task, arms, settings, tuple(repeats), (*notes, *announced(repeats, settings, len(arms))), saved
     )
@@ -275,6 +292,10 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
 def _check(settings: Settings) -> None:
     if settings.repeats < 1:
         raise FwcError(f"repeats is {settings.repeats}: a run needs at least 1")
+    if settings.samples < 1:
+        raise FwcError(f"samples is {settings.samples}: every prompt is asked at least once")
+    if isinstance(settings.templates, str):
+        raise FwcError("templates is a list of template sets, for example ['default', 'paper']")
     if settings.seed < 0:
         raise FwcError(f"seed is {settings.seed}: give a whole number from 0 up")
     if settings.weights not in {"show", "hide"}:
@@ -306,7 +327,7 @@ def _arms(
     task: "Task",
     allow_changed_data: bool,
 ) -> tuple[Arm, ...]:
-    """One arm per source and order, each with a unique name; fills `saved` with the files' shots."""
+    """One arm per source, order and template, each with a unique name; fills `saved` with files' shots."""
     if isinstance(sources, str):
         raise FwcError(f"the arms are the text {sources!r}: give a list, for example ['zero', 'fwc']")
     if not sources:
@@ -326,14 +347,30 @@ def _arms(
                     saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             else:
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
-        orders = settings.orders or (None,)
-        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order, edits) for order in orders]
+        orders, wordings = settings.orders or (None,), settings.templates or (None,)
+        arms += [
+            Arm(_name(name, order, wording, settings), key, order, edits, wording, name)
+            for order in orders
+            for wording in wordings
+        ]
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
-            f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"
+            f"the arm {twice[0]!r} is named twice: give each arm once, and shots files and "
+            "template folders distinct names"
         )
     return tuple(arms)
+
+
+def _name(name: str, order: str | None, wording: str | None, settings: Settings) -> str:
+    """An arm's name: order and template are in it where there are several."""
+    parts = [name, *([str(order)] if len(settings.orders) > 1 else [])]
+    return "@".join([*parts, *([_short(str(wording))] if len(settings.templates) > 1 else [])])
+
+
+def _short(template: str) -> str:
+    """A template set's name; of a folder its last part."""
+    return Path(template).name or template
 
 
 def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":

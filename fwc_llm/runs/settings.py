@@ -31,6 +31,8 @@ LATER: Mapping[str, Any] = {  # settings that earlier versions lack
     "consistency": False,
     "threshold": None,
     "threshold_rows": None,
+    "templates": [],
+    "samples": 1,
 }
 N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
 
@@ -51,6 +53,7 @@ class Settings:
     seed              of the first repeat
     template          a template set's name, or a folder with one of your own; "decision" with an `api`
                       other than "chat"
+    templates         several of them: each makes an arm, and `template` is not looked at
     orders            of the examples; empty: the strategy's own; each of several makes an arm
     weights           "show" or "hide" the weights of the examples
     redraw            balanced examples: "once" a repeat, or "per-row"
@@ -62,6 +65,7 @@ class Settings:
     api               "chat", or "decisions" or "systemone" for models that give P(yes) and no text
     consistency       ask for the negation and a paraphrase in the same request (not with "chat")
     strategy_options  for the strategies that take them, by name
+    samples           how often every prompt is asked
     """
 
     m: int = M
@@ -80,6 +84,13 @@ class Settings:
     api: str = "chat"
     consistency: bool = False
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    templates: tuple[str, ...] = ()
+    samples: int = 1
+
+    @property
+    def wordings(self) -> tuple[str, ...]:
+        """The template sets, one or several."""
+        return tuple(self.templates) or (self.template,)
 
     def __post_init__(self) -> None:
         if self.api != "chat" and isinstance(self.template, Words):
@@ -93,4 +104,5 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """The settings as written to run.json; what earlier versions lack stands there where it is used."""
         found = asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
+        found["templates"] = list(self.templates)
         return {name: value for name, value in found.items() if name not in LATER or value != LATER[name]}

@@ -74,7 +74,7 @@ def _tradeoff(found: Mapping[str, Any], height: float) -> tuple[dict[str, Any] |
     gaps = [a["demographic_parity_difference"] for _, a in arms]
     context = [
         row
-        for row in found["context"]
+        for row in (*found["context"], *_plain_models(found))
         if row["demographic_parity_difference"] is not None and row["accuracy"] is not None
     ]
     right = max([_known(g["high"], g["value"]) for g in gaps] + [g["noise_95"] or 0 for g in gaps] + [0.1])
@@ -126,6 +126,15 @@ def _tradeoff(found: Mapping[str, Any], height: float) -> tuple[dict[str, Any] |
         "noise": None if floor is None else x.at(floor),
     }
     return chart, free
+
+
+def _plain_models(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The reference lines as the chart's marks."""
+    metrics = ("accuracy", "demographic_parity_difference")
+    return [
+        {"name": one["line"], **{metric: one[metric]["value"] for metric in metrics}}
+        for one in (found.get("reference_lines") or {"lines": ()})["lines"]
+    ]
 
 
 def _known(value: float | None, otherwise: float) -> float:

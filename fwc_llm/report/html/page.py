@@ -9,7 +9,7 @@ from fwc_llm.report import lost, numbers, provenance, thresholds
 from fwc_llm.report.decisions import KEY
 from fwc_llm.report.html import charts, probability_charts, scripts
 from fwc_llm.report.html.contents import with_contents
-from fwc_llm.report.tables import audit, probability, rows
+from fwc_llm.report.tables import audit, lines, probability, rows, spread
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,10 +55,12 @@ def make_environment() -> "Environment":
         "tint": lambda place: (place - 1) % 8 + 1 if place else 0,
     }
     environment.globals |= {
-        "audit": audit,
+        "audit_tables": audit,
         "lost": lost,
         "provenance": provenance,
         "rows": rows,
+        "lines": lines,
+        "spread": spread,
         "charts": charts,
         "curves": probability_charts,
         "probability": probability,

@@ -7,7 +7,7 @@ from typing import Any
 from fwc_llm.report import thresholds
 from fwc_llm.report.lost import lost_lines, lost_table
 from fwc_llm.report.provenance import SIGNED, about_rows, hash_rows
-from fwc_llm.report.tables import audit, probability, rows
+from fwc_llm.report.tables import audit, lines, probability, rows, spread
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -62,6 +62,11 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
             "",
             *_table(rows.COMPARISON_HEADINGS, rows.comparison_rows(found)),
         )
+    if found.get("reference_lines"):
+        yield from (f"### {lines.TITLE}", "", lines.CAPTION, "")
+        yield from _table(lines.HEADINGS, lines.line_rows(found))
+        yield from _table(rows.COMPARISON_HEADINGS, lines.line_comparisons(found))
+        yield from (*(f"- {_text(note)}" for note in lines.line_notes(found)), "")
     yield from ("### Without a language model", "")
     yield from _table(["Answers", "Accuracy %", "DP gap", "EO gap"], rows.context_rows(found))
     groups = [group["group"] for group in found["groups"]]
@@ -95,6 +100,18 @@ def _run(run: Mapping[str, Any]) -> Iterator[str]:
         yield from ("### At the threshold", "", _text(threshold["words"]), "")
         yield from _table(thresholds.HEADINGS, thresholds.threshold_rows(threshold))
     yield from _audit(run["audit"])
+    if spread.was_varied(found):
+        yield from (f"### {spread.TITLE}", "", spread.CAPTION, "")
+        yield from _table(spread.spread_headings(found), spread.spread_rows(found))
+        yield from (*(f"- {_text(note)}" for note in spread.spread_notes(found)), "")
+    if body := spread.again_rows(found):
+        yield from (
+            f"### {spread.AGAIN_TITLE}",
+            "",
+            *_table(spread.AGAIN_HEADINGS, body),
+            spread.AGAIN_NOTE,
+            "",
+        )
     if tuning := run.get("tuning"):
         yield from ("### How the examples were tuned", "", _text(tuning["verdict"]), "")
         yield from _table(tuning["validation_headings"], tuning["validation"])

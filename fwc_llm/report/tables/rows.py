@@ -218,22 +218,6 @@ def treatment_rows(found: Mapping[str, Any], metric: str) -> list[list[str]]:
     return rows
 
 
-def variance_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """Return per arm the standard deviations that rows, examples and order give accuracy and DP."""
-    rows = []
-    for arm in found["arms"]:
-        cells = [arm["arm"]]
-        for metric, scale, digits in (("accuracy", 100, 2), ("demographic_parity_difference", 1, 3)):
-            split = arm["variance"][metric]
-            cells += [number(_root(split[part]), digits, scale) for part in ("rows", "examples", "order")]
-        rows.append(cells)
-    return rows
-
-
-def _root(variance: float | None) -> float | None:
-    return None if variance is None else float(variance**0.5)
-
-
 def flip_rows(found: Mapping[str, Any]) -> list[list[str]]:
     """Return per arm and direction how often only the protected attribute changed the answer."""
     return [

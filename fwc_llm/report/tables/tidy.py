@@ -53,7 +53,18 @@ def tidy_csv(document: Mapping[str, Any]) -> str:
                 writer.writerow(head | {"arm": harmless(arm["arm"])} | line)
         for line in audit_lines(run["audit"]):
             writer.writerow(head | {name: harmless(value) for name, value in line.items()})
+        for line in _lines(run["statistics"]):
+            writer.writerow(head | line)
     return out.getvalue()
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The reference lines, in the place of an arm."""
+    n = found["arms"][0]["n"]
+    for one in (found.get("reference_lines") or {"lines": ()})["lines"]:
+        for metric in METRICS:
+            value = {name: one[metric][name] for name in ("value", "low", "high")}
+            yield {"arm": harmless(one["line"]), "metric": metric, "n": n, "reference": "true", **value}
 
 
 def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

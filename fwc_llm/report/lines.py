@@ -1,0 +1,258 @@
+"""Reference lines of a run: what plain models answer to its test rows, kept in its folder as reference.json.
+
+They are trained on rows of the pool alone: no test row, and none that equals one. See docs/statistics.md,
+"Reference lines".
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.metrics.references import Line, References
+from fwc_llm.models.plain import BOOSTING, LOGISTIC, fit_plain, has_boosting, require_boosting
+from fwc_llm.report.read import Run, read_run
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.untrusted import finite, whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.tasks import Task
+
+FILE_NAME = "reference.json"
+FORMAT = "fwc-llm-reference/1"
+LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, None)
+_MOST_ROWS = 100_000  # that a model is trained on: more cost time and change nothing
+_ONE_FIT = 0.9  # of the pool that must be left for one fit without the test rows of all repeats
+_PARTS = 3  # of the training rows, for probabilities of rows that were not trained on
+
+Floats = npt.NDArray[np.float64]
+
+
+def add_references(folders: Sequence[Path], task: "Task", required: bool = True) -> None:
+    """Make the lines of runs that asked the same questions, and keep them in each folder.
+
+    Without `required`, lines that need what is not installed are left out. A folder that cannot be written
+    is left as it is. Raises `FwcError` for another table than the runs', a pool without rows to learn from.
+    """
+    content: dict[str, Any] | None = None
+    for folder in folders:
+        run = read_run(folder)
+        if content is None or content["questions"] != _questions(run):
+            content = make_references(run, task, required)
+        with suppress(StorageError):
+            RunFolder(folder).write_json(FILE_NAME, content)
+
+
+def references_of(run: Run) -> References | None:
+    """The lines that a run's folder keeps; None where it keeps none, `FwcError` where they are damaged."""
+    path = run.folder / FILE_NAME
+    if not path.is_file():
+        return None
+    content = RunFolder(run.folder).read_json(FILE_NAME)
+    try:
+        return as_references(content, run)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FwcError(
+            f"{path} is damaged, or not of these answers ({error}): remove it, or write it again with "
+            "`fwc-llm report --reference`"
+        ) from None
+
+
+def as_references(content: Mapping[str, Any], run: Run) -> References:
+    """The lines in the order of the run's questions; `ValueError` for what is not of this run."""
+    if content["format"] != FORMAT:
+        raise ValueError(f"its format is not {FORMAT}")
+    places = {(whole(repeat), str(row)): place for place, (repeat, row) in enumerate(content["questions"])}
+    asked = [places.get((repeat, row), -1) for repeat, row in _questions(run)]
+    if min(asked) < 0 or len(places) != len(asked):
+        raise ValueError("it is about other rows")
+    order = np.array(asked)
+    lines = []
+    for one in content["lines"]:
+        answer = np.array(one["answer"])
+        if answer.shape != order.shape or not np.isin(answer, (0, 1)).all():
+            raise ValueError("a line is not of yes and no")
+        if not isinstance(one["uses_protected"], bool) or not isinstance(one["by_group"], bool):
+            raise ValueError("a line does not say what it uses")
+        limit = None if one["limit"] is None else finite(one["limit"])
+        said = str(one["line"]), str(one["model"])
+        lines.append(
+            Line(*said, answer[order].astype(np.float64), one["uses_protected"], one["by_group"], limit)
+        )
+    about = content["about"]
+    return References(
+        lines,
+        {
+            "trained_on": [int(about["trained_on"][0]), int(about["trained_on"][1])],
+            "left_out": int(about["left_out"]),
+            "one_fit": bool(about["one_fit"]),
+            "protected": [str(name) for name in about["protected"]],
+            "thresholds_on": str(about["thresholds_on"]),
+            "missing": str(about["missing"]),
+        },
+    )
+
+
+def make_references(run: Run, task: "Task", required: bool = True) -> dict[str, Any]:
+    """The content of reference.json. The same run and table give the same content."""
+    if task.fingerprint != run.described.get("fingerprint"):
+        raise FwcError("the data found here is not the table that the run was made with")
+    if required:
+        require_boosting("gradient boosting, one of the reference lines,")
+    models = (LOGISTIC, BOOSTING) if has_boosting() else (LOGISTIC,)
+    named = ", ".join(task.protected)
+    asked = run.answers[run.arms[0]]
+    fits = list(_fits(run, task))
+    lines: list[dict[str, Any]] = [
+        {
+            "line": f"{model}, {'with' if protected else 'without'} {named}",
+            "model": model, "uses_protected": protected, "by_group": False, "limit": None,
+        }
+        for model in models for protected in (True, False)
+    ]  # fmt: skip
+    limits = LIMITS if len(run.groups) > 1 else ()
+    lines += [
+        {
+            "line": f"thresholds per group, {'no limit' if limit is None else f'gap ≤ {limit:g}'}",
+            "model": LOGISTIC, "uses_protected": True, "by_group": True, "limit": limit,
+        }
+        for limit in limits
+    ]  # fmt: skip
+    answers = np.zeros((len(lines), len(asked)), dtype=np.int64)
+    for one in fits:
+        plain = [one.probability(model, protected) for model in models for protected in (True, False)]
+        answers[:, one.here] = [*(p >= 0.5 for p in plain), *one.by_group(plain[0], run, limits)]
+    return {
+        "format": FORMAT,
+        "about": {
+            "trained_on": [min(one.size for one in fits), max(one.size for one in fits)],
+            "left_out": max(one.left_out for one in fits),
+            "one_fit": len(fits) == 1,
+            "protected": list(task.protected),
+            "thresholds_on": lines[0]["line"] if limits else "",
+            "missing": "" if len(models) > 1 else "gradient boosting: pip install 'fwc-llm[reference]'",
+        },
+        "questions": _questions(run),
+        "lines": [line | {"answer": answer.tolist()} for line, answer in zip(lines, answers, strict=True)],
+    }
+
+
+def _questions(run: Run) -> list[list[Any]]:
+    asked = run.answers[run.arms[0]]
+    return [list(pair) for pair in zip(asked.repeat.tolist(), asked.row.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """Training rows, and the questions (mask `here`) that models of them answer."""
+
+    task: "Task"
+    rows: "pd.DataFrame"
+    asked: "pd.DataFrame"
+    here: npt.NDArray[np.bool_]
+    left_out: int
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
+
+    def probability(self, model: str, protected: bool) -> Floats:
+        """P(yes) of the questions."""
+        return self._probability(model, protected, self.rows, self.asked)
+
+    def by_group(
+        self, test: Floats, run: Run, limits: Sequence[float | None]
+    ) -> Iterator[npt.NDArray[np.bool_]]:
+        """The answers by thresholds per group on P(yes) `test` of a logistic regression with all features.
+
+        They are chosen on training rows that the regression in question did not learn from.
+        """
+        from fwc_llm.metrics.group_thresholds import design_weights, group_thresholds
+
+        if not limits:
+            return
+        member = {name: place for place, name in enumerate(run.groups)}
+        groups = np.array([member.get(str(name), -1) for name in self.task.sensitive(self.rows)])
+        labels = self.task.labels(self.rows).astype(np.int64)
+        cell = 2 * groups + labels
+        order = np.random.default_rng(0).permutation(self.size)
+        order = order[np.argsort(cell[order], kind="stable")]
+        part = np.empty(self.size, dtype=np.int64)
+        part[order] = np.arange(self.size) % _PARTS
+        p = np.full(self.size, np.nan)
+        for number in range(_PARTS):
+            held = part == number
+            if held.any() and not held.all():
+                p[held] = self._probability(LOGISTIC, True, self.rows[~held], self.rows[held])
+        known = (groups >= 0) & ~np.isnan(p)
+        weights = design_weights(
+            labels[known], groups[known], self._shares(run, groups[known], labels[known])
+        )
+        thresholds = group_thresholds(p[known], labels[known], groups[known], weights, limits)
+        level = np.array([member[str(name)] for name in self.task.sensitive(self.asked)])
+        for one in thresholds:
+            yield test >= one[level]
+
+    def _shares(self, run: Run, groups: npt.NDArray[Any], labels: npt.NDArray[Any]) -> Floats:
+        """What share of the test rows has each group and label: as the design says, else as in the pool."""
+        shares = np.zeros((len(run.groups), 2))
+        if run.described["settings"].get("base_parity") is None:
+            np.add.at(shares, (groups, labels), 1.0)
+        else:
+            asked = run.answers[run.arms[0]]
+            for place, name in enumerate(run.groups):
+                of = asked.label[asked.group == name]
+                shares[place] = (of == 0).sum(), (of == 1).sum()
+        return np.asarray(shares / max(shares.sum(), 1.0), np.float64)
+
+    def _probability(
+        self, model: str, protected: bool, rows: "pd.DataFrame", asked: "pd.DataFrame"
+    ) -> Floats:
+        from fwc_llm.shots.examples import features_frame
+
+        fitted = fit_plain(model, features_frame(self.task, rows, protected), self.task.labels(rows))
+        return fitted(features_frame(self.task, asked, protected))
+
+
+def _fits(run: Run, task: "Task") -> Iterator[_Fit]:
+    """One fit for all repeats where the pool can spare the test rows of all; else one in each repeat."""
+    from fwc_llm.runs.splits import row_values
+
+    asked = run.answers[run.arms[0]]
+    table, pool = task.table, task.pool()
+    try:
+        test = table.loc[asked.row.tolist()]
+    except KeyError:
+        raise FwcError("the data found here lacks rows that the run asked about") from None
+    values, equal = row_values(task, test), row_values(task, pool)
+
+    def fit(here: npt.NDArray[np.bool_]) -> _Fit:
+        taken = {values[place] for place in np.flatnonzero(here)}
+        free = np.fromiter((key not in taken for key in equal), dtype=bool, count=len(equal))
+        rows = pool[free]
+        if not len(rows):
+            raise FwcError("there are no reference lines: every row of the pool is a test row, or equals one")
+        if len(rows) > _MOST_ROWS:
+            chosen = np.random.default_rng(0).choice(len(rows), _MOST_ROWS, replace=False)
+            rows = rows.iloc[np.sort(chosen)]
+        return _Fit(task, rows, test[here], here, int((~free).sum()))
+
+    everything = fit(np.ones(len(asked), dtype=bool)) if _spares(values, equal) else None
+    if everything is not None:
+        yield everything
+        return
+    for repeat in np.unique(asked.repeat):
+        yield fit(asked.repeat == repeat)
+
+
+def _spares(values: Sequence[Any], equal: Sequence[Any]) -> bool:
+    """Whether most of the pool is left without the test rows of all repeats."""
+    taken = set(values)
+    return sum(key not in taken for key in equal) >= _ONE_FIT * len(equal)

@@ -1,0 +1,189 @@
+"""Reference lines: made of pool rows alone, beside the arms and never among them."""
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from fwc_llm import FwcError, Result, Task, evaluate, load_task
+from fwc_llm.report.lines import FILE_NAME, add_references, make_references
+from fwc_llm.report.read import read_run
+from fwc_llm.report.write import render
+from fwc_llm.runs.splits import row_values
+from fwc_llm.shots.examples import features_frame
+from tests.models.four_members import FourMembers
+from tests.people import make_people, write_people
+
+LINES = [
+    f"{model}, {how} group"
+    for model in ("logistic regression", "gradient boosting")
+    for how in ("with", "without")
+]
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    people = make_people(700, 2)
+    people.loc[350:, ["age", "hours", "job"]] = 40, 38.5, "cook"  # many equal rows
+    return load_task(write_people(tmp_path_factory.mktemp("people"), people))
+
+
+@pytest.fixture(scope="module")
+def result(task: Task, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("runs") / "run"
+    options: dict[str, Any] = {"n_test": 60, "repeats": 2, "base_parity": None, "m": 4}
+    return evaluate(task, FourMembers(), ("zero", "balanced"), out=out, reference=True, **options)
+
+
+def lines_of(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = result.audit().to_dict()["reference_lines"]
+    return found
+
+
+def test_they_are_lines_and_no_arms(result: Result) -> None:
+    found = lines_of(result)
+    assert [one["line"] for one in found["lines"] if not one["by_group"]] == LINES
+    with (result.folder / "answers.csv").open(encoding="utf-8") as file:
+        assert {line["arm"] for line in csv.DictReader(file)} == {"zero", "balanced"}
+    data = json.loads((result.folder / "results.json").read_text())
+    assert [arm["arm"] for arm in data["arms"]] == ["zero", "balanced"]
+    assert "reference = true" in (result.folder / "experiment.toml").read_text()
+    for one in found["lines"]:
+        assert one["accuracy"]["low"] <= one["accuracy"]["value"] <= one["accuracy"]["high"]
+        assert one["of"] == "these rows"
+
+
+def test_the_arms_are_what_they_are_without_the_lines(result: Result) -> None:
+    run = read_run(result.folder)
+    from fwc_llm.metrics.statistics import statistics
+
+    alone, beside = statistics(run.answered), result.audit().to_dict()
+    assert alone["reference_lines"] is None
+    assert {**beside, "reference_lines": None} == alone
+
+
+def test_differences_are_those_of_the_values(result: Result) -> None:
+    audited = result.audit().to_dict()
+    found = audited["reference_lines"]
+    value = {one["line"]: one["accuracy"]["value"] for one in found["lines"]}
+    arms = {one["arm"]: one["accuracy"]["value"] for one in audited["arms"]}
+    assert len(found["comparisons"]) == 8
+    for test in found["comparisons"]:
+        assert test["accuracy"]["difference"] == pytest.approx(arms[test["arm"]] - value[test["line"]])
+
+
+@pytest.mark.parametrize("protected", [True, False])
+def test_the_regression_learns_from_pool_rows_that_equal_no_test_row(
+    result: Result, task: Task, protected: bool
+) -> None:
+    """The same by pandas and scikit-learn, in each repeat: the pool is too small for one fit."""
+    pool, right, sizes = task.pool(), [], []
+    asked = read_run(result.folder).answers["zero"]
+    for repeat in (0, 1):
+        test = task.table.loc[asked.row[asked.repeat == repeat].tolist()]
+        taken = set(row_values(task, test))
+        rows = pool[[key not in taken for key in row_values(task, pool)]]
+        sizes.append(len(rows))
+        x, y = (_by_pandas(task, rows, one, protected) for one in (rows, test))
+        fitted = LogisticRegression(tol=1e-10, max_iter=10_000).fit(x, task.labels(rows))
+        right.append(float(np.mean(fitted.predict(y) == task.labels(test))))
+    found = lines_of(result)
+    line = next(one for one in found["lines"] if one["line"] == LINES[0 if protected else 1])
+    assert line["accuracy"]["value"] == pytest.approx(np.mean(right))
+    assert found["trained_on"] == [min(sizes), max(sizes)]
+    assert not found["one_fit"]
+    assert max(sizes) < len(pool) - 60, "equal rows are there, and left out"
+
+
+def _by_pandas(task: Task, rows: pd.DataFrame, asked: pd.DataFrame, protected: bool) -> np.ndarray:
+    known, wanted = (features_frame(task, frame, protected=protected) for frame in (rows, asked))
+    parts = []
+    for name in known.columns:
+        one, other = known[name], wanted[name]
+        if isinstance(one.dtype, pd.CategoricalDtype):
+            one, other = one.cat.codes, other.cat.codes
+        if pd.api.types.is_numeric_dtype(one.dtype):
+            parts.append(((other - one.mean()) / one.std(ddof=0)).to_numpy()[:, None])
+        else:
+            parts += [0.5 * (other == value).to_numpy(float)[:, None] for value in sorted(set(one))]
+    return np.hstack(parts)
+
+
+def test_every_format_shows_them_and_how_thresholds_decide(result: Result, task: Task) -> None:
+    shown = {name: render([result.folder], name, task) for name in ("html", "md", "csv", "json")}
+    for text in shown.values():
+        assert all(line in text for line in LINES)
+    for name in ("html", "md"):
+        assert "often unlawful" in shown[name]
+        assert "On the same rows, against gradient boosting, without group: zero" in shown[name]
+    rows = csv.DictReader(io.StringIO(shown["csv"]))
+    assert {row["arm"] for row in rows if row["reference"] == "true"} >= set(LINES)
+    assert "often unlawful" in str(result.audit())
+
+
+def test_the_same_run_gives_the_same_lines(result: Result, task: Task) -> None:
+    again = make_references(read_run(result.folder), task)
+    assert again == json.loads((result.folder / FILE_NAME).read_text())
+
+
+def test_an_old_run_gets_them_with_its_report(task: Task, tmp_path: Path) -> None:
+    result = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
+    assert result.audit().to_dict()["reference_lines"] is None
+    (tmp_path / "run" / FILE_NAME).write_text("{damaged")
+    page = result.report(tmp_path / "page.md", reference=True).read_text()
+    assert LINES[3] in page
+    assert LINES[3] in result.report(tmp_path / "again.md").read_text()
+
+
+def test_damaged_lines_and_those_of_other_rows_are_refused(
+    result: Result, task: Task, tmp_path: Path
+) -> None:
+    other = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
+    good = json.loads((result.folder / FILE_NAME).read_text())
+    own = make_references(read_run(other.folder), task)
+    line = own["lines"][0]
+    bad: list[Any] = [
+        good,
+        own | {"format": "x"},
+        own | {"lines": [line | {"answer": line["answer"][:-1]}]},
+        own | {"lines": [line | {"answer": [2] * len(line["answer"])}]},
+        own | {"lines": [line | {"uses_protected": "no"}]},
+        own | {"about": {}},
+        {"format": own["format"]},
+    ]
+    for content in bad:
+        (other.folder / FILE_NAME).write_text(json.dumps(content))
+        with pytest.raises(FwcError, match="--reference"):
+            other.audit()
+
+
+def test_without_scikit_learn_they_say_what_to_install_and_nothing_is_asked(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[reference\]'"):
+        evaluate(task, FourMembers(), ("zero",), n_test=40, reference=True, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    result = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
+    add_references([result.folder], task, required=False)
+    found = lines_of(result)
+    assert [one["line"] for one in found["lines"] if not one["by_group"]] == LINES[:2]
+    assert "pip install" in found["missing"]
+
+
+def test_a_pool_that_is_all_test_rows_gives_none(tmp_path: Path) -> None:
+    people = make_people(40, 2)
+    people[["age", "hours", "job", "school"]] = 40, 38.5, "cook", "low"
+    people["group"] = ["a", "a", "b", "b"] * 10
+    people["y"] = ["yes", "no"] * 20
+    task = load_task(write_people(tmp_path / "p", people))
+    result = evaluate(task, FourMembers(), ("zero",), n_test=10, base_parity=None, out=tmp_path / "run")
+    with pytest.raises(FwcError, match="every row of the pool is a test row, or equals one"):
+        add_references([result.folder], task)

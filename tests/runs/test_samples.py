@@ -1,0 +1,179 @@
+"""Prompts that are asked several times, and several template sets: counted, continued, and told apart."""
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import FwcError, Settings, Task, evaluate, load_task
+from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.openai.prices import Price
+from fwc_llm.report.read import read_run
+from fwc_llm.report.write import render
+from fwc_llm.resources import resource_dir
+from fwc_llm.runs.budget import forecast
+from fwc_llm.runs.calls import call_id
+from fwc_llm.runs.plan import make_plan
+from tests.people import make_people, write_people
+
+
+class Dice:
+    """A model that says yes now and then; `most` requests are answered, then Ctrl-C is pressed."""
+
+    name, completion_limit = "dice", 1
+    parameters: Mapping[str, Any] = {}
+
+    def __init__(self, most: int = 10**9, chance: float = 0.3) -> None:
+        self.asked, self.most, self.chance, self.dice = 0, most, chance, random.Random(0)
+
+    async def ask(self, messages: Messages) -> Reply:
+        if self.asked >= self.most:
+            raise KeyboardInterrupt
+        self.asked += 1
+        return Reply("Yes" if self.dice.random() < self.chance else "No", usage=Usage(100, 1))
+
+    async def aclose(self) -> None:
+        pass
+
+
+SMALL = Settings(n_test=20, base_parity=None, m=4, repeats=2)
+SAMPLED: dict[str, Any] = {"settings": SMALL, "samples": 3, "counterfactual": True}
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+    return load_task(write_people(tmp_path_factory.mktemp("people"), make_people(300, 2)))
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A template set of one's own, in a folder with a comma in its name."""
+    return Path(
+        shutil.copytree(resource_dir("prompts") / "default", tmp_path_factory.mktemp("t") / "my, own")
+    )
+
+
+def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) -> None:
+    once, thrice = (
+        make_plan(task, ("zero", "balanced"), Settings(**vars(SMALL) | {"samples": k})) for k in (1, 3)
+    )
+    calls = list(thrice.calls())
+    assert len(calls) == thrice.n_calls == 3 * once.n_calls
+    assert len({call_id("", call) for call in calls}) == len(calls)
+    assert {call_id("", call) for call in once.calls()} & {call_id("", call) for call in calls}
+    messages = {(call.arm, call.repeat // 3, call.row): call.messages for call in calls}
+    assert all(messages[call.arm, call.repeat // 3, call.row] == call.messages for call in calls)
+    assert len(messages) == once.n_calls
+    price = Price("dice", 1.0, 0.5, 1.0, 0.5, None, "2030-01-01", "a test")
+    numbers = [forecast(Dice(), plan.calls(), price) for plan in (once, thrice)]
+    assert numbers[1].dollars_most == pytest.approx(3 * (numbers[0].dollars_most or 0.0))
+
+
+@pytest.mark.slow
+def test_a_run_that_was_interrupted_asks_the_rest(task: Task, tmp_path: Path) -> None:
+    with pytest.raises(FwcError, match="interrupted"):
+        evaluate(task, Dice(100), ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
+    rest = Dice()
+    result = evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED)
+    assert result.data["requests"] == 2 * 20 * 3 * 2 * 2  # repeats, rows, samples, arms, told as the other
+    assert rest.asked == result.data["requests"] - 100
+    assert (result.data["repeats"], result.data["samples"]) == (2, 3)
+    assert [arm["n"] for arm in result.arms] == [120, 120]
+    with pytest.raises(FwcError, match="samples"):
+        evaluate(task, rest, ("zero", "balanced"), out=tmp_path / "run", **SAMPLED | {"samples": 2})
+    for text in (page := render([result.folder], "html", task), render([result.folder], "md", task)):
+        assert "in 2 repeats (seeds 0 to 1), each with rows of its own, every question 3 times" in text
+        assert "The same prompt asked again" in text
+    assert page.count("balanced, repeat 2 <small>") == 1
+    (run,) = json.loads(render([result.folder], "json", task))["runs"]
+    assert [one["repeat"] for one in run["examples"]["balanced"]] == [0, 1]
+
+
+def test_agreement_and_probabilities_are_those_of_the_dice(task: Task, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n_test": 100, "base_parity": None, "samples": 5, "out": tmp_path / "run"}
+    found = evaluate(task, Dice(), ("zero",), **options).audit().to_dict()
+    (arm,) = found["arms"]
+    again = arm["repetition"]
+    assert again["low"] < 0.3**2 + 0.7**2 < again["high"]
+    assert (again["times"], again["prompts"]) == (5, 100)
+    assert again["changed"] == pytest.approx(1 - 0.3**5 - 0.7**5, abs=0.12)
+    assert again["probabilities"]["auc"] == pytest.approx(0.5, abs=0.15)
+    split = arm["variance"]["accuracy"]
+    assert split["repetition"] == pytest.approx(0.21 / 100, rel=0.1)
+    assert split["rows"] == pytest.approx(0.16 * 0.25 / 100, abs=4e-4), "rows differ by their labels alone"
+    assert split["not_measured"] == ["examples", "order", "wording", "order_and_wording"]
+    # Asked again is not other rows: the interval stays one of 100 rows, answers that differ help a little.
+    assert arm["accuracy"]["high"] - arm["accuracy"]["low"] > 0.07
+    assert any("Every prompt was asked 5 times" in note for note in found["notes"])
+
+
+def test_examples_drawn_anew_for_every_row_are_the_same_for_all_samples(task: Task, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"settings": SMALL, "samples": 2, "redraw": "per-row", "out": tmp_path / "run"}
+    run = read_run(evaluate(task, Dice(), ("balanced", "random"), **options).folder)
+    assert len(set(run.answered.answers["balanced"].examples.tolist())) == 40
+    assert len(set(run.answered.answers["random"].examples.tolist())) == 2
+
+
+@pytest.mark.slow
+def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
+    result = evaluate(task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options)
+    names = [arm["arm"] for arm in result.arms]
+    assert names[:4] == [
+        f"zero@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
+    ]
+    found = result.audit().to_dict()["arms"]
+    for metric in ("accuracy", "demographic_parity_difference"):
+        split = found[4]["variance"][metric]
+        assert split["not_measured"] == ["repetition"]
+        assert split == found[7]["variance"][metric]
+        assert split != found[0]["variance"][metric]
+    assert found[4]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
+    assert "Order × wording" in render([result.folder], "md", task)
+    again = Dice()
+    evaluate(task, again, ("zero", "balanced"), templates=("default", str(own)), **options)
+    assert again.asked == 0
+
+
+def test_an_edit_of_the_prompt_is_no_other_order(task: Task, tmp_path: Path) -> None:
+    arms = ("zero", "zero+instruction")
+    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
+    found = evaluate(task, Dice(), arms, **options).audit().to_dict()
+    assert [arm["variation"]["family"] for arm in found["arms"]] == [
+        "zero",
+        "zero",
+        *["zero+instruction"] * 2,
+    ]
+
+
+def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
+    evaluate(task, Dice(), ("zero",), **options)
+    path = tmp_path / "run" / "run.json"
+    described = json.loads(path.read_text())
+    assert not {"templates", "samples"} & set(described["settings"])
+    del described["variations"]
+    path.write_text(json.dumps(described))
+    again = Dice()
+    result = evaluate(task, again, ("zero",), **options)
+    assert again.asked == 0
+    assert result.audit().to_dict()["arms"][0]["variation"]["family"] == "zero"
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"samples": 0}, "samples is 0"),
+        ({"templates": "default"}, "templates is a list"),
+        ({"templates": ("default", "default")}, "named twice"),
+        ({"templates": ("default", "no-such-set")}, "no-such-set"),
+    ],
+)
+def test_bad_input_is_refused(task: Task, tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(FwcError, match=why):
+        evaluate(task, Dice(), ("zero",), settings=SMALL, out=tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
