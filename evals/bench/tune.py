@@ -169,7 +169,8 @@ def markdown(report: dict[str, Any]) -> str:
     return f"""# Tuning, measured with the surrogate on Adult (SIMULATED: no finding about a language model)
 
 Made by `{report["command"]}`: {n} seeds ({first} to {last}), each with {ROWS} pool rows,
-{CANDIDATES} candidates of {M} examples ({", ".join(STRATEGIES)}) and {N_TEST:,} test rows at base parity {PARITY:g}.
+{CANDIDATES} candidates of {M} examples ({", ".join(STRATEGIES)})
+and {N_TEST:,} test rows at base parity {PARITY:g}.
 Target: a DP gap of {GOAL.target:g} within {100 * GOAL.max_loss:g} points of accuracy below balanced, which no
 candidate reaches. Means over the seeds, on the test rows; *answers alone* is a service that gives no P(yes):
 

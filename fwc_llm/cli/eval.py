@@ -9,6 +9,23 @@ from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, gi
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
+from fwc_llm.cli.service import (
+    ApiKeyEnv,
+    BaseUrl,
+    Batch,
+    CancelBatch,
+    Concurrency,
+    Deadline,
+    Logprobs,
+    MaxCost,
+    MaxTokens,
+    Param,
+    Prices,
+    Rpm,
+    Tpm,
+    cost,
+    service,
+)
 from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Scored
 
@@ -31,14 +48,6 @@ measures a real model. To measure one:
 
 def _experiment(help_text: str, *names: str) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel="The experiment")
-
-
-def _service(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="The model and its service")
-
-
-def _cost(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="Cost")
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
@@ -64,7 +73,7 @@ def evaluate(
     ] = None,
     model: Annotated[
         str | None,
-        _service(
+        service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
             "(what Inspect reaches); without key or network `baseline`, a logistic regression on the table, "
             "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
@@ -122,42 +131,24 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
-    base_url: Annotated[
-        str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None,
-        _service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
-    ] = None,
-    concurrency: Annotated[int, _service("Requests under way at once.")] = 8,
-    rpm: Annotated[float | None, _service("Limit of requests per minute.")] = None,
-    tpm: Annotated[float | None, _service("Limit of tokens per minute.")] = None,
-    deadline: Annotated[float, _service("Seconds for one row, retries included.")] = 300.0,
-    max_tokens: Annotated[
-        int | None, _service("Largest number of tokens in a reply. [default: a few]")
-    ] = None,
-    logprobs: Annotated[bool, _service("Ask for token probabilities: gives P(yes).", "--logprobs")] = False,
-    param: Annotated[
-        list[str] | None, _service("KEY=VALUE, passed to the service as it is; repeatable.")
-    ] = None,
-    batch: Annotated[
-        bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
-    ] = False,
-    cancel_batch: Annotated[
-        bool,
-        _service(
-            "Cancel the folder's batches that are under way and ask their open questions live. [default: "
-            "wait for them]",
-            "--cancel-batch",
-        ),
-    ] = False,
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = 8,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    deadline: Deadline = 300.0,
+    max_tokens: MaxTokens = None,
+    logprobs: Logprobs = False,
+    param: Param = None,
+    batch: Batch = False,
+    cancel_batch: CancelBatch = False,
     dry_run: Annotated[
-        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
+        bool, cost("Print the number of requests and their cost; send none.", "--dry-run")
     ] = False,
-    max_cost: Annotated[float | None, _cost("Stop before the run costs more dollars than this.")] = None,
-    prices: Annotated[Path | None, _cost("A price file of your own (TOML).")] = None,
+    max_cost: MaxCost = None,
+    prices: Prices = None,
     max_prompt_tokens: Annotated[
-        int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
+        int | None, cost("Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
@@ -103,6 +104,7 @@ def tune(
     client: Client | None = None,
     data_dir: str | Path | None = None,
     test: bool = True,
+    cancel_batch: bool = False,
     progress: bool | None = None,
     shown: Any = None,
 ) -> Tuned:
@@ -113,7 +115,8 @@ def tune(
     by all strategies or those named in `strategies`, with m examples or several numbers in turn, in the
     `orders` and wordings in turn) are raced on `rows` rows of the pool, which are drawn like the test rows
     and equal no example and no test row. The winner is then asked once about `n_test` test rows, beside
-    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked.
+    zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked;
+    `cancel_batch` ends the folder's batches that are under way and asks live.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there.
@@ -147,8 +150,13 @@ def tune(
     folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
     asked = _described(bare, goal, rows, found, settings)
     race_ = _Race(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
-    standing = race_.run(folder, asked, goal)
-    return _conclude(race_, standing, goal, folder, asked, split, settings, test)
+    try:
+        standing = race_.run(folder, asked, goal, cancel_batch)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"interrupted; the same command with --out {quote(str(folder.path))} continues"
+        ) from None
+    return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
 
 
 def _check(candidates: int, templates: Sequence[str]) -> None:
@@ -184,7 +192,9 @@ class _Race:
     template: str
     show: Any
 
-    def run(self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal) -> dict[str, Standing]:
+    def run(
+        self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal, cancel_batch: bool
+    ) -> dict[str, Standing]:
         """Race in `folder`, or take up the race that was interrupted there."""
         budget = self.job.budget()
         self.job.refuse_early()
@@ -197,12 +207,13 @@ class _Race:
                 arms = list(names)
                 with self.show.asking(len(arms) * k) as state:
                     outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state
+                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state, cancel_batch
                     )
                 if outcome.stopped or outcome.errors:
                     why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise FwcError(
-                        f"tuning is not complete: {why}; the same command with --out {folder.path} continues"
+                    raise IncompleteRunError(
+                        f"tuning is not complete: {why}; the same command with "
+                        f"--out {quote(str(folder.path))} continues"
                     )
                 return self._answers(journal, arms, k)
 
@@ -286,6 +297,7 @@ def _conclude(
     split: Split,
     settings: Settings,
     test: bool,
+    cancel_batch: bool,
 ) -> Tuned:
     """Choose, write what was chosen, and test it."""
     measured = {name: one.measured(goal, done.pool) for name, one in standing.items() if name != AGAIN}
@@ -319,12 +331,18 @@ def _conclude(
         "calls": calls, "front": lines,
     }  # fmt: skip
     folder.write_json(FILE_NAME, outcome)
-    result = _tested(done, shots, template, split, settings, folder) if test else None
+    result = _tested(done, shots, template, split, settings, folder, cancel_batch) if test else None
     return Tuned(folder.path, verdict, reached, shots, template, outcome, result)
 
 
 def _tested(
-    done: _Race, shots: Shots, template: str, split: Split, settings: Settings, folder: RunFolder
+    done: _Race,
+    shots: Shots,
+    template: str,
+    split: Split,
+    settings: Settings,
+    folder: RunFolder,
+    cancel_batch: bool,
 ) -> Result:
     """Ask once about the test rows: the winner, and what it is measured against."""
     arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
@@ -333,4 +351,4 @@ def _tested(
         plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
     job = Job(plan, done.job.model, done.job.client)
     with done.show.asking(plan.n_calls) as state:
-        return job.run(folder.path, state)
+        return job.run(folder.path, state, cancel_batch)
