@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any] | pd.Series  # column names to values
 
-EDITS = ("removal", "instruction")
+EDITS = ("removal", "instruction", "unweighted")
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _ROLES = ("system", "developer", "user", "assistant")
 _KEPT_PROMPTS = 8
@@ -47,8 +47,9 @@ class Prompt:
 
     `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
     weights of weighted shots; examples of weight zero are always left out. `edits` may name "removal" (the
-    protected attribute, and what names it, is taken out of every text; see `Task.naming`) and "instruction"
-    (the template set's sentence that asks for fairness is added). Building raises `FwcError` for
+    protected attribute, and what names it, is taken out of every text; see `Task.naming`), "instruction"
+    (the template set's sentence that asks for fairness is added) and "unweighted", which hides the weights
+    in one arm. Building raises `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -65,8 +66,9 @@ class Prompt:
         check_edits(edits)
         self._templates = _template_set(template)
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
+        weighted = show_weights and "unweighted" not in edits
         examples = [
-            ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
+            ShownExample(self._cells, example.values, example.label, weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
@@ -158,7 +160,7 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def check_edits(edits: Collection[str]) -> None:
     """Refuse edits that do not exist."""
     if unknown := sorted(set(edits) - set(EDITS)):
-        raise FwcError(f"a prompt has no edit {unknown[0]!r}: choose {' or '.join(EDITS)}")
+        raise FwcError(f"a prompt has no edit {unknown[0]!r}: choose one of {', '.join(EDITS)}")
 
 
 def _words(task: "Task") -> str:

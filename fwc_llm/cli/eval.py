@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
 
+_ARMS = "zero,balanced,fwc"
 _EXPLANATION = """
 Each arm asked a simulated model about {n_test} rows of a simulated census. Half of them are women; \
 the true rates of women and men differ by {base_parity:g}. `zero` shows no examples, `balanced` shows \
@@ -86,7 +87,7 @@ def evaluate(
             "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
             "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
         ),
-    ] = "zero,balanced,fwc",
+    ] = _ARMS,
     m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
     n_test: Annotated[int | None, _experiment(f"Test rows per repeat. {N_TEST_HELP}")] = None,
@@ -116,6 +117,14 @@ def evaluate(
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
     ] = None,
+    ablate: Annotated[
+        bool,
+        _experiment(
+            "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
+            "20 repeats.",
+            "--ablate",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         _experiment(
@@ -163,6 +172,9 @@ def evaluate(
 
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
+    options = read_pairs(option, "--option")
+    if ablate:
+        shots, repeats, options = _ablation(shots, order, repeats, options)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
         **given(m=m, n_test=n_test),
@@ -175,7 +187,7 @@ def evaluate(
         weights=weights,
         redraw=redraw,
         counterfactual=counterfactual,
-        strategy_options=read_pairs(option, "--option"),
+        strategy_options=options,
     )
     client = Client(
         base_url=base_url,
@@ -244,6 +256,17 @@ def evaluate(
             or f"{result.unanswered} of {result.data['requests']} requests have no reply "
             f"({_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them again"
         )
+
+
+def _ablation(
+    shots: str, order: str | None, repeats: int, options: dict[str, Any]
+) -> tuple[str, int, dict[str, Any]]:
+    """The arms, repeats and options of an ablation."""
+    from fwc_llm.runs.ablation import ARMS, OPTIONS, REPEATS
+
+    if shots not in (_ARMS, ",".join(ARMS)) or order:
+        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
+    return ",".join(ARMS), REPEATS if repeats == 1 else repeats, OPTIONS | options
 
 
 def _why(result: Scored) -> str:
@@ -354,13 +377,17 @@ def _where(job: "Job") -> str:
 def _report(job: "Job", result: Scored) -> None:
     """Print what a run found, in whole or in part."""
     from fwc_llm.cli import console
+    from fwc_llm.report.ablation import ablation_table
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import results_table, statistics_lines
+    from fwc_llm.runs.ablation import ARMS
 
     for note in job.plan.task.notes:
         console.err.print(note, soft_wrap=True)
     console.out.print(results_table(result.data))
     console.out.print(statistics_lines(result.folder))
+    if tuple(arm.name for arm in job.plan.arms) == ARMS:
+        console.out.print(ablation_table(result.folder))
     if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"

@@ -17,6 +17,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
+from fwc_llm.shots.order import ORDERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +32,7 @@ COUNTERFACTUAL = "counterfactual:"
 class Arm:
     """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
 
-    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`).
+    `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`).
     """
 
     name: str
@@ -259,26 +260,38 @@ def _arms(
     arms: list[Arm] = []
     for source in sources:
         edits: tuple[str, ...] = ()
+        own = None
         if isinstance(source, Shots):
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
         else:
-            key, edits = split_edits(source)
-            name = source
+            name, own = _own_order(source, settings)
+            key, edits = split_edits(name)
             if key.endswith(".json"):
                 name = "+".join((Path(key).stem, *edits))
                 if key not in saved:
                     saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             else:
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
-        orders = settings.orders or (None,)
-        arms += [Arm(name if len(orders) == 1 else f"{name}@{order}", key, order, edits) for order in orders]
+        orders = (own,) if own else settings.orders or (None,)
+        told = own or len(orders) > 1
+        arms += [Arm(f"{name}@{order}" if told else name, key, order, edits) for order in orders]
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
         raise FwcError(
             f"the arm {twice[0]!r} is named twice: give each arm once, and shots files distinct names"
         )
     return tuple(arms)
+
+
+def _own_order(source: str, settings: Settings) -> tuple[str, str | None]:
+    """An arm without the order of its own that it may name: `fwc@random`."""
+    name, _, order = source.rpartition("@")
+    if not name or order not in ORDERS:
+        return source, None
+    if settings.orders:
+        raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
+    return name, order
 
 
 def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":
