@@ -1,20 +1,19 @@
 """`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError
+from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.tuning.asking import Asking
 from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.tuning.front import describe_front
-from fwc_llm.evaluation.tuning.goal import Floats, Goal, read_goal
+from fwc_llm.evaluation.tuning.goal import Goal, read_goal
 from fwc_llm.evaluation.tuning.race import (
     AGAIN,
     BALANCED,
@@ -23,17 +22,13 @@ from fwc_llm.evaluation.tuning.race import (
     Standing,
     choose,
     moved,
-    race,
     soft_measures,
 )
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
 _FEWEST_A_GROUP = 20
-_VALUES = {"yes": 1.0, "no": 0.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,7 +143,7 @@ def tune(
         show.say(line)
     folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
     asked = _described(bare, goal, rows, found, settings)
-    race_ = _Race(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
+    race_ = Asking(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
     try:
         standing = race_.run(folder, asked, goal, cancel_batch)
     except KeyboardInterrupt:
@@ -179,80 +173,6 @@ def _held_out(
         return hold_out(task, split, rows, base_parity, seed)
     except FwcError as error:
         raise FwcError(f"the pool rows of the race (--rows): {error}") from None
-
-
-@dataclass(frozen=True)
-class _Race:
-    """What the race asks with: the model as planned, the rows, and each candidate's prompts."""
-
-    job: Job
-    pool: Pool
-    candidates: Mapping[str, Candidate]
-    fixed: Mapping[str, Shots]
-    template: str
-    show: Any
-
-    def run(
-        self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal, cancel_batch: bool
-    ) -> dict[str, Standing]:
-        """Race in `folder`, or take up the race that was interrupted there."""
-        budget = self.job.budget()
-        self.job.refuse_early()
-        if not (folder.path / FILE_NAME).is_file():
-            folder.create()
-        with Journal(folder.path) as journal:
-            _begin(folder, asked)
-
-            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-                arms = list(names)
-                with self.show.asking(len(arms) * k) as state:
-                    outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state, cancel_batch
-                    )
-                if outcome.stopped or outcome.errors:
-                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise IncompleteRunError(
-                        f"tuning is not complete: {why}; the same command with "
-                        f"--out {quote(str(folder.path))} continues"
-                    )
-                return self._answers(journal, arms, k)
-
-            return race(list(self.candidates), self.pool, goal, ask)
-
-    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
-        for name in names:
-            one = self.candidates.get(name)
-            shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
-            prompt = Prompt(self.job.plan.task, shots, self.template if one is None else one.template)
-            for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield Call(f"pool {name}", 0, row, "", prompt.build(values))
-
-    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        arms = {f"pool {name}": name for name in names}
-        found = {name: (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
-        for record in journal.records():
-            name, place = arms.get(str(record.get("arm"))), places.get(str(record.get("row")))
-            if name is not None and place is not None and record.get("text") is not None:
-                hard, soft = found[name]
-                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
-                probability = record.get("p_yes")
-                soft[place] = np.nan if probability is None else float(probability)
-        return found
-
-
-def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
-    """Write what is tuned, or refuse a folder in which something else was."""
-    if not (folder.path / FILE_NAME).is_file():
-        folder.write_json(FILE_NAME, asked)
-        return
-    before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise FwcError(
-                f"{folder.path} holds another tuning ({name} differs): repeat its options to continue it, or "
-                "name a new folder with --out"
-            )
 
 
 def _described(
@@ -289,7 +209,7 @@ def _described(
 
 
 def _conclude(
-    done: _Race,
+    done: Asking,
     standing: Mapping[str, Standing],
     goal: Goal,
     folder: RunFolder,
@@ -336,7 +256,7 @@ def _conclude(
 
 
 def _tested(
-    done: _Race,
+    done: Asking,
     shots: Shots,
     template: str,
     split: Split,
