@@ -193,14 +193,15 @@ def make_plan(
         seed = settings.seed + index
         split = splits[index] if splits else _draw(task, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
+        as_chosen: dict[str, Shots] = {}  # by strategy, before an arm orders them
         for arm in arms:
             if arm.source in saved:
                 chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
             elif arm in chosen_once:
                 steps.begin(arm.name, index)
-                twin = next((a for a in arms if a.source == arm.source and a.name in chosen), None)
-                shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
-                chosen[arm.name] = _ordered(shots, arm, seed)
+                if arm.source not in as_chosen:
+                    as_chosen[arm.source] = _select(task, arm, settings, split, seed, None)
+                chosen[arm.name] = _ordered(as_chosen[arm.source], arm, seed)
                 steps.end(arm.name)
         repeats.append(Repeat(index, seed, split, chosen))
     plan = Plan(task, arms, settings, tuple(repeats), notes, saved)

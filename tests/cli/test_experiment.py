@@ -124,7 +124,7 @@ def test_edits_and_orders_of_single_arms_are_kept(fwc: Run, tmp_path: Path) -> N
     shots = tmp_path / "mine.json"
     assert fwc("shots", "--task", "census", "--strategy", "random", "--m", 2, "-o", shots).code == 0
     arms = f"removal,random@given,random+instruction@random,{shots},{shots}+unweighted"
-    options = ("--task", "census", "--model", "surrogate", "--n-test", 8, "--m", 4)
+    options = ("--task", "census", "--model", "baseline", "--n-test", 8, "--m", 4)
     assert fwc("eval", *options, "--shots", arms, "--out", tmp_path / "run").code == 0
     again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "again")
     assert again.code == 0, again.line

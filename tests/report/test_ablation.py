@@ -22,18 +22,25 @@ def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None
         task, "surrogate", ARMS, m=8, n_test=16, repeats=5, strategy_options=OPTIONS, out=tmp_path / "run",
         progress=False,
     )  # fmt: skip
-    shots = {arm: load_shots(tmp_path / "run" / "shots" / f"{file_name(arm)}-0.json", task) for arm in ARMS}
+    shots = {
+        arm: [load_shots(tmp_path / "run" / "shots" / f"{file_name(arm)}-{r}.json", task) for r in range(5)]
+        for arm in ARMS
+    }
 
-    def cells(arm: str) -> Counter[tuple[str, str]]:
-        return Counter((str(one.values["sex"]), one.label) for one in shots[arm].examples)
+    def cells(arm: str) -> list[Counter[tuple[str, str]]]:
+        return [Counter((str(e.values["sex"]), e.label) for e in one.examples) for one in shots[arm]]
 
-    def rows(arm: str) -> list[str]:
-        return [one.row for one in shots[arm].examples]
+    def rows(arm: str) -> list[list[str]]:
+        return [[example.row for example in one.examples] for one in shots[arm]]
+
+    def sets(arm: str) -> list[list[str]]:
+        return [sorted(one) for one in rows(arm)]
 
     assert cells("strata") == cells("fwc") != cells("balanced")
-    assert sorted(rows("strata")) != sorted(rows("fwc"))
-    assert rows("fwc+unweighted@alternate") == rows("fwc@alternate") != rows("fwc")
-    assert sorted(rows("fwc@random")) == sorted(rows("fwc")) == sorted(rows("fwc@alternate"))
+    assert sets("strata") != sets("fwc")
+    assert rows("fwc+unweighted@alternate") == rows("fwc@alternate")
+    assert sets("fwc@random") == sets("fwc") == sets("fwc@alternate")
+    assert rows("fwc@random") != rows("fwc") != rows("fwc@alternate")
     prompts = {arm: (tmp_path / "run" / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
     weighted = {arm for arm, text in prompts.items() if "weight of this example" in text}
     assert weighted == {"fwc@alternate", "fwc", "fwc@random"}
