@@ -42,7 +42,7 @@ def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None
     assert sets("fwc@random") == sets("fwc") == sets("fwc@alternate")
     assert rows("fwc@random") != rows("fwc") != rows("fwc@alternate")
     prompts = {arm: (tmp_path / "run" / "prompts" / f"{file_name(arm)}.json").read_text() for arm in ARMS}
-    weighted = {arm for arm, text in prompts.items() if "weight of this example" in text}
+    weighted = {arm for arm, text in prompts.items() if "Weight of this example" in text}
     assert weighted == {"fwc@alternate", "fwc", "fwc@random"}
 
     found = statistics(read_run(result.folder).answered)
