@@ -1,6 +1,6 @@
 """What the parts of FWC do to the surrogate's answers (SIMULATED): `fwc-llm eval --ablate`, recorded.
 
-    python -m evals.ablate           # 20 repeats of 400 rows; --repeats 5 --n-test 40 for a look
+    python -m evals.ablate           # 20 repeats of 200 rows; --repeats 5 --n-test 40 for a look
 
 Writes evals/results/ablate.{json,md}. The run itself is kept where `--out` says, else in a temporary folder.
 """
@@ -19,7 +19,7 @@ from fwc_llm.runs.ablation import ARMS, OPTIONS, REPEATS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 COMMAND = "python -m evals.ablate"
-N_TEST = 400
+N_TEST = 200
 
 
 def ablate(folder: Path, repeats: int, n_test: int) -> dict[str, Any]:
