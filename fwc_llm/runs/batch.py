@@ -37,7 +37,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.untrusted import parse_json, whole
 
 _FORMAT = "fwc-llm-batch/1"
-_FIRST_POLL_SECONDS, _POLL_GROWTH = 1.0, 1.5
+FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 _LONGEST_WAIT = 30 * 3600.0  # seconds; a batch has a day
 _PART = re.compile(r"\d{4,8}")
 
@@ -239,7 +239,7 @@ class _Work:
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
-        pause, ends = _FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
+        pause, ends = FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
         while waiting := [part for part in self.parts if not part.collected]:
             for part in waiting:
                 if part.batch_id is None:
@@ -264,7 +264,7 @@ class _Work:
                     )
                 self.journal.check_in_place()
                 await asyncio.sleep(min(pause, poll_seconds))
-                pause *= _POLL_GROWTH
+                pause *= POLL_GROWTH
 
     async def _collect(self, part: _Part, state: BatchState) -> None:
         """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""

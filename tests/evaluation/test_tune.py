@@ -149,8 +149,8 @@ def _said(messages: Any) -> str:
 def test_batches_are_taken_up_where_they_were_broken_off(
     census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_module, "_FIRST_POLL_SECONDS", 0.0)
-    monkeypatch.setattr(batch_module, "_POLL_GROWTH", 1.0)
+    monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(batch_module, "POLL_GROWTH", 1.0)
     service = BatchService(answer=_said)
     service.broken = {step: refusal(401, "No such key") for step in (3, 9, 20)}
     options = SMALL | {"out": tmp_path / "t", "n_test": 8, "m": 4, "candidates": 3}
