@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Row = Mapping[Any, Any] | pd.Series  # column names to values
 
-EDITS = ("removal", "instruction")
+EDITS = ("removal", "instruction", "unweighted")
 _FILES = ("system.j2", "shots.j2", "query.j2")
 _QUESTIONS = "questions.j2"
 _ROLES = ("system", "developer", "user", "assistant")
@@ -51,10 +51,11 @@ class Prompt:
 
     `template` is the name of a set (see `templates`) or a folder of your own. `show_weights=False` hides the
     weights of weighted shots; examples of weight zero are always left out. `edits` may name "removal" (the
-    protected attribute, and what names it, is taken out of every text; see `Task.naming`) and "instruction"
-    (the template set's sentence that asks for fairness is added). `questions` is "" for a chat, "one" to put
-    the question apart from the input, in a last message of role `question`, and "several" to add its
-    negation and other wordings. Building raises `FwcError` for
+    protected attribute, and what names it, is taken out of every text; see `Task.naming`), "instruction"
+    (the template set's sentence that asks for fairness is added) and "unweighted", which hides the weights
+    in one arm. `questions` is "" for a chat, "one" to put the question apart from the input, in a last
+    message of role `question`, and "several" to add its negation and other wordings. Building raises
+    `FwcError` for
     a mistake in a template (file and line named) and for a row that lacks an attribute the template shows.
     """
 
@@ -73,8 +74,9 @@ class Prompt:
         self._templates = _template_set(template)
         self._asked = questions
         self._cells = ShownColumns(task, task.naming if "removal" in edits else ())
+        weighted = show_weights and "unweighted" not in edits
         examples = [
-            ShownExample(self._cells, example.values, example.label, weight if show_weights else None)
+            ShownExample(self._cells, example.values, example.label, weight if weighted else None)
             for example, weight in (shots.shown() if shots is not None else ())
         ]
         self._variables: dict[str, Any] = {
@@ -171,7 +173,7 @@ def split_edits(source: str) -> tuple[str, tuple[str, ...]]:
 def check_edits(edits: Collection[str]) -> None:
     """Refuse edits that do not exist."""
     if unknown := sorted(set(edits) - set(EDITS)):
-        raise FwcError(f"a prompt has no edit {unknown[0]!r}: choose {' or '.join(EDITS)}")
+        raise FwcError(f"a prompt has no edit {unknown[0]!r}: choose one of {', '.join(EDITS)}")
 
 
 def _words(task: "Task") -> str:

@@ -19,6 +19,24 @@ from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.power import plan_lines
+from fwc_llm.cli.service import (
+    Api,
+    ApiKeyEnv,
+    BaseUrl,
+    Batch,
+    CancelBatch,
+    Concurrency,
+    Deadline,
+    Logprobs,
+    MaxCost,
+    MaxTokens,
+    Param,
+    Prices,
+    Rpm,
+    Tpm,
+    cost,
+    service,
+)
 from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Scored
 
@@ -28,6 +46,7 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
 
+_ARMS = "zero,balanced,fwc"
 _EXPLANATION = """
 Each arm asked a simulated model about {n_test} rows of a simulated census. Half of them are women; \
 the true rates of women and men differ by {base_parity:g}. `zero` shows no examples, `balanced` shows \
@@ -41,14 +60,6 @@ measures a real model. To measure one:
 
 def _experiment(help_text: str, *names: str) -> Any:
     return typer.Option(*names, help=help_text, rich_help_panel="The experiment")
-
-
-def _service(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="The model and its service")
-
-
-def _cost(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="Cost")
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
@@ -74,7 +85,7 @@ def evaluate(
     ] = None,
     model: Annotated[
         str | None,
-        _service(
+        service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
             "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
             "without key or network `baseline`, a logistic regression on the table, "
@@ -88,7 +99,7 @@ def evaluate(
             "The arms, comma-separated: strategies or files of saved shots (.json). +removal takes the "
             "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
         ),
-    ] = "zero,balanced,fwc",
+    ] = _ARMS,
     m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
     epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
     n_test: Annotated[int | None, _experiment(f"Test rows per repeat. {N_TEST_HELP}")] = None,
@@ -151,6 +162,14 @@ def evaluate(
     option: Annotated[
         list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
     ] = None,
+    ablate: Annotated[
+        bool,
+        _experiment(
+            "Set apart what FWC's slots, geometry, weights and order do: arms that differ in one part each, "
+            "20 repeats.",
+            "--ablate",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         _experiment(
@@ -170,49 +189,25 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
-    api: Annotated[
-        str,
-        _service(
-            "How the question is put: chat, or decisions or systemone to a decision model, which gives "
-            "P(yes) and no text."
-        ),
-    ] = "chat",
-    base_url: Annotated[
-        str | None, _service("Any OpenAI-compatible server; the OpenAI key is not sent there.")
-    ] = None,
-    api_key_env: Annotated[
-        str | None,
-        _service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
-    ] = None,
-    concurrency: Annotated[int, _service("Requests under way at once.")] = 8,
-    rpm: Annotated[float | None, _service("Limit of requests per minute.")] = None,
-    tpm: Annotated[float | None, _service("Limit of tokens per minute.")] = None,
-    deadline: Annotated[float, _service("Seconds for one row, retries included.")] = 300.0,
-    max_tokens: Annotated[
-        int | None, _service("Largest number of tokens in a reply. [default: a few]")
-    ] = None,
-    logprobs: Annotated[bool, _service("Ask for token probabilities: gives P(yes).", "--logprobs")] = False,
-    param: Annotated[
-        list[str] | None, _service("KEY=VALUE, passed to the service as it is; repeatable.")
-    ] = None,
-    batch: Annotated[
-        bool, _service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
-    ] = False,
-    cancel_batch: Annotated[
-        bool,
-        _service(
-            "Cancel the folder's batches that are under way and ask their open questions live. [default: "
-            "wait for them]",
-            "--cancel-batch",
-        ),
-    ] = False,
+    api: Api = "chat",
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = 8,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    deadline: Deadline = 300.0,
+    max_tokens: MaxTokens = None,
+    logprobs: Logprobs = False,
+    param: Param = None,
+    batch: Batch = False,
+    cancel_batch: CancelBatch = False,
     dry_run: Annotated[
-        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
+        bool, cost("Print the number of requests and their cost; send none.", "--dry-run")
     ] = False,
-    max_cost: Annotated[float | None, _cost("Stop before the run costs more dollars than this.")] = None,
-    prices: Annotated[Path | None, _cost("A price file of your own (TOML).")] = None,
+    max_cost: MaxCost = None,
+    prices: Prices = None,
     max_prompt_tokens: Annotated[
-        int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
+        int | None, cost("Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
@@ -231,6 +226,9 @@ def evaluate(
     gates = Gates.read(fail_if, undecided, junit)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
+    options = read_pairs(option, "--option")
+    if ablate:
+        shots, repeats, options = _ablation(shots, order, repeats, options)
     demonstration = task is None and model is None and ".json" not in shots
     settings = Settings(
         **given(m=m, n_test=n_test),
@@ -248,7 +246,7 @@ def evaluate(
         threshold_rows=threshold_rows,
         api=api,
         consistency=consistency,
-        strategy_options=read_pairs(option, "--option"),
+        strategy_options=options,
     )
     client = Client(
         base_url=base_url,
@@ -337,6 +335,17 @@ def _pool_missing(result: Scored) -> str:
         f"{missing:,} of {of:,} requests about rows of the pool have no reply, so that the threshold rests "
         f"on fewer; the same command with --out {result.folder} asks them again"
     )
+
+
+def _ablation(
+    shots: str, order: str | None, repeats: int, options: dict[str, Any]
+) -> tuple[str, int, dict[str, Any]]:
+    """The arms, repeats and options of an ablation."""
+    from fwc_llm.runs.ablation import ARMS, OPTIONS, REPEATS
+
+    if shots not in (_ARMS, ",".join(ARMS)) or order:
+        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
+    return ",".join(ARMS), REPEATS if repeats == 1 else repeats, OPTIONS | options
 
 
 def _why(result: Scored) -> str:
@@ -464,9 +473,11 @@ def _where(job: "Job") -> str:
 def _report(job: "Job", result: Scored) -> None:
     """Print what a run found, in whole or in part."""
     from fwc_llm.cli import console
+    from fwc_llm.report.ablation import ablation_table
     from fwc_llm.report.cost import cost_line
     from fwc_llm.report.terminal import results_table, statistics_lines
     from fwc_llm.report.thresholds import threshold_table
+    from fwc_llm.runs.ablation import ARMS
 
     for note in job.plan.task.notes:
         console.err.print(note, soft_wrap=True)
@@ -474,6 +485,8 @@ def _report(job: "Job", result: Scored) -> None:
     console.out.print(statistics_lines(result.folder))
     if (table := threshold_table(result.folder)) is not None:
         console.out.print(table)
+    if tuple(arm.name for arm in job.plan.arms) == ARMS:
+        console.out.print(ablation_table(result.folder))
     if not (result.data["simulated_answers"] or result.data["reference"]):
         console.err.print(cost_line(result.data, job.price), soft_wrap=True)
     where = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"

@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from fwc_llm.files import read_text, reason
 
 _LARGEST = 1 << 20  # bytes
 _OF_A_TASK = {"protected", "outcome", "columns", "source", "question"}
+_A_FILE = re.compile(r"\.json(\+[a-z]+)*(@[a-z-]+)?$")  # saved shots, with edits and an order
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -102,7 +104,7 @@ def _placed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
         found["task"] = place(found["task"])
     if "shots" in found:
         words = (word.strip() for word in found["shots"].split(","))
-        found["shots"] = ",".join(place(word) if word.endswith(".json") else word for word in words)
+        found["shots"] = ",".join(place(word) if _A_FILE.search(word) else word for word in words)
     if "template" in found:
         whole = (folder / found["template"]).is_dir()
         sets = [found["template"]] if whole else [word.strip() for word in found["template"].split(",")]

@@ -1,6 +1,7 @@
 """What all options have in common: how help shows them, and what the shell completes."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -78,7 +79,7 @@ def shown(command: _F) -> _F:
                 kind = None if isinstance(note, ArgumentInfo) else parameter.annotation.__origin__
                 note.metavar = note.metavar or _placeholder(name, kind)
                 if HAS_RICH and note.help:
-                    note.help = note.help.replace("[", r"\[")
+                    note.help = re.sub(r"(?<!\\)\[", r"\[", note.help)  # commands share options
                 if name in _COMPLETED:
                     note.autocompletion = _COMPLETED[name]
     return command

@@ -1,11 +1,28 @@
 """`fwc-llm tune`: find the examples that reach a fairness target for one model, and test them once."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.service import (
+    Api,
+    ApiKeyEnv,
+    BaseUrl,
+    Batch,
+    CancelBatch,
+    Concurrency,
+    Deadline,
+    Logprobs,
+    MaxCost,
+    MaxTokens,
+    Param,
+    Prices,
+    Rpm,
+    Tpm,
+)
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
@@ -54,34 +71,27 @@ def tune(
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    api: Annotated[
-        str, typer.Option(help="chat, or decisions or systemone, as for `fwc-llm eval`.")
-    ] = "chat",
-    base_url: Annotated[str | None, typer.Option(help="Any OpenAI-compatible server.")] = None,
-    api_key_env: Annotated[str | None, typer.Option(help="The variable that holds the key.")] = None,
-    concurrency: Annotated[int, typer.Option(help="Requests under way at once.")] = 8,
-    rpm: Annotated[float | None, typer.Option(help="Limit of requests per minute.")] = None,
-    tpm: Annotated[float | None, typer.Option(help="Limit of tokens per minute.")] = None,
-    deadline: Annotated[float, typer.Option(help="Seconds for one row, retries included.")] = 300.0,
-    max_tokens: Annotated[int | None, typer.Option(help="Largest number of tokens in a reply.")] = None,
-    logprobs: Annotated[
-        bool, typer.Option("--logprobs", help="Ask for token probabilities: the race then needs less.")
-    ] = False,
-    param: Annotated[
-        list[str] | None, typer.Option(help="KEY=VALUE, passed to the service as it is; repeatable.")
-    ] = None,
-    batch: Annotated[bool, typer.Option("--batch", help="Use the provider's Batch API.")] = False,
-    max_cost: Annotated[
-        float | None, typer.Option(help="Stop before tuning and test cost more dollars than this.")
-    ] = None,
-    prices: Annotated[Path | None, typer.Option(help="A price file of your own (TOML).")] = None,
+    api: Api = "chat",
+    base_url: BaseUrl = None,
+    api_key_env: ApiKeyEnv = None,
+    concurrency: Concurrency = 8,
+    rpm: Rpm = None,
+    tpm: Tpm = None,
+    deadline: Deadline = 300.0,
+    max_tokens: MaxTokens = None,
+    logprobs: Logprobs = False,
+    param: Param = None,
+    batch: Batch = False,
+    cancel_batch: CancelBatch = False,
+    max_cost: MaxCost = None,
+    prices: Prices = None,
 ) -> None:
     """Find examples with which a model reaches a fairness target at the least loss of accuracy.
 
     fwc-llm tune --task adult --model MODEL --target-dp 0.1 --max-loss 3 --out runs/tuned
     """
     from fwc_llm.cli import console
-    from fwc_llm.errors import FwcError
+    from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.models import Client
 
@@ -98,9 +108,15 @@ def tune(
         task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
         templates=_words(template) or None, orders=_words(order) or None, strategies=_words(strategy) or None,
         n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
-        shown=console.shown,
+        cancel_batch=cancel_batch, shown=console.shown,
     )  # fmt: skip
     _report(found)
+    if found.result is not None and found.result.unanswered:
+        why = found.result.data["stopped"] or f"{found.result.unanswered} questions have no reply"
+        where = quote(str(found.folder))
+        raise IncompleteRunError(
+            f"the test is not complete: {why}; the same command with --out {where} continues"
+        )
 
 
 def _words(text: str | None) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.models import Client
 from fwc_llm.runs.folder import file_name
-from fwc_llm.runs.plan import Plan
+from fwc_llm.runs.plan import Arm, Plan
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -35,7 +35,7 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     found: dict[str, Any] = {
         "task": relative(task, folder) if task and task.endswith(".toml") else task,
         "model": model,
-        "shots": ",".join(dict.fromkeys(_source(plan, arm.name, arm.source) for arm in plan.arms)),
+        "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
     }
     found |= {_flag(name): value for name, value in plan.settings.as_json().items()}
     wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
@@ -60,13 +60,23 @@ def task_option(task: "str | Path | Task") -> str | None:
     return task.name if task.name in task_names() else None
 
 
-def saved_name(arm: str) -> str:
+def saved_name(arm: Arm) -> str:
     """The file, in a run's folder, that keeps the examples that an arm was given."""
-    return f"given/{file_name(arm.partition('@')[0])}.json"
+    return f"given/{file_name(_bare(arm))}.json"
 
 
-def _source(plan: Plan, arm: str, source: str) -> str:
-    return saved_name(arm) if source in plan.saved else source
+def _bare(arm: Arm) -> str:
+    """The arm's name without its order and the edits of its prompt."""
+    return arm.name.removesuffix(f"@{arm.order}").removesuffix("".join(f"+{edit}" for edit in arm.edits))
+
+
+def _source(plan: Plan, arm: Arm) -> str:
+    """The arm as `--shots` names it; an order that all arms have stands elsewhere."""
+    name = arm.name.removesuffix(f"@{arm.order}") if plan.settings.orders else arm.name
+    if arm.source not in plan.saved:
+        return name
+    given = next(one for one in plan.arms if one.source == arm.source)
+    return saved_name(given) + name.removeprefix(_bare(arm))
 
 
 def _flag(name: str) -> str:

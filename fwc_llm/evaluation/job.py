@@ -236,8 +236,8 @@ class Job:
         text = experiment_text(self.plan, self.client, model, folder, **self.asked)
         RunFolder(folder).write_text(FILE_NAME, text)
         for source, shots in self.plan.saved.items():
-            name = next(arm.name for arm in self.plan.arms if arm.source == source)
-            save_shots(shots, folder / saved_name(name))
+            arm = next(arm for arm in self.plan.arms if arm.source == source)
+            save_shots(shots, folder / saved_name(arm))
 
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model. One that asks nobody needs no limit of cost."""

@@ -1,19 +1,19 @@
 """`tune`: find the examples that reach a fairness target for one model, and test them once (docs/tune.md)."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.result import Result
+from fwc_llm.evaluation.tuning.asking import Asking
 from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.tuning.front import describe_front
-from fwc_llm.evaluation.tuning.goal import Floats, Goal, read_goal
+from fwc_llm.evaluation.tuning.goal import Goal, read_goal
 from fwc_llm.evaluation.tuning.race import (
     AGAIN,
     BALANCED,
@@ -22,18 +22,14 @@ from fwc_llm.evaluation.tuning.race import (
     Standing,
     choose,
     moved,
-    race,
     soft_measures,
 )
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.plan import make_plan, rows_of
+from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
@@ -47,7 +43,6 @@ if TYPE_CHECKING:
 TUNED = "tuned"
 FORMAT = "fwc-llm-tuning/1"
 _FEWEST_A_GROUP = 20
-_VALUES = {"yes": 1.0, "no": 0.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,6 +100,7 @@ def tune(
     client: Client | None = None,
     data_dir: str | Path | None = None,
     test: bool = True,
+    cancel_batch: bool = False,
     progress: bool | None = None,
     shown: Any = None,
 ) -> Tuned:
@@ -116,7 +112,8 @@ def tune(
     `orders` and wordings in turn) are raced on `rows` rows of the pool, which are drawn like the test rows
     and equal no example and no test row. The winner is then asked once about `n_test` test rows, beside
     zero-shot, balanced and FWC; `test` False leaves that out. `client` is how the model is asked, `api` how
-    the question is put ("chat", or for decision models "decisions" or "systemone").
+    the question is put ("chat", or for decision models "decisions" or "systemone"); `cancel_batch` ends the
+    folder's batches that are under way and asks live.
 
     Everything is written to `out`, by default ./runs/<time>-<task>-<model>; the same call with the folder of
     an interrupted tuning continues it. The winner is shots.json there.
@@ -153,9 +150,14 @@ def tune(
         show.say(line)
     folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
     asked = _described(bare, goal, rows, found, settings)
-    race_ = _Race(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
-    standing = race_.run(folder, asked, goal)
-    return _conclude(race_, standing, goal, folder, asked, split, settings, test)
+    race_ = Asking(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
+    try:
+        standing = race_.run(folder, asked, goal, cancel_batch)
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"interrupted; the same command with --out {quote(str(folder.path))} continues"
+        ) from None
+    return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
 
 
 def _check(candidates: int, templates: Sequence[str]) -> None:
@@ -178,78 +180,6 @@ def _held_out(
         return hold_out(task, split, rows, base_parity, seed)
     except FwcError as error:
         raise FwcError(f"the pool rows of the race (--rows): {error}") from None
-
-
-@dataclass(frozen=True)
-class _Race:
-    """What the race asks with: the model as planned, the rows, and each candidate's prompts."""
-
-    job: Job
-    pool: Pool
-    candidates: Mapping[str, Candidate]
-    fixed: Mapping[str, Shots]
-    template: str
-    show: Any
-
-    def run(self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal) -> dict[str, Standing]:
-        """Race in `folder`, or take up the race that was interrupted there."""
-        budget = self.job.budget()
-        self.job.refuse_early()
-        if not (folder.path / FILE_NAME).is_file():
-            folder.create()
-        with Journal(folder.path) as journal:
-            _begin(folder, asked)
-
-            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-                arms = list(names)
-                with self.show.asking(len(arms) * k) as state:
-                    outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state
-                    )
-                if outcome.stopped or outcome.errors:
-                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise FwcError(
-                        f"tuning is not complete: {why}; the same command with --out {folder.path} continues"
-                    )
-                return self._answers(journal, arms, k)
-
-            return race(list(self.candidates), self.pool, goal, ask)
-
-    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
-        for name in names:
-            one = self.candidates.get(name)
-            shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
-            wording, asked = self.template if one is None else one.template, self.job.plan.settings.questions
-            prompt = Prompt(self.job.plan.task, shots, wording, questions=asked)
-            for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield Call(f"pool {name}", 0, row, "", prompt.build(values))
-
-    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        arms = {f"pool {name}": name for name in names}
-        found = {name: (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
-        for record in journal.records():
-            name, place = arms.get(str(record.get("arm"))), places.get(str(record.get("row")))
-            if name is not None and place is not None and record.get("text") is not None:
-                hard, soft = found[name]
-                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
-                probability = record.get("p_yes")
-                soft[place] = np.nan if probability is None else float(probability)
-        return found
-
-
-def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
-    """Write what is tuned, or refuse a folder in which something else was."""
-    if not (folder.path / FILE_NAME).is_file():
-        folder.write_json(FILE_NAME, asked)
-        return
-    before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
-    for name, value in now.items():
-        if before.get(name) != value:
-            raise FwcError(
-                f"{folder.path} holds another tuning ({name} differs): repeat its options to continue it, or "
-                "name a new folder with --out"
-            )
 
 
 def _described(
@@ -286,7 +216,7 @@ def _described(
 
 
 def _conclude(
-    done: _Race,
+    done: Asking,
     standing: Mapping[str, Standing],
     goal: Goal,
     folder: RunFolder,
@@ -294,6 +224,7 @@ def _conclude(
     split: Split,
     settings: Settings,
     test: bool,
+    cancel_batch: bool,
 ) -> Tuned:
     """Choose, write what was chosen, and test it."""
     measured = {name: one.measured(goal, done.pool) for name, one in standing.items() if name != AGAIN}
@@ -327,12 +258,18 @@ def _conclude(
         "calls": calls, "front": lines,
     }  # fmt: skip
     folder.write_json(FILE_NAME, outcome)
-    result = _tested(done, shots, template, split, settings, folder) if test else None
+    result = _tested(done, shots, template, split, settings, folder, cancel_batch) if test else None
     return Tuned(folder.path, verdict, reached, shots, template, outcome, result)
 
 
 def _tested(
-    done: _Race, shots: Shots, template: str, split: Split, settings: Settings, folder: RunFolder
+    done: Asking,
+    shots: Shots,
+    template: str,
+    split: Split,
+    settings: Settings,
+    folder: RunFolder,
+    cancel_batch: bool,
 ) -> Result:
     """Ask once about the test rows: the winner, and what it is measured against."""
     arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
@@ -341,4 +278,4 @@ def _tested(
         plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
     job = Job(plan, done.job.model, done.job.client, reference=None)
     with done.show.asking(plan.n_calls) as state:
-        return job.run(folder.path, state)
+        return job.run(folder.path, state, cancel_batch)

@@ -37,7 +37,7 @@ from fwc_llm.runs.journal import Journal
 from fwc_llm.untrusted import parse_json, whole
 
 _FORMAT = "fwc-llm-batch/1"
-_FIRST_POLL_SECONDS, _POLL_GROWTH = 1.0, 1.5
+FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 _LONGEST_WAIT = 30 * 3600.0  # seconds; a batch has a day
 _PART = re.compile(r"\d{4,8}")
 
@@ -71,8 +71,8 @@ async def run_batch(
     """Ask all unanswered `calls` through the Batch API and wait for the replies (up to a day).
 
     It looks every `poll_seconds`, more often at first. Run again in the same folder after an interruption,
-    it continues where it stopped; `calls` is then not read. Once everything has been collected it returns at
-    once. `Outcome.errors` counts what the batches did not answer.
+    it continues where it stopped; `calls` is then not read. Once everything has been collected, calls that no
+    batch has had make further batches. `Outcome.errors` counts what the batches did not answer.
 
     Without `begin` no batch is started: those under way are waited for and collected, so that nothing is paid
     for twice when the rest is asked live. `cancel` asks the service to stop them first.
@@ -115,34 +115,38 @@ class _Work:
         self.model, self.client, self.journal = model, client, journal
         self.folder, self.progress = folder, progress
         self.parts: list[_Part] = []
-        self.done = self.skipped = 0
+        self.done = self.skipped = self.awaited = 0
         self.usage = Usage()
         self.reasons: dict[str, str] = {}  # of requests that the batches could not answer
         self.stopped: str | None = None
         self.began = time.monotonic()
 
     def open(self, calls: Iterable[Call], budget: Budget | None) -> None:
-        """Take up the folder's state, or write the request files and begin one where there are calls."""
-        if (self.folder / "state.json").exists():
-            self.parts = _read_state(self.folder)
-            return
-        if not calls:
-            return
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            self._write_requests(calls, budget)
-        except OSError as error:
-            raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
-        self._save()
+        """Take up the folder's batches, or, where all have been collected, write those of further calls."""
+        self.parts = _read_state(self.folder)
+        under_way = [part for part in self.parts if not part.collected]
+        if calls and not under_way:
+            before = len(self.parts)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._write_requests(calls, budget)
+            except OSError as error:
+                raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
+            under_way = self.parts[before:]
+            self._save()
+        self.awaited = sum(part.requests for part in under_way)
 
     def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
+        """A call that a batch has had and not answered is left to be asked live."""
         parameters = parameters_json(self.model)
+        had = {request for part in self.parts for request, _ in self._index(part)}
+        fresh = len(self.parts)
         requests: IO[bytes] | None = None
         index: IO[bytes] | None = None
         size = 0
         try:
-            for call, request, line in self._lines(calls, parameters, budget):
-                full = self.parts and (
+            for call, request, line in self._lines(calls, parameters, had, budget):
+                full = len(self.parts) > fresh and (
                     self.parts[-1].requests >= MOST_REQUESTS or size + len(line) > MOST_BYTES
                 )
                 if requests is None or index is None or full:
@@ -165,7 +169,7 @@ class _Work:
         return (self.folder / name).open("xb")
 
     def _lines(
-        self, calls: Iterable[Call], parameters: str, budget: Budget | None
+        self, calls: Iterable[Call], parameters: str, had: set[str], budget: Budget | None
     ) -> Iterator[tuple[Call, str, bytes]]:
         body = self.client.request_body
         written: set[str] = set()
@@ -173,6 +177,8 @@ class _Work:
             request = call_id(parameters, call)
             if self.journal.answered(request) or request in written:
                 self.skipped += 1
+                continue
+            if request in had:
                 continue
             if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
                 self.stopped = budget.why
@@ -233,7 +239,7 @@ class _Work:
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
-        pause, ends = _FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
+        pause, ends = FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
         while waiting := [part for part in self.parts if not part.collected]:
             for part in waiting:
                 if part.batch_id is None:
@@ -258,7 +264,7 @@ class _Work:
                     )
                 self.journal.check_in_place()
                 await asyncio.sleep(min(pause, poll_seconds))
-                pause *= _POLL_GROWTH
+                pause *= POLL_GROWTH
 
     async def _collect(self, part: _Part, state: BatchState) -> None:
         """Fetch a batch's files and journal its replies; a reply that is there already is left alone."""
@@ -342,7 +348,7 @@ class _Work:
             done = sum(state.completed for state in standing.values())
             failed = sum(state.failed for state in standing.values())
             rate = done / max(time.monotonic() - self.began, 1e-9)
-            total = sum(part.requests for part in self.parts) + self.skipped
+            total = self.awaited + self.skipped
             with suppress(OSError, ValueError):  # a closed terminal must not end the run
                 self.progress(Progress(done, failed, self.skipped, total, rate))
 

@@ -18,6 +18,7 @@ from fwc_llm.runs.settings import APIS, Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
+from fwc_llm.shots.order import ORDERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,9 +33,9 @@ COUNTERFACTUAL = "counterfactual:"
 class Arm:
     """One way to prompt: its name in every table, the strategy or shots file behind it, and the order.
 
-    `edits` change the prompt's text: "removal", "instruction" (see `Prompt`). `template` is its template set,
-    None that of the settings. `family` is the name without order and template: arms of one family show the
-    same examples.
+    `edits` change the prompt's text: "removal", "instruction", "unweighted" (see `Prompt`). `template` is its
+    template set, None that of the settings. `family` is the name without order and template: arms of one
+    family show the same examples.
     """
 
     name: str
@@ -238,14 +239,15 @@ def make_plan(
         split = splits[index] if splits else _draw(task, settings, seed, fixed_values)
         held, split = hold(task, split, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
+        as_chosen: dict[str, Shots] = {}  # by strategy, before an arm orders them
         for arm in arms:
             if arm.source in saved:
                 chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
             elif arm in chosen_once:
                 steps.begin(arm.name, index)
-                twin = next((a for a in arms if a.source == arm.source and a.name in chosen), None)
-                shots = chosen[twin.name] if twin else _select(task, arm, settings, split, seed, None)
-                chosen[arm.name] = _ordered(shots, arm, seed)
+                if arm.source not in as_chosen:
+                    as_chosen[arm.source] = _select(task, arm, settings, split, seed, None)
+                chosen[arm.name] = _ordered(as_chosen[arm.source], arm, seed)
                 steps.end(arm.name)
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(number, seed, split, chosen, held) for number in again]
@@ -335,23 +337,24 @@ def _arms(
     arms: list[Arm] = []
     for source in sources:
         edits: tuple[str, ...] = ()
+        own = None
         if isinstance(source, Shots):
             key, name = f"shots-{len(saved)}", source.strategy
             saved[key] = source
         else:
-            key, edits = split_edits(source)
-            name = source
+            name, own = _own_order(source, settings)
+            key, edits = split_edits(name)
             if key.endswith(".json"):
                 name = "+".join((Path(key).stem, *edits))
                 if key not in saved:
                     saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             else:
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
-        orders, wordings = settings.orders or (None,), settings.templates or (None,)
+        orders = (own,) if own else settings.orders or (None,)
         arms += [
-            Arm(_name(name, order, wording, settings), key, order, edits, wording, name)
+            Arm(_name(name, order, wording, settings, bool(own)), key, order, edits, wording, name)
             for order in orders
-            for wording in wordings
+            for wording in settings.templates or (None,)
         ]
     names = [file_name(arm.name) for arm in arms]  # an arm's files contain its name
     if twice := [arm.name for arm, name in zip(arms, names, strict=True) if names.count(name) > 1]:
@@ -362,15 +365,25 @@ def _arms(
     return tuple(arms)
 
 
-def _name(name: str, order: str | None, wording: str | None, settings: Settings) -> str:
-    """An arm's name: order and template are in it where there are several."""
-    parts = [name, *([str(order)] if len(settings.orders) > 1 else [])]
+def _name(name: str, order: str | None, wording: str | None, settings: Settings, own: bool) -> str:
+    """An arm's name: order and template are in it where there are several, and an order of its `own`."""
+    parts = [name, *([str(order)] if own or len(settings.orders) > 1 else [])]
     return "@".join([*parts, *([_short(str(wording))] if len(settings.templates) > 1 else [])])
 
 
 def _short(template: str) -> str:
     """A template set's name; of a folder its last part."""
     return Path(template).name or template
+
+
+def _own_order(source: str, settings: Settings) -> tuple[str, str | None]:
+    """An arm without the order of its own that it may name: `fwc@random`."""
+    name, _, order = source.rpartition("@")
+    if not name or order not in ORDERS:
+        return source, None
+    if settings.orders:
+        raise FwcError(f"the arm {source!r} has an order of its own: leave --order out")
+    return name, order
 
 
 def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":

@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request
 from fwc_llm.shots.examples import LABELS
 
+RULES = ("balanced-positive", "proportional", "equal")
 _EXAMPLE = "slots=Female:no=1,Female:yes=7,Male:no=7,Male:yes=1"
 
 
@@ -14,11 +17,14 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     """The number of examples of every (protected level, "no" or "yes") that `slots` names.
 
     `slots` is a text LEVEL:ANSWER=COUNT,… or a mapping of (level, answer) to counts. A level is written as in
-    the table or as prompts write it, in capitals or not; crossed levels as "Female & White".
+    the table or as prompts write it, in capitals or not; crossed levels as "Female & White". A rule by which
+    `fwc` fills its slots ("balanced-positive", "proportional", "equal") gives the same numbers here.
 
     Errors: `FwcError` for a text that does not read so, an unknown level or answer, a cell named twice,
     counts that are not whole, and counts that do not sum to m.
     """
+    if isinstance(slots, str) and slots in RULES:
+        return _by_rule(slots, request)
     pairs = slots.items() if isinstance(slots, Mapping) else _parsed(str(slots))
     levels = _levels(request)
     wanted: dict[tuple[str, str], int] = {}
@@ -37,6 +43,22 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
     if sum(wanted.values()) != request.m:
         raise FwcError(f"slots sum to {sum(wanted.values())}, but m={request.m}: they must agree")
     return wanted
+
+
+def _by_rule(rule: str, request: Request) -> dict[tuple[str, str], int]:
+    from fwc_llm.coreset.problem.cells import find_cells
+    from fwc_llm.coreset.problem.slots import count_slots
+
+    task, pool = request.task, request.pool
+    cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool))
+    available = np.bincount(cells.cell[request.candidates], minlength=cells.n_cells)
+    counts = count_slots(rule, request.m, cells, available, constrained=False)
+    return {
+        (cells.level_name(place // cells.n_outcomes), LABELS[cells.outcomes[place % cells.n_outcomes]]): int(
+            count
+        )
+        for place, count in enumerate(counts)
+    }
 
 
 def is_table(slots: Any) -> bool:

@@ -2,19 +2,23 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.errors import FwcError, IncompleteRunError, ProviderError
 from fwc_llm.evaluation.tune import tune
-from fwc_llm.models import Messages, Reply
+from fwc_llm.models import Client, Messages, Reply
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import build_prompt
+from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.splits import row_values
 from fwc_llm.shots import load_shots
 from fwc_llm.tasks import Task, load_task
+from tests.faults.batch_service import BatchService
+from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve_in_thread
 from tests.models.four_members import FourMembers
 
 SMALL: dict[str, Any] = {
@@ -66,7 +70,7 @@ def test_it_chooses_tests_and_continues(census: Task, tmp_path: Path) -> None:
     assert tuned.result is not None
     assert [arm["arm"] for arm in tuned.result.arms] == ["tuned", "zero", "balanced", "fwc"]
     assert sum(line["chosen"] for line in tuned.front) == 1
-    assert {line["rows"] for line in tuned.front} <= {10, 20, 40}
+    assert {line["rows"] for line in tuned.front} <= {12, 24, 40}
 
     # Pool rows, test rows and examples never meet, not even as equal rows.
     pool = census.pool()
@@ -135,3 +139,64 @@ def test_bad_input_is_refused_before_anything_is_written(
     with pytest.raises(FwcError, match=message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
+
+
+def _said(messages: Any) -> str:
+    return Surrogate().reply(messages).text or ""
+
+
+@pytest.mark.slow
+def test_batches_are_taken_up_where_they_were_broken_off(
+    census: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_module, "FIRST_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(batch_module, "POLL_GROWTH", 1.0)
+    service = BatchService(answer=_said)
+    service.broken = {step: refusal(401, "No such key") for step in (3, 9, 20)}
+    options = SMALL | {"out": tmp_path / "t", "n_test": 8, "m": 4, "candidates": 3}
+    with serve_in_thread(service) as url:
+        client = Client(base_url=f"{url}/v1", batch=True)
+        for _ in service.broken:
+            with pytest.raises(FwcError, match="No such key"):
+                tune(census, "test-model", 0.3, client=client, **options)
+        tuned = tune(census, "test-model", 0.3, client=client, **options)
+        steps = service.steps
+        again = tune(census, "test-model", 0.3, client=client, **options)
+    assert tuned.shots is not None
+    assert tuned.result is not None
+    assert tuned.result.unanswered == 0
+    assert service.live.total() == 0  # nothing was asked at the full price
+    assert set(service.worked.values()) == {1}  # and nothing twice
+    assert len(service.batches) == 4  # one a round, and the test
+    assert (service.steps, again.tuning) == (steps, tuned.tuning)
+
+
+@pytest.mark.slow
+def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def service(request: HttpRequest) -> HttpReply:
+        asked.append(request.json()["messages"])
+        return HttpReply(completion(_said(asked[-1])))
+
+    prices = tmp_path / "prices.toml"
+    prices.write_text('source = "x"\ndate = 2026-11-01\n[models."my-model"]\ninput = 10.0\noutput = 10.0\n')
+    options = SMALL | {"out": tmp_path / "t", "n_test": 16, "m": 4, "candidates": 3}
+    with serve_in_thread(service) as url:
+        client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
+        with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
+            tune(census, "my-model", 0.3, client=replace(client, max_cost=0.1), **options)
+        assert 0 < len(asked) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
+        raced = 0.00101 * 240  # three candidates, zero-shot twice, balanced
+        tuned = tune(census, "my-model", 0.3, client=replace(client, max_cost=raced + 0.04), **options)
+        assert tuned.result is not None
+        assert tuned.shots is not None
+        assert tuned.result.unanswered > 0
+        assert "stopped before --max-cost" in tuned.result.data["stopped"]
+        spent = 0.00101 * len(asked)
+        assert spent <= raced + 0.04
+        done = tune(census, "my-model", 0.3, client=replace(client, max_cost=9.0), **options)
+    assert done.result is not None
+    assert done.result.unanswered == 0
+    assert done.tuning == tuned.tuning
+    assert len(asked) == 240 + 4 * 16  # each question once

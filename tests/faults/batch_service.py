@@ -18,13 +18,17 @@ class BatchService:
     """A batch moves on by one status with every look at it. `worked` counts requests by custom_id.
 
     `fails(number)` says whether the request of that position in its file ends in the error file. `on_step`
-    is called with the number of HTTP requests served so far, after each took effect.
+    is called with the number of HTTP requests served so far, after each took effect. `answer` gives the reply
+    to a conversation in a batch.
     """
 
     def __init__(
-        self, fails: Callable[[int], bool] = lambda number: False, ends_as: str = "completed"
+        self,
+        fails: Callable[[int], bool] = lambda number: False,
+        ends_as: str = "completed",
+        answer: Callable[[Any], str] | None = None,
     ) -> None:
-        self.fails, self.ends_as = fails, ends_as
+        self.fails, self.ends_as, self.answer = fails, ends_as, answer or answer_of
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, dict[str, Any]] = {}
         self.worked: Counter[str] = Counter()
@@ -115,7 +119,7 @@ class BatchService:
                 response = {"status_code": 500, "request_id": "r", "body": {"error": error}}
                 bad.append({"custom_id": request["custom_id"], "response": response, "error": None})
             else:
-                text = answer_of(request["body"]["messages"])
+                text = self.answer(request["body"]["messages"])
                 response = {"status_code": 200, "request_id": "r", "body": completion(text)}
                 good.append({"custom_id": request["custom_id"], "response": response, "error": None})
         random.Random(0).shuffle(good)

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import is_per_row, select_shots, strategies
 from fwc_llm.shots.base import Shots
@@ -14,8 +17,9 @@ if TYPE_CHECKING:
     from fwc_llm.runs.splits import Split
     from fwc_llm.tasks import Task
 
-# Shares of yes of the group with the lowest base rate; the group with the highest gets as many no.
-COUNTER_SHARES = (1.0, 0.875, 0.75)
+# Of counter-stereotypical slots: the share of yes of the group with the lowest base rate (the group with the
+# highest gets as many no), and how much more than the average of the examples that group has.
+COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
 _EPSILONS = (0.01, 0.1, None)
 _ORDERS = ("given", "random")
 # Their examples are not all real rows, or there are none to choose.
@@ -59,15 +63,15 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
             raise FwcError(f"tune does not try {name}: it has no examples, or examples that are not true")
     counter = []
     if "strata" in chosen:
-        for share in COUNTER_SHARES:
-            slots = counter_slots(task, m, share)
+        for share, more in COUNTER_TABLES:
+            slots = counter_slots(task, m, share, more)
             counter.append(Recipe(f"strata {slots}", "strata", {"slots": slots}))
             options = {"slots": slots, "pick": "surprising"}
             counter.append(Recipe(f"strata {slots}, surprising", "strata", options))
     others = []
     for name in chosen:
         if name == "fwc":
-            table = counter_slots(task, m, COUNTER_SHARES[1])
+            table = counter_slots(task, m, *COUNTER_TABLES[1])
             others += [Recipe("fwc" if e == 0.01 else f"fwc ε={e}", "fwc", {}, e) for e in _EPSILONS]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
         elif name == "minority":
@@ -78,10 +82,14 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
     return [*_in_turn(counter, others)]
 
 
-def counter_slots(task: "Task", m: int, share: float) -> str:
-    """Slots, as words: the group with the lowest base rate has `share` yes, the highest 1 − `share`."""
+def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:
+    """Slots, as words: the group with the lowest base rate has `share` yes, the highest 1 − `share`.
+
+    The lowest has 1 + `more` times the average number of examples, the highest 1 − `more` times.
+    """
     groups = task.groups
-    sizes = [m // len(groups) + (place < m % len(groups)) for place in range(len(groups))]
+    steps = np.linspace(-1.0, 1.0, len(groups)) if len(groups) > 1 else np.zeros(1)
+    sizes = largest_remainder((1.0 - more * steps) * m / len(groups), m).tolist()
     cells = []
     for place, (group, size) in enumerate(zip(groups, sizes, strict=True)):
         own = share + (1.0 - 2.0 * share) * place / max(1, len(groups) - 1)

@@ -1,6 +1,7 @@
 """What tuning aims at, and how far one set of answers is from it (docs/tune.md)."""
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ import numpy.typing as npt
 from fwc_llm.errors import FwcError
 
 Floats = npt.NDArray[np.float64]
+Value = TypeVar("Value", float, Floats)
 METRICS = {"dp": "DP gap", "eo": "EO gap", "dp_ratio": "DP ratio"}
 
 
@@ -25,8 +27,8 @@ class Goal:
         side = "at least" if self.metric == "dp_ratio" else "at most"
         return f"{METRICS[self.metric]} {side} {self.target:g}, at most {100 * self.max_loss:g} points lost"
 
-    def shortfall(self, value: float) -> float:
-        """How far a value of the metric is from the target; 0 or less where it is reached."""
+    def shortfall(self, value: Value) -> Value:
+        """How far a value of the metric, or each of many, is from the target; 0 or less: reached."""
         return self.target - value if self.metric == "dp_ratio" else value - self.target
 
 
@@ -82,19 +84,74 @@ class Measured:
         return float(np.sqrt(np.sum(self.on_metric**2)))
 
 
+class Ranking(NamedTuple):
+    """Candidates (…, c) by place, in the order of choice, and which reach the target within the loss."""
+
+    order: npt.NDArray[np.int64]
+    reached: npt.NDArray[np.bool_]
+
+
 def measure(goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_]) -> Measured:
     """Accuracy and the goal's metric of answers `yes` (n,): 1, 0, a probability, or NaN.
 
     An answer that is neither yes nor no counts as wrong and as no yes, so that no candidate gains by
     answers that cannot be read.
     """
-    said = np.where(np.isnan(yes), 0.0, yes)
-    right = np.where(np.isnan(yes), 0.0, np.where(labels == 1, said, 1.0 - said))
+    said, right = _read(yes, labels)
     accuracy = float(right.mean())
-    parts = [np.ones(len(yes), dtype=bool)] if goal.metric != "eo" else [labels == 1, labels == 0]
-    found = [_gap(goal.metric, said, groups, part) for part in parts]
+    found = [_gap(goal.metric, said, groups, part) for part in _parts(goal, labels)]
     value, influence = max(found, key=lambda one: one[0])
     return Measured(accuracy, value, (right - accuracy) / len(yes), influence)
+
+
+def measure_many(
+    goal: Goal, yes: Floats, labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_], counts: Floats
+) -> tuple[Floats, Floats]:
+    """Accuracy and metric (b, c) of c candidates' answers `yes` (c, n), rows counted `counts` (b, n) times.
+
+    Answers count as in `measure`.
+    """
+    said, right = _read(yes, labels)
+    accuracy = counts @ right.T / counts.sum(1, keepdims=True)
+    found = []
+    for part in _parts(goal, labels):
+        own = [part & (groups == group) for group in np.unique(groups[part])]
+        rates = np.array(
+            [counts[:, rows] @ said[:, rows].T / counts[:, rows].sum(1)[:, None] for rows in own]
+        )
+        low, high = rates.min(0), rates.max(0)
+        ratio = np.divide(low, high, out=np.ones_like(low), where=high > 0.0)
+        found.append(ratio if goal.metric == "dp_ratio" else high - low)
+    return accuracy, np.max(found, axis=0)
+
+
+def rank(goal: Goal, metric: Floats, accuracy: Floats, nearest: Floats, allowed: Floats) -> Ranking:
+    """The order in which candidates (…, c) are chosen.
+
+    Those that reach the target within the loss come first, by accuracy; then those within the loss, by how
+    near they are; then the rest, by accuracy. `metric` (…, c) says who reaches the target, `nearest` (…, c)
+    who is nearest to it, `allowed` (…, 1) is the lowest accuracy within the loss.
+    """
+    within = accuracy >= allowed
+    short, near = goal.shortfall(metric), goal.shortfall(nearest)
+    reached = within & (short <= 0.0)
+    first = np.where(within & ~reached, near, -accuracy)
+    second = np.where(reached, short, -accuracy)
+    kind = np.where(reached, 0, np.where(within, 1, 2))
+    return Ranking(np.lexsort((second, first, kind), axis=-1), reached)
+
+
+def _read(yes: Floats, labels: npt.NDArray[np.int8]) -> tuple[Floats, Floats]:
+    """Answers (…, n) as yes, and as right; what is neither yes nor no is none of both."""
+    said = np.where(np.isnan(yes), 0.0, yes)
+    return said, np.where(np.isnan(yes), 0.0, np.where(labels == 1, said, 1.0 - said))
+
+
+def _parts(goal: Goal, labels: npt.NDArray[np.int8]) -> list[npt.NDArray[np.bool_]]:
+    """The rows (n,) within which the groups are compared: all, or for equalized odds those of each label."""
+    every = np.ones(len(labels), dtype=bool)
+    parts = [labels == 1, labels == 0] if goal.metric == "eo" else [every]
+    return [part for part in parts if part.any()]
 
 
 def _gap(
@@ -115,34 +172,3 @@ def _gap(
         return 1.0, np.zeros(len(yes))
     ratio = rates[low] / rates[high]
     return ratio, (shares[low] - ratio * shares[high]) / rates[high]
-
-
-@dataclass(frozen=True)
-class Score:
-    """How bad a candidate is: its shortfall, and heavily what it loses beyond the limit; lower is better."""
-
-    value: float
-    influence: Floats
-
-    def worse_by(self, best: "Score") -> float:
-        """How many standard errors of the paired difference this one is worse than `best`."""
-        error = float(np.sqrt(np.sum((self.influence - best.influence) ** 2)))
-        return (self.value - best.value) / max(error, 1e-12)
-
-
-def score(goal: Goal, one: Measured, balanced: Measured) -> Score:
-    """The score of a candidate against the `balanced` arm on the same rows.
-
-    Shortfall of the metric, plus twice the loss of accuracy beyond the limit, minus a tenth of the accuracy,
-    which decides among those that reach the target.
-    """
-    sign = -1.0 if goal.metric == "dp_ratio" else 1.0
-    short = goal.shortfall(one.metric)
-    lost = balanced.accuracy - one.accuracy - goal.max_loss
-    value = max(short, 0.0) + 2.0 * max(lost, 0.0) - 0.1 * one.accuracy
-    influence = -0.1 * one.on_accuracy
-    if short > 0.0:
-        influence = influence + sign * one.on_metric
-    if lost > 0.0:
-        influence = influence + 2.0 * (balanced.on_accuracy - one.on_accuracy)
-    return Score(value, influence)

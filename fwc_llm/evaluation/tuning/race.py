@@ -1,4 +1,4 @@
-"""Racing: many candidates on few rows, the rest on more; who is clearly worse on the same rows drops out."""
+"""Racing: many candidates on few rows, and on more those that may still win when all rows are asked."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.evaluation.tuning.goal import Floats, Goal, Measured, measure, score
+from fwc_llm.evaluation.tuning.goal import Floats, Goal, Measured, measure, measure_many, rank
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 ZERO, AGAIN, BALANCED = "zero", "zero-again", "balanced"
 # The share of the pool rows that each round has asked about at its end, and of the candidates that it keeps.
-ROUNDS = ((0.25, 0.4), (0.5, 0.2), (1.0, 1.0))
+ROUNDS = ((0.3, 0.3), (0.6, 0.15), (1.0, 1.0))
 FEWEST_KEPT = 4
-_CLEARLY = 2.0  # standard errors of a paired difference
+_TIMES = 1000  # that the rows not yet asked are drawn
 _ALPHA = 0.05
 
 
@@ -33,13 +33,22 @@ class Pool:
     @classmethod
     def of(cls, task: "Task", rows: "pd.DataFrame") -> "Pool":
         """`rows`, with those of every cell of group and label spread evenly."""
-        cells = np.char.add(task.sensitive(rows), np.where(task.labels(rows) == 1, "+", "-"))
+        cells = _cells(task.labels(rows), task.sensitive(rows))
         place = np.empty(len(rows))
         for cell in np.unique(cells):
             own = np.flatnonzero(cells == cell)
             place[own] = (np.arange(len(own)) + 0.5) / len(own)
         ordered = rows.iloc[np.argsort(place, kind="stable")]
         return cls(ordered, task.labels(ordered), task.sensitive(ordered))
+
+    @property
+    def cells(self) -> npt.NDArray[np.str_]:
+        """The cell of group and label of each row (n,)."""
+        return _cells(self.labels, self.groups)
+
+
+def _cells(labels: npt.NDArray[np.int8], groups: npt.NDArray[np.str_]) -> npt.NDArray[np.str_]:
+    return np.char.add(groups, np.where(labels == 1, "+", "-"))
 
 
 @dataclass
@@ -76,10 +85,10 @@ def race(
     """Ask the candidates `names`, and the arms that they are measured against, in rounds.
 
     `ask(names, k)` returns each one's answers to the first k rows of the pool, hard (1, 0, NaN) and as
-    P(yes) (NaN where unknown). In a round's end a candidate stays only among the best by its share, and not
-    if it is worse than the best by more than two standard errors of their paired difference. P(yes) decides
-    where all replies have it, since it varies less than answers do.
-    `rounds` are the shares of rows and candidates; one round of all rows is exhaustive search.
+    P(yes) (NaN where unknown). In a round's end those candidates stay, up to their share, that are most
+    likely to win when all rows are asked (see `_promising`). P(yes) decides where all replies have it, since
+    it varies less than answers do. `rounds` are the shares of rows and candidates; one round of all rows is
+    exhaustive search.
     """
     total, left = len(pool.rows), list(names)
     standing: dict[str, Standing] = {}
@@ -90,23 +99,48 @@ def race(
             standing[name] = Standing(name, hard, soft)
         if k == total:
             break
-        balanced = standing[BALANCED].measured(goal, pool, soft=True)
-        scores = {
-            name: score(goal, standing[name].measured(goal, pool, soft=True), balanced) for name in left
-        }
-        ranked = sorted(left, key=lambda name: scores[name].value)
-        best = scores[ranked[0]]
         most = max(FEWEST_KEPT, round(kept * len(names)))
-        stays = [
-            name
-            for place, name in enumerate(ranked)
-            if place < FEWEST_KEPT or (place < most and scores[name].worse_by(best) <= _CLEARLY)
-        ]
+        stays = _promising(left, standing, pool, goal, k)[:most]
         for name in left:
             if name not in stays:
                 standing[name].dropped_after = k
         left = [name for name in left if name in stays]
     return standing
+
+
+def _promising(
+    names: Sequence[str], standing: Mapping[str, Standing], pool: Pool, goal: Goal, k: int
+) -> list[str]:
+    """Candidates that may win when all rows are asked, most likely first, from their answers to the first k.
+
+    The rows not yet asked are drawn many times, in each cell of group and label from those that are, the same
+    for all candidates: what is common to them cancels out. Those that never win are left out unless fewer
+    than `FEWEST_KEPT` are left; then the mean rank counts.
+    """
+    field = [standing[name] for name in (*names, BALANCED)]
+    hard = np.array([one.hard for one in field])
+    likely = np.array([one.soft for one in field]) if all(one.sure for one in field) else hard
+    labels, groups = pool.labels[:k], pool.groups[:k]
+    counts = _completed(pool, k)
+    accuracy, nearest = measure_many(goal, likely, labels, groups, counts)
+    _, metric = measure_many(goal, hard, labels, groups, counts)
+    order = rank(goal, metric, accuracy, nearest, accuracy[:, -1:] - goal.max_loss).order
+    won = np.bincount(order[:, 0], minlength=len(field))[:-1]
+    ranks = np.argsort(order, axis=1).mean(axis=0)[:-1]
+    best = np.lexsort((ranks, -won))
+    return [names[place] for at, place in enumerate(best) if won[place] or at < FEWEST_KEPT]
+
+
+def _completed(pool: Pool, k: int) -> Floats:
+    """How often each of the first k rows counts (times, k) when they stand in for the rows not yet asked."""
+    rng = np.random.default_rng(k)
+    cells = pool.cells
+    counts = np.ones((_TIMES, k))
+    for cell in np.unique(cells[:k]):
+        own = np.flatnonzero(cells[:k] == cell)
+        missing = int(np.sum(cells[k:] == cell))
+        counts[:, own] += rng.multinomial(missing, np.full(len(own), 1.0 / len(own)), _TIMES)
+    return counts
 
 
 def moved(standing: Mapping[str, Standing], names: Iterable[str]) -> bool:
@@ -142,17 +176,17 @@ def choose(
     the loss, or, where all lose more, the one that loses least. `soft` are the measures by P(yes), if known:
     they judge the loss and which is nearest, as they vary less; the target is judged by the answers.
     """
-    likely = {n: soft.get(n, one).accuracy for n, one in finalists.items()}
+    names = list(finalists)
+    likely = [soft.get(name, finalists[name]) for name in names]
     allowed = soft.get(BALANCED, balanced).accuracy - goal.max_loss
-    within = {n: one for n, one in finalists.items() if likely[n] >= allowed}
-    reached = {n: one for n, one in within.items() if goal.shortfall(one.metric) <= 0.0}
-    if reached:
-        best = max(reached, key=lambda n: (likely[n], -goal.shortfall(reached[n].metric)))
-        return best, True
-    if within:
-        nearest = {n: goal.shortfall(soft.get(n, one).metric) for n, one in within.items()}
-        return min(within, key=lambda n: (nearest[n], -likely[n])), False
-    return max(finalists, key=lambda n: likely[n]), False
+    order, reached = rank(
+        goal,
+        np.array([finalists[name].metric for name in names]),
+        np.array([one.accuracy for one in likely]),
+        np.array([one.metric for one in likely]),
+        np.array([allowed]),
+    )
+    return names[order[0]], bool(reached[order[0]])
 
 
 def soft_measures(

@@ -9,6 +9,7 @@ def test_counter_stereotypical_slots_run_against_the_base_rates(two: Task, three
     low, high = two.groups
     assert counter_slots(two, 16, 1.0) == f"{low}:no=0,{low}:yes=8,{high}:no=8,{high}:yes=0"
     assert counter_slots(two, 16, 0.875) == f"{low}:no=1,{low}:yes=7,{high}:no=7,{high}:yes=1"
+    assert counter_slots(two, 16, 0.875, 0.25) == f"{low}:no=1,{low}:yes=9,{high}:no=5,{high}:yes=1"
     low, middle, high = three.groups
     assert counter_slots(three, 12, 1.0) == (
         f"{low}:no=0,{low}:yes=4,{middle}:no=2,{middle}:yes=2,{high}:no=4,{high}:yes=0"

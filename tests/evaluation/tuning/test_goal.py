@@ -1,9 +1,9 @@
-"""What tuning aims at: values, their errors, and scores."""
+"""What tuning aims at: values, their errors, and the order of choice."""
 
 import numpy as np
 import pytest
 
-from fwc_llm.evaluation.tuning.goal import Goal, measure, read_goal, score
+from fwc_llm.evaluation.tuning.goal import Goal, measure, measure_many, rank, read_goal
 from fwc_llm.metrics import group_metrics
 
 RNG = np.random.default_rng(3)
@@ -43,22 +43,35 @@ def test_an_answer_that_cannot_be_read_is_wrong_and_no_yes() -> None:
     assert (found.accuracy, found.metric) == (0.75, 0.0)
 
 
-def test_a_paired_difference_knows_that_rows_are_shared() -> None:
-    goal, rng = Goal("dp", 0.0, 1.0), np.random.default_rng(5)
-    one = answers(rng)
-    other = np.where((rng.random(400) < 0.05) & (GROUPS == "c"), 1.0, one)
-    first, second = (score(goal, measure(goal, yes, LABELS, GROUPS), measure(goal, one, LABELS, GROUPS))
-                     for yes in (one, other))  # fmt: skip
-    alone = float(np.sqrt(np.sum(first.influence**2) + np.sum(second.influence**2)))
-    assert second.worse_by(first) > (second.value - first.value) / alone
-    assert first.worse_by(first) == 0.0
+@pytest.mark.parametrize("metric", ["dp", "dp_ratio", "eo"])
+def test_many_are_measured_as_one_is_and_rows_count_as_often_as_said(metric: str) -> None:
+    goal, rng = Goal(metric), np.random.default_rng(2)
+    yes = np.array([answers(rng) for _ in range(3)])
+    yes[0, :7] = np.nan
+    counts = rng.integers(1, 4, (2, 400)).astype(float)
+    accuracy, value = measure_many(goal, yes, LABELS, GROUPS, counts)
+    for again, one in np.ndindex(2, 3):
+        drawn = np.repeat(np.arange(400), counts[again].astype(int))
+        alone = measure(goal, yes[one][drawn], LABELS[drawn], GROUPS[drawn])
+        assert accuracy[again, one] == pytest.approx(alone.accuracy)
+        assert value[again, one] == pytest.approx(alone.metric)
 
 
-def test_a_score_punishes_what_is_lost_beyond_the_limit() -> None:
+def test_a_part_without_rows_and_groups_that_never_say_yes_have_no_gap() -> None:
+    no, labels = np.zeros(4), np.zeros(4, np.int8)
+    groups = np.array(["a", "a", "b", "b"])
+    for metric, value in (("dp", 0.0), ("eo", 0.0), ("dp_ratio", 1.0)):
+        assert measure(Goal(metric), no, labels, groups).metric == value
+        assert measure_many(Goal(metric), no[None], labels, groups, np.ones((1, 4)))[1] == value
+
+
+def test_the_order_of_choice() -> None:
     goal = read_goal(0.2, None, 2.0)
-    balanced = measure(goal, answers(np.random.default_rng(1)), LABELS, GROUPS)
-    fair = measure(goal, np.zeros(400), LABELS, GROUPS)
-    assert fair.metric == 0.0
-    lost = balanced.accuracy - fair.accuracy - 0.02
-    assert score(goal, fair, balanced).value == pytest.approx(2 * max(lost, 0) - 0.1 * fair.accuracy)
+    metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])
+    accuracy = np.array([0.80, 0.79, 0.795, 0.70, 0.79])
+    order, reached = rank(goal, metric, accuracy, metric, np.array([0.78]))
+    assert order.tolist() == [2, 1, 4, 0, 3]  # the target, then nearness, then what loses too much
+    assert reached.tolist() == [False, True, True, False, False]
     assert "at most 0.2" in goal.words
+    ratio = rank(Goal("dp_ratio", 0.8, 0.5), metric, accuracy, metric, np.array([0.0]))
+    assert ratio.order.tolist() == [0, 4, 2, 1, 3]

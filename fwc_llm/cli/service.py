@@ -1,0 +1,50 @@
+"""The options of every command that asks a model: the service, its limits, and what it may cost."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def service(help_text: str, *names: str) -> Any:
+    """An option about the model and its service."""
+    return typer.Option(*names, help=help_text, rich_help_panel="The model and its service")
+
+
+def cost(help_text: str, *names: str) -> Any:
+    """An option about cost."""
+    return typer.Option(*names, help=help_text, rich_help_panel="Cost")
+
+
+Api = Annotated[
+    str,
+    service(
+        "How the question is put: chat, or decisions or systemone to a decision model, which gives "
+        "P(yes) and no text."
+    ),
+]
+BaseUrl = Annotated[str | None, service("Any OpenAI-compatible server; the OpenAI key is not sent there.")]
+ApiKeyEnv = Annotated[
+    str | None,
+    service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
+]
+Concurrency = Annotated[int, service("Requests under way at once.")]
+Rpm = Annotated[float | None, service("Limit of requests per minute.")]
+Tpm = Annotated[float | None, service("Limit of tokens per minute.")]
+Deadline = Annotated[float, service("Seconds for one row, retries included.")]
+MaxTokens = Annotated[int | None, service("Largest number of tokens in a reply. [default: a few]")]
+Logprobs = Annotated[bool, service("Ask for token probabilities: gives P(yes).", "--logprobs")]
+Param = Annotated[list[str] | None, service("KEY=VALUE, passed to the service as it is; repeatable.")]
+Batch = Annotated[
+    bool, service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
+]
+CancelBatch = Annotated[
+    bool,
+    service(
+        "Cancel the folder's batches that are under way and ask their open questions live. [default: "
+        "wait for them]",
+        "--cancel-batch",
+    ),
+]
+MaxCost = Annotated[float | None, cost("Stop before the run costs more dollars than this.")]
+Prices = Annotated[Path | None, cost("A price file of your own (TOML).")]
