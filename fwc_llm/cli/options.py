@@ -61,7 +61,7 @@ _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
     "format": formats,
     "weights": lambda incomplete: _matching(("show", "hide"), incomplete),
     "redraw": lambda incomplete: _matching(("once", "per-row"), incomplete),
-    "model": lambda incomplete: _matching(("baseline", "surrogate"), incomplete),
+    "model": lambda incomplete: _matching(("baseline", "smollm2", "surrogate"), incomplete),
 }
 
 

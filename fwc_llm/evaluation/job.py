@@ -82,8 +82,10 @@ class Job:
     @cached_property
     def price(self) -> "Price | None":
         """The model's price, or None if it is not known."""
-        from fwc_llm.models.openai.prices import price_of
+        from fwc_llm.models.openai.prices import no_price, price_of
 
+        if traits(self.model).local:
+            return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices)
 
     def forecast(self) -> "Forecast":
@@ -207,7 +209,7 @@ class Job:
         """The same questions to another model. One that asks nobody needs no limit of cost."""
         model = self.model if name == self.model.name else _open(name, self.client, notice)
         said = traits(model)
-        limited = self.client.max_cost is not None and not (said.simulated or said.reference)
+        limited = self.client.max_cost is not None and not (said.simulated or said.reference or said.local)
         return replace(
             self, model=model, client=self.client if limited else replace(self.client, max_cost=None)
         )
@@ -247,7 +249,10 @@ class Job:
         said = traits(self.model)
         said.require_key()
         for call in self.plan.first_calls:
-            said.check(call.messages)
+            try:
+                said.check(call.messages)
+            except FwcError as error:
+                raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         check_context(self.model, self.plan.first_calls, self.price)
 
 
@@ -264,6 +269,8 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     """The content of run.json in `folder`: everything that determines the run, and the versions used."""
     said = traits(model)
     described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
+    if said.local:
+        described["local"] = True
     if plan.task.folder is not None:
         described["task_folder"] = relative(plan.task.folder, folder)
     return described

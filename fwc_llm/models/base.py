@@ -122,6 +122,7 @@ class Traits:
     simulated         true when the answers are a simulation; every output then says so
     reference         true when this is no language model but something to set beside one; every output then
                       says so
+    local             true when this process itself answers: no network, no cost
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
@@ -132,6 +133,7 @@ class Traits:
 
     simulated: bool = False
     reference: bool = False
+    local: bool = False
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept
