@@ -181,7 +181,7 @@ class Job:
                 )  # fmt: skip
             return await execute(
                 model, calls(), journal, self.client.concurrency, on_progress, total, budget,
-                price=None if is_local(self.client.base_url) else self.price,
+                price=None if is_local(self.client.base_url) or traits(model).local else self.price,
             )  # fmt: skip
 
         return _run(work())

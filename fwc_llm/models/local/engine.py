@@ -1,4 +1,4 @@
-"""llama.cpp in this process (through xllamacpp): a model in memory, and the threads that wait for its replies.
+"""llama.cpp in this process (through xllamacpp): a model in memory, and the threads that wait for replies.
 
 Replies are streamed, so that a question can be given up between two pieces of its prompt. llama.cpp writes
 nothing to the terminal, and its threads sleep while nobody asks.
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,7 +92,12 @@ class Engine:
 
     def _answer(self, body: Mapping[str, Any], question: Question) -> dict[str, Any]:
         ends = time.monotonic() + question.patience
-        streamed = {**body, "stream": True, "return_progress": True, "stream_options": {"include_usage": True}}
+        streamed = {
+            **body,
+            "stream": True,
+            "return_progress": True,
+            "stream_options": {"include_usage": True},
+        }
         try:
             if not question.given_up.is_set():
                 self._server.handle_chat_completions(streamed, lambda piece: question.hear(piece, ends))
@@ -106,7 +111,8 @@ class Engine:
         Errors: `FwcError` for messages that the template refuses.
         """
         prompt = self._post("/apply-template", {"messages": storable_messages(messages)})["prompt"]
-        return len(self._post("/tokenize", {"content": prompt, "add_special": True, "parse_special": True})["tokens"])  # fmt: skip
+        text = {"content": prompt, "add_special": True, "parse_special": True}
+        return len(self._post("/tokenize", text)["tokens"])
 
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         """What only llama.cpp's own HTTP server tells; it is in this process."""
@@ -147,7 +153,9 @@ def joined(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for piece in pieces:
         if "error" in piece:
             return dict(piece)
-        body |= {name: piece[name] for name in ("id", "created", "model", "usage", "timings") if name in piece}
+        body |= {
+            name: piece[name] for name in ("id", "created", "model", "usage", "timings") if name in piece
+        }
         for choice in piece.get("choices", ()):
             texts.append(choice["delta"].get("content") or "")
             for token in (choice.get("logprobs") or {}).get("content", ()):
@@ -156,7 +164,11 @@ def joined(pieces: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             reason = choice["finish_reason"] or reason
     if reason is None:
         return {"error": {"message": "the reply has no end"}}
-    choice = {"index": 0, "message": {"role": "assistant", "content": "".join(texts)}, "finish_reason": reason}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "".join(texts)},
+        "finish_reason": reason,
+    }
     return {**body, "choices": [choice | ({"logprobs": {"content": tokens}} if tokens else {})]}
 
 

@@ -24,12 +24,9 @@ _LONGEST_NAME = 65_535
 _LONGEST_SHOWN = 80
 _LARGEST_SIZE = 1 << 24  # of a layer, a head count, a context: 30 times those of the largest models
 _STRING, _ARRAY = 8, 9
-_NUMBERS = {
-    kind: struct.Struct("<" + code)
-    for kind, code in {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}.items()
-}  # fmt: skip
+_NUMBERS = {kind: struct.Struct("<" + code) for kind, code in enumerate("BbHhIif?__Qqd") if code != "_"}
 _U32, _U64 = _NUMBERS[4], _NUMBERS[10]
-# Bytes and elements of a block, by the number of a tensor's type. One that is not listed is llama.cpp's to check.
+# Bytes and elements of a block, by the number of a tensor's type. llama.cpp checks those that are not listed.
 _BLOCKS = {
     0: (4, 1), 1: (2, 1), 2: (18, 32), 3: (20, 32), 6: (22, 32), 7: (24, 32), 8: (34, 32), 9: (36, 32),
     10: (84, 256), 11: (110, 256), 12: (144, 256), 13: (176, 256), 14: (210, 256), 24: (1, 1), 25: (2, 1),
@@ -43,7 +40,8 @@ _QUANTISATIONS = {
     26: "IQ3_S", 27: "IQ3_M", 28: "IQ2_S", 29: "IQ2_M", 30: "IQ4_XS", 31: "IQ1_M", 32: "BF16", 36: "TQ1_0",
     37: "TQ2_0", 38: "MXFP4",
 }  # fmt: skip
-_SIZES = ("block_count", "embedding_length", "attention.head_count")
+_SIZES = ("embedding_length", "attention.head_count")
+_MOST_LAYERS = 512  # more abort llama.cpp, and the process
 
 
 class _UnusableError(ValueError):
@@ -52,7 +50,7 @@ class _UnusableError(ValueError):
 
 @dataclass(frozen=True)
 class Gguf:
-    """A model's file, as its header describes it. `context` is the most tokens that the model was made for."""
+    """A model's file, as its header describes it. `context` is the most tokens that it was made for."""
 
     path: Path
     name: str
@@ -167,12 +165,15 @@ def _tensors(given: _Bytes, count: int, alignment: Any) -> int:
     """Check that every tensor lies inside the file; return how many numbers they hold."""
     if not isinstance(alignment, int) or not 0 < alignment < 1 << 20 or alignment & (alignment - 1):
         raise _UnusableError(f"its alignment is {_shown(alignment)}, no power of two")
-    names, elements, furthest = set(), 0, 0
+    names: set[str] = set()
+    elements = furthest = 0
     for _ in range(count):
         name = given.text(63)
         dimensions = given.number(_U32)
         if name in names or not 1 <= dimensions <= 4:
-            raise _UnusableError(f"the tensor {_shown(name)!r} is there twice, or has {dimensions} dimensions")
+            raise _UnusableError(
+                f"the tensor {_shown(name)!r} is there twice, or has {dimensions} dimensions"
+            )
         names.add(name)
         shape = [given.number(_U64) for _ in range(dimensions)]
         kind, offset = given.number(_U32), given.number(_U64)
@@ -202,6 +203,9 @@ def _described(path: Path, keys: Mapping[str, Any], parameters: int, size: int, 
         values = keys.get(f"{architecture}.{key}")
         if not _sensible(values):
             raise _UnusableError(f"its {architecture}.{key} is {_shown(values)}")
+    layers = keys.get(f"{architecture}.block_count")
+    if not _sensible(layers) or not isinstance(layers, int) or layers > _MOST_LAYERS:
+        raise _UnusableError(f"its {architecture}.block_count is {_shown(layers)}")
     context = keys.get(f"{architecture}.context_length")
     if not _sensible(context) or not isinstance(context, int):
         raise _UnusableError(f"its {architecture}.context_length is {_shown(context)}")
