@@ -20,7 +20,7 @@ from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.service import Service
 from fwc_llm.untrusted import whole
 
-_LEAST_CONTEXT, _CONTEXT_STEP = 2048, 512  # tokens
+LEAST_CONTEXT, CONTEXT_STEP = 2048, 512  # tokens
 _BYTES_PER_TOKEN = 3.0  # of a prompt, for the first guess of the context that it needs
 _TEMPLATE_TOKENS = 64  # at most, that a chat template adds for every message
 _MARGIN = 1.25  # other prompts of a run are longer
@@ -139,8 +139,8 @@ class LocalModel(Service):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-        steps = -(-round(context * _MARGIN) // _CONTEXT_STEP)
-        tokens = self._fixed or min(max(_LEAST_CONTEXT, steps * _CONTEXT_STEP), self._limit)
+        steps = -(-round(context * _MARGIN) // CONTEXT_STEP)
+        tokens = self._fixed or min(max(LEAST_CONTEXT, steps * CONTEXT_STEP), self._limit)
         threads = self._threads or free_cores()
         self._engine = Engine(self._file.path, tokens, threads, self._slots)
         self._tell(
