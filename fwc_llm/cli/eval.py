@@ -66,10 +66,10 @@ def evaluate(
         str | None,
         _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
-            "(what Inspect reaches); without key or network `gguf:FILE` and `smollm2`, language models run in "
+            "(what Inspect reaches); without key or network `gguf:FILE` and `smollm2`, language models in "
             "this process, `baseline`, a logistic regression on the table, and `surrogate`, a simulation for "
-            "the tasks adult and census. Several, comma-separated, are "
-            "asked the same questions. [default: surrogate]"
+            "the tasks adult and census. Several, comma-separated, are asked the same questions. [default: "
+            "surrogate]"
         ),
     ] = None,
     shots: Annotated[

@@ -20,7 +20,8 @@ from fwc_llm.models.openai.replies import read_reply
 from fwc_llm.models.openai.service import Service
 from fwc_llm.untrusted import whole
 
-LEAST_CONTEXT, CONTEXT_STEP = 2048, 512  # tokens
+LEAST_CONTEXT = 2048  # tokens
+_CONTEXT_STEP = 256  # llama.cpp rounds a context up to its multiples
 _BYTES_PER_TOKEN = 3.0  # of a prompt, for the first guess of the context that it needs
 _TEMPLATE_TOKENS = 64  # at most, that a chat template adds for every message
 _MARGIN = 1.25  # other prompts of a run are longer
@@ -34,8 +35,8 @@ class LocalModel(Service):
     The options are those of `fwc_llm.models.openai.chat.ChatModel`; those of a service (`rpm`, `tpm`, …)
     mean nothing here. `params` may hold what llama.cpp's chat completions take, and
 
-    n_ctx     tokens of a prompt with its reply (default: as many as the prompts need, up to what the model
-              was made for)
+    n_ctx     tokens of a prompt with its reply, rounded up to a multiple of 256 (default: as many as the
+              prompts need, up to what the model was made for)
     threads   (default: the free cores)
     slots     prompts worked on at once (default 1: the examples are then read once, and the same questions
               in the same order get the same numbers)
@@ -53,7 +54,8 @@ class LocalModel(Service):
         self._file = read_gguf(model_file(name))
         params = dict(options.get("params") or {})
         ours = {option: _positive(option, params.pop(option, None)) for option in _OURS}
-        self._fixed, self._threads = ours["n_ctx"], ours["threads"]
+        self._fixed = _stepped(ours["n_ctx"]) if ours["n_ctx"] else None
+        self._threads = ours["threads"]
         self._slots = ours["slots"] or 1
         self._sent = request_parameters("", params, options.get("max_tokens"), logprobs=True)
         super().__init__(name, {}, options.get("notice"))
@@ -139,8 +141,7 @@ class LocalModel(Service):
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-        steps = -(-round(context * _MARGIN) // CONTEXT_STEP)
-        tokens = self._fixed or min(max(LEAST_CONTEXT, steps * CONTEXT_STEP), self._limit)
+        tokens = self._fixed or min(max(LEAST_CONTEXT, _stepped(round(context * _MARGIN))), self._limit)
         threads = self._threads or free_cores()
         self._engine = Engine(self._file.path, tokens, threads, self._slots)
         self._tell(
@@ -190,6 +191,11 @@ class LocalModel(Service):
             return Reply(text=None, error=f"llama.cpp gave no reply ({said})", latency=seconds)
         self._failed_in_a_row = 0
         return replace(reply, fingerprint=_version())
+
+
+def _stepped(tokens: int) -> int:
+    """The context that llama.cpp makes of so many tokens."""
+    return -(-tokens // _CONTEXT_STEP) * _CONTEXT_STEP
 
 
 def _positive(option: str, value: Any) -> int | None:

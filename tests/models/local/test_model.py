@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ QUESTION = [
     {"role": "system", "content": "Answer with one word, yes or no."},
     {"role": "user", "content": "Is Paris in France?"},
 ]
-ONE_ROW = Settings(n_test=3, base_parity=None)
+TWO_ROWS = Settings(n_test=2, base_parity=None)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,9 +49,10 @@ def engine() -> Iterator[Engine]:
 
 def asked(model: Any, *conversations: list[dict[str, str]]) -> list[Reply]:
     async def go() -> list[Reply]:
-        replies = [await model.ask(messages) for messages in conversations]
-        await model.aclose()
-        return replies
+        try:
+            return [await model.ask(messages) for messages in conversations]
+        finally:
+            await model.aclose()
 
     return asyncio.run(go())
 
@@ -62,11 +64,11 @@ def digits(number: int) -> list[dict[str, str]]:
 
 def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     client, out = Client(max_tokens=1), tmp_path / "run"
-    result = evaluate("census", "smollm2", arms=("zero",), settings=ONE_ROW, client=client, out=out)
+    result = evaluate("census", "smollm2", arms=("zero",), settings=TWO_ROWS, client=client, out=out)
     answers = result.answers()
-    assert len(answers) == 3
+    assert len(answers) == 2
     assert answers["p_yes"].between(0.0, 1.0, inclusive="neither").all()
-    assert answers["p_yes"].nunique() == 3  # it reads the rows
+    assert answers["p_yes"].nunique() == 2  # it reads the rows
     journal = (out / "journal.jsonl").read_text(encoding="utf-8")
     records = [json.loads(line) for line in journal.splitlines()[1:]]
     assert [record["p_yes"] for record in records] == [p_yes(record["logprobs"]) for record in records]
@@ -81,7 +83,7 @@ def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixtu
     ]
     page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "none: asked on this machine" in page
-    again = evaluate("census", "smollm2", arms=("zero",), settings=ONE_ROW, client=client, out=out)
+    again = evaluate("census", "smollm2", arms=("zero",), settings=TWO_ROWS, client=client, out=out)
     assert (out / "journal.jsonl").read_text(encoding="utf-8") == journal  # nothing was asked twice
     assert again.answers().equals(answers)
     said = capfd.readouterr()
@@ -104,31 +106,31 @@ def test_text_that_no_json_holds_is_asked_about(engine: Engine) -> None:
 
 
 def test_the_context_grows_with_the_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_model, "LEAST_CONTEXT", 64)
-    monkeypatch.setattr(local_model, "CONTEXT_STEP", 32)
+    monkeypatch.setattr(local_model, "LEAST_CONTEXT", 256)
     opened: list[int] = []
     monkeypatch.setattr(local_model, "Engine", lambda *given: opened.append(given[1]) or Engine(*given))
     model = open_model("smollm2", max_tokens=1)
-    short, long = asked(model, QUESTION, digits(200))
+    short, long = asked(model, QUESTION, digits(250))
     assert short.usage is not None
     assert long.usage is not None
-    assert long.usage.prompt_tokens > 200
+    assert long.usage.prompt_tokens > 250
     assert opened[0] < long.usage.prompt_tokens < opened[-1]
 
 
 def test_a_context_that_is_too_small_says_what_is_needed() -> None:
-    model = open_model("smollm2", params={"n_ctx": 64}, max_tokens=4)
+    model = open_model("smollm2", params={"n_ctx": 200}, max_tokens=4)
     with pytest.raises(
-        FwcError, match=r"the prompt has \d+ tokens .* --param n_ctx is 64: take --param n_ctx="
+        FwcError, match=r"the prompt has \d+ tokens .* --param n_ctx is 256: take --param n_ctx="
     ):
-        model.check(digits(100))
+        model.check(digits(250))
     model.check([{"role": "user", "content": "?"}])
-    long, short = asked(model, digits(100), [{"role": "user", "content": "?"}])
+    long, short = asked(model, digits(250), [{"role": "user", "content": "?"}])
     assert long.text is None
     assert "needs a context of" in str(long.error)
     assert short.text is not None
-    with pytest.raises(FwcError, match=r"arm 'zero', row census.test:\d+: the prompt has"):
-        evaluate("census", "smollm2", arms=("zero",), settings=ONE_ROW, client=Client(params={"n_ctx": 64}))
+    small, shown = Client(params={"n_ctx": 256}, max_tokens=1), replace(TWO_ROWS, m=4)
+    with pytest.raises(FwcError, match=r"arm 'balanced', row census.test:\d+: the prompt has"):
+        evaluate("census", "smollm2", arms=("balanced",), settings=shown, client=small)
 
 
 def test_what_llama_cpp_refuses_stops_the_run_after_ten_rows() -> None:
@@ -159,7 +161,7 @@ def test_a_question_that_is_given_up_leaves_no_thread() -> None:
 
 
 def test_ctrl_c_ends_a_run_at_once_and_quietly(tmp_path: Path) -> None:
-    command = "eval --task census --model smollm2 --shots zero --n-test 200 --max-tokens 1 --out run".split()
+    command = ["eval", "--task", "census", "--model", "smollm2", "--shots", "zero", "--out", "run"]
     started = subprocess.Popen(
         [sys.executable, "-m", "fwc_llm", *command], cwd=tmp_path, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": os.getcwd()},
