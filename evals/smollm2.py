@@ -43,8 +43,8 @@ Made by `{command}`: {rows} test rows at base parity {parity}, {m} examples, see
 the threshold was fitted on {fit} other rows of the pool. {model}, {runtime},
 {minutes:.0f} minutes on two cores that other work shared. Intervals (95 %): other test rows, these examples.
 
-| arm | AUC | yes, arg max | accuracy %, arg max | DP gap, arg max | threshold | yes, fitted | accuracy %, fitted | \
-DP gap, fitted |
+| arm | AUC | yes, arg max | accuracy %, arg max | DP gap, arg max | threshold | yes, fitted | \
+accuracy %, fitted | DP gap, fitted |
 |---|---|---:|---|---|---:|---:|---|---|
 {table}
 
@@ -57,8 +57,8 @@ DP gap, fitted |
 * Answered with yes or no: {answered}.
 
 What this shows: the tool asks a real model, with its own tokens, chat template and log-probabilities. It is
-**no evidence about fairness**, of this model or of any method. A model of 135 million parameters that does not
-know the answer treats no group in a way that examples could make fairer. Take a larger one
+**no evidence about fairness**, of this model or of any method. A model of 135 million parameters that does
+not know the answer treats no group in a way that examples could make fairer. Take a larger one
 ([local models](../../docs/local-models.md)).
 """
 
