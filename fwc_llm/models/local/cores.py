@@ -6,20 +6,17 @@ More threads than free cores make it up to 100 times slower, so that a core too 
 import os
 from pathlib import Path
 
+from fwc_llm.coreset.threads import count_threads
+
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
 def free_cores() -> int:
     """The cores that this process may use and that nobody else is using now; at least 1."""
-    allowed = min(_affinity(), _quota())
+    allowed = min(float(count_threads()), _quota())
     machine = os.cpu_count() or 1
     others = _load() * min(allowed / machine, 1.0)  # the load is that of the whole machine
     return max(1, round(allowed - others))
-
-
-def _affinity() -> float:
-    affinity = getattr(os, "sched_getaffinity", None)
-    return float(len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 def _load() -> float:

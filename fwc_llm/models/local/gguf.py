@@ -239,5 +239,8 @@ def _shown(value: Any) -> str:
 @cache
 def _checksum(path: Path, size: int, changed: int) -> str:
     """SHA-256 of a file; size and time of change are there so that another file is read again."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open_binary(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:  # it is there, or it was a moment ago
+        raise FwcError(f"cannot read {visible(str(path))}: {reason(error)}") from None
