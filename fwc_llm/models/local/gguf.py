@@ -241,6 +241,9 @@ def _checksum(path: Path, size: int, changed: int) -> str:
     """SHA-256 of a file; size and time of change are there so that another file is read again."""
     try:
         with open_binary(path) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while part := file.read(1 << 20):
+                digest.update(part)
+            return digest.hexdigest()
     except OSError as error:  # it is there, or it was a moment ago
         raise FwcError(f"cannot read {visible(str(path))}: {reason(error)}") from None
