@@ -40,8 +40,8 @@ PAGE = """\
 # A real model on this machine: SmolLM2-135M-Instruct on Adult
 
 Made by `{command}`: {rows} test rows at base parity {parity}, {m} examples, seed {seed};
-the threshold was fitted on {fit} other rows of the pool. {model}, {runtime},
-{minutes:.0f} minutes on two cores that other work shared. Intervals (95 %): other test rows, these examples.
+the threshold was fitted on {fit} other rows of the pool. {model},
+{runtime}, {minutes:.0f} minutes on two cores. {fewer}Intervals (95 %): other test rows, these examples.
 
 | arm | AUC | yes, arg max | accuracy %, arg max | DP gap, arg max | threshold | yes, fitted | \
 accuracy %, fitted | DP gap, fitted |
@@ -61,6 +61,10 @@ What this shows: the tool asks a real model, with its own tokens, chat template 
 not know the answer treats no group in a way that examples could make fairer. Take a larger one
 ([local models](../../docs/local-models.md)).
 """
+
+FEWER = """\
+They had other work to do, hence few rows: `python -m evals.smollm2`
+alone takes 200. """
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -193,7 +197,11 @@ def markdown(report: dict[str, Any]) -> str:
         seed=SEED,
         table="\n".join(rows),
         chance=_some([name for name, arm in arms.items() if arm["auc"][1] <= 0.5 <= arm["auc"][2]]),
-        off=_some([name for name, arm in arms.items() if not arm["auc"][1] <= 0.5 <= arm["auc"][2]]),
+        off=_some(
+            [f"{name} (worse than a coin)" for name, arm in arms.items() if arm["auc"][2] < 0.5]
+            + [f"{name} (better)" for name, arm in arms.items() if arm["auc"][1] > 0.5]
+        ),
+        fewer=FEWER if report["rows"] < 200 else "",
         constant=_some([name for name, arm in arms.items() if arm["yes"] in (0.0, 1.0)]),
         better=_some([name for name, arm in arms.items() if arm["fitted_accuracy"][1] > 0.5]),
         bands=", ".join(bands),
