@@ -11,11 +11,14 @@ from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, 
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
+from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
+from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import FwcError
 
 _STARTS = ("k-means++", "random")
@@ -42,7 +45,8 @@ class FairCoreset(Parameters):
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept.
+        n_init: number of starts; the best is kept. "auto": one, but on small tables (n · m up to 4,000) as
+            many as it takes for four to end at the best objective, at most 30.
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
@@ -55,16 +59,18 @@ class FairCoreset(Parameters):
         n_jobs: number of threads; None for all processors. The result does not depend on it.
 
     Attributes:
-        representatives_: (m, p) features in the units of X; a DataFrame when X was one.
+        representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
         sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed.
         y_: (m,) outcome of each.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
-        violation_: largest |p(y|d) / p_T(y) − 1|.
-        history_: objective before each move and after the last.
-        n_iter_: number of moves.
+        violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
+        history_: objective at the start and after every move that was kept; the last is `objective_`.
+        n_iter_: number of these moves.
+        n_starts_: number of starts.
+        n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -80,7 +86,7 @@ class FairCoreset(Parameters):
         cost_sensitive: float = 1.0,
         cost_outcome: float = 1.0,
         init: str | np.ndarray | Sequence[Any] = "k-means++",
-        n_init: int = 1,
+        n_init: int | str = "auto",
         max_iter: int = 300,
         random_state: Any = None,
         swaps: bool | str = "auto",
@@ -109,7 +115,8 @@ class FairCoreset(Parameters):
 
         Args:
             X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
+                DataFrame (pandas, Polars, Arrow) are scaled by their kind (see
+                `fwc_llm.coreset.problem.encoding.Encoder`).
             y: (n,) outcomes, any labels.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
             candidates: (n,) bool, the rows that may become representatives (support "rows" and
@@ -118,16 +125,19 @@ class FairCoreset(Parameters):
         Raises:
             FwcError: bad input, naming the row, column or cell.
         """
+        X = as_pandas(X)
         encoder, problem = self._read(X, y, sensitive, candidates)
         rng = np.random.default_rng(self.random_state)
-        starts = self.n_init if isinstance(self.init, str) else 1
+        named = isinstance(self.init, str)
+        starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, self.n_jobs)
-        solver = Solver(problem, effort, starts)
+        solver = Solver(problem, effort, (starts or 1) if named else 1)
         if isinstance(self.init, str):
-            found = [solver.from_name(self.init, rng) for _ in range(starts)]
+            best, self.n_starts_, self.n_agreeing_ = best_start(solver, self.init, rng, starts)
         else:
-            found = [solver.from_start(self._given_start(problem, encoder), rng)]
-        self._keep(min(found, key=lambda descent: descent.objective), solver.steps, encoder, X)
+            best = solver.from_start(self._given_start(problem, encoder), rng)
+            self.n_starts_ = self.n_agreeing_ = 1
+        self._keep(best, solver.steps, encoder, X)
         return self
 
     def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
@@ -144,6 +154,7 @@ class FairCoreset(Parameters):
     def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
         self._check_parameters()
         encoder, table = encode(X)
+        table.check_costs(self.cost)
         cells = find_cells(y, sensitive, table.n)
         problem = self._problem(table, cells, candidates)
         if encoder and encoder.has_ranks:
@@ -157,6 +168,8 @@ class FairCoreset(Parameters):
             raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
             value = getattr(self, name)
+            if name == "n_init" and value == "auto":
+                continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
                 raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
         check_epsilon(self.epsilon)
@@ -225,7 +238,7 @@ class FairCoreset(Parameters):
             return rows
         if self.support != "free":
             raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        given: Any = self.init
+        given: Any = as_pandas(self.init)
         points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
             raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
@@ -253,8 +266,11 @@ class FairCoreset(Parameters):
         self.weights_ = weights * (problem.m / weights.sum())
         self.objective_ = inner.objective
         self.lower_bound_ = inner.lower_bound
-        self.violation_ = inner.violation
-        self.history_ = np.array(best.history)
+        held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
+        self.violation_ = violation(held, problem.target)
+        # The points in the precision of X may be a rounding above or below those of the descent.
+        self.history_ = np.maximum(best.history, inner.objective)
+        self.history_[-1] = inner.objective
         self.n_iter_ = len(best.history) - 1
         self.n_features_in_ = problem.table.p
         if encoder is not None:

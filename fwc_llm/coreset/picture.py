@@ -15,6 +15,8 @@ class Fitted(Protocol):
     lower_bound_: float
     violation_: float
     n_iter_: int
+    n_starts_: int
+    n_agreeing_: int
     y_: np.ndarray
     sensitive_: np.ndarray
     weights_: np.ndarray
@@ -28,6 +30,7 @@ def draw_coreset(fitted: Fitted) -> str:
         f"lower bound {fitted.lower_bound_:.6g}",
         f"violation {fitted.violation_:.4g}",
         f"{fitted.n_iter_} iterations",
+        f"{fitted.n_agreeing_} of {fitted.n_starts_} starts end here",
     ]
     levels = np.asarray(fitted.sensitive_)
     names = [" & ".join(map(str, np.atleast_1d(level))) for level in levels.tolist()]

@@ -33,24 +33,9 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
 
-_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
 _HALF_ULP = 2.0**-24
-
-
-def fits(values: np.ndarray, n_numeric: int) -> bool:
-    """Whether float32 can hold the differences within the columns of `values` (n, p)."""
-    low, high = (
-        values[:, :n_numeric].min(axis=0, initial=np.inf),
-        values[:, :n_numeric].max(axis=0, initial=-np.inf),
-    )
-    span = float((high.astype(np.float64) - low).max(initial=0.0))
-    # float32 is used as it is, all else about its mean.
-    offset = (
-        float(np.maximum(np.abs(low), np.abs(high)).max(initial=0.0)) if values.dtype == np.float32 else 0.0
-    )
-    return bool(span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE
 
 
 class CompiledSteps:
@@ -65,7 +50,7 @@ class CompiledSteps:
         if exact:
             x = read_only(table.values)
         else:
-            self._shift[: table.n_numeric] = table.values[:, : table.n_numeric].mean(axis=0)
+            self._shift = table.centre
             x = np.ascontiguousarray(table.values - self._shift, dtype=np.float32)
         n, shape = table.n, (table.n, cells.n_cells)
         label = np.full(shape, -1, np.int16 if problem.m < 2**15 else np.int32)

@@ -4,7 +4,7 @@ Algorithm 1 of the paper (majority minimisation) with the exact inner problem (d
 "The problem").
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -38,7 +38,10 @@ class Steps(Protocol):
 
 @dataclass(frozen=True)
 class Descent:
-    """Where a descent ended: `points` (m, p), their `rows` (m,) if they are rows, the objectives."""
+    """Where a descent was lowest: `points` (m, p), their `rows` (m,) if they are rows, and the way there.
+
+    `history` are the objectives of the start and of every move that was kept: it falls.
+    """
 
     points: np.ndarray
     rows: np.ndarray | None
@@ -49,6 +52,11 @@ class Descent:
     def objective(self) -> float:
         """The last objective."""
         return self.history[-1]
+
+    def after(self, earlier: "Descent") -> "Descent":
+        """This descent as the continuation of an earlier one that ended higher."""
+        lower = tuple(objective for objective in self.history if objective < earlier.objective)
+        return replace(self, history=earlier.history + lower)
 
 
 def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0.0) -> Descent:
@@ -61,9 +69,9 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
     rows = start if on_rows else None
     points = points_at(steps.problem.table, start)
     objective, shares = steps.solve(points)
-    history = [objective]
-    converged, lowest, idle = False, objective, 0
-    while len(history) <= max_iter and not converged and idle < _IDLE:
+    best, history = (points, rows), [objective]
+    converged, idle = False, 0
+    for _ in range(max_iter):
         if rows is not None:
             moved_rows = steps.move_rows(shares, rows)
             converged = bool((moved_rows == rows).all())
@@ -73,15 +81,19 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
             if steps.problem.to_ranks:  # in one column, what is nearest to the best point is the best rank
                 moved = steps.problem.to_ranks(moved)
             converged = bool((moved == points).all())
-        if not converged:
-            points = moved
-            objective, shares = steps.solve(points)
+        if converged:
+            break
+        points = moved
+        objective, shares = steps.solve(points)
+        gain = history[-1] - objective
+        if gain > 0:
+            best, idle = (points, rows), 0
             history.append(objective)
-            idle = 0 if objective < lowest else idle + 1
-            lowest = min(lowest, objective)
-            if history[-2] - objective <= tolerance * abs(objective) and tolerance > 0:
-                break
-    return Descent(points, rows, tuple(history), converged)
+        else:
+            idle += 1
+        if idle == _IDLE or (gain <= tolerance * abs(objective) and tolerance > 0):
+            break
+    return Descent(*best, tuple(history), converged)
 
 
 def points_at(table: Table, start: np.ndarray) -> np.ndarray:

@@ -28,8 +28,11 @@ class Shares:
     m: int
 
     def weights(self) -> np.ndarray:
-        """How many rows each representative carries, (m,) float64."""
-        return self.whole_weights() / UNIT
+        """How many rows each representative carries, (m,) float64, exact as a plan's parts are."""
+        total = np.bincount(self.label, minlength=self.m).astype(np.float64)
+        np.subtract.at(total, self.label[self.part_row], self.part_weight)
+        np.add.at(total, self.part_label, self.part_weight)
+        return total
 
     def whole_weights(self) -> np.ndarray:
         """The same in whole numbers, UNIT to a row, (m,) int64."""

@@ -19,6 +19,7 @@ from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_co
 from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.parity import violation
 
 COMPILED = 10**8  # number of differences from which compiled code is faster
 _ROWS = 256  # rows whose distances are held at once
@@ -41,7 +42,7 @@ class FairWASP(Parameters):
         weights_: (n,) weights of the rows, not negative, summing to n: use them as `sample_weight`.
         objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
         lower_bound_: a bound that no fair weights can beat; with the objective, the certificate.
-        violation_: largest |p(y|d) / p_T(y) − 1|.
+        violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -73,6 +74,7 @@ class FairWASP(Parameters):
         """
         self._check_parameters()
         encoder, table = encode(X)
+        table.check_costs(self.cost)
         cells = find_cells(y, sensitive, table.n)
         if self.epsilon is not None:
             check_levels(cells)
@@ -88,7 +90,8 @@ class FairWASP(Parameters):
         np.add.at(self.weights_, nearest[inner.split_row, inner.split_cell], inner.split_share)
         self.objective_ = inner.objective
         self.lower_bound_ = inner.lower_bound
-        self.violation_ = inner.violation
+        held = np.bincount(cells.cell, self.weights_, cells.n_cells)
+        self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
         if encoder is not None:
             self.feature_names_in_ = np.array(encoder.order, dtype=object)

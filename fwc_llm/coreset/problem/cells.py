@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.errors import FwcError
 
 
@@ -55,20 +56,22 @@ def find_cells(y: Any, sensitive: Any, n: int) -> Cells:
 
     Raises `FwcError` for wrong shapes and missing values.
     """
-    outcome = _labels(y, "y", n, columns=False)
-    level = _labels(sensitive, "sensitive", n, columns=True)
-    outcomes, y_code = np.unique(outcome, return_inverse=True)
-    if level.ndim == 1:
-        levels, d_code = np.unique(level, return_inverse=True)
+    outcomes, y_code = np.unique(_labels(y, "y", n, columns=False)[0], return_inverse=True)
+    columns = _labels(sensitive, "sensitive", n, columns=True)
+    if len(columns) == 1:
+        levels, d_code = np.unique(columns[0], return_inverse=True)
     else:
         d_code, members = np.zeros(n, np.int64), []
-        for column in level.T:
+        for column in columns:
             values, code = np.unique(column, return_inverse=True)
             members.append(values)
             d_code = d_code * len(values) + code
         present, d_code = np.unique(d_code, return_inverse=True)
-        levels = np.empty((len(present), level.shape[1]), dtype=level.dtype)
-        for k in reversed(range(level.shape[1])):
+        kinds = {values.dtype.kind for values in members}
+        # Numbers and text side by side stay what they are.
+        kind = np.result_type(*members) if len(kinds) == 1 else np.dtype(object)
+        levels = np.empty((len(present), len(members)), dtype=kind)
+        for k in reversed(range(len(members))):
             present, code = np.divmod(present, len(members[k]))
             levels[:, k] = members[k][code]
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
@@ -76,32 +79,44 @@ def find_cells(y: Any, sensitive: Any, n: int) -> Cells:
     return Cells(cell, levels, outcomes, counts)
 
 
-def _labels(values: Any, what: str, n: int, columns: bool) -> np.ndarray:
-    """Labels as an array that `np.unique` can sort; (n,), or (n, k) where columns are crossed."""
-    array = np.asarray(values)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1 and not (columns and array.ndim == 2 and array.shape[1] > 0):
-        raise FwcError(f"{what} has shape {array.shape}: pass one value per row, ({n},)")
-    if len(array) != n:
-        raise FwcError(f"{what} has {len(array)} rows but X has {n}: pass one value per row")
-    if array.dtype.kind == "f":
-        missing = np.isnan(array)
-    elif array.dtype.kind == "O":
-        missing = np.reshape(
-            [v is None or str(v) in {"nan", "<NA>", "NaT"} for v in array.ravel()], array.shape
-        )
+def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
+    """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed."""
+    values = as_pandas(values)
+    if is_frame(values):
+        found = [values.iloc[:, k].to_numpy() for k in range(values.shape[1])]
     else:
-        missing = np.zeros(array.shape, bool)
+        array = np.asarray(values)
+        found = list(array.T) if array.ndim == 2 else [array]
+    shape = (len(found[0]), len(found)) if found and found[0].ndim == 1 else np.shape(values)
+    if not found or found[0].ndim != 1 or (len(found) > 1 and not columns):
+        raise FwcError(f"{what} has shape {shape}: pass one value per row, ({n},)")
+    if len(found[0]) != n:
+        raise FwcError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
+    return [_sortable(column, what) for column in found]
+
+
+def _sortable(column: np.ndarray, what: str) -> np.ndarray:
+    """Labels (n,), text where they are of mixed types: these cannot be sorted."""
+    if column.dtype.kind == "c":
+        raise FwcError(f"{what} holds complex numbers: pass labels")
+    if column.dtype.kind == "f":
+        missing = np.isnan(column)
+    elif column.dtype.kind in "mM":
+        missing = np.isnat(column)
+    elif column.dtype.kind == "O":
+        missing = np.array([v is None or str(v) in {"nan", "NaN", "<NA>", "NaT"} for v in column], bool)
+    else:
+        missing = np.zeros(column.shape, bool)
     if missing.any():
-        row = int(np.argwhere(missing)[0][0])
+        row = int(missing.argmax())
         raise FwcError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
-    if array.dtype.kind == "O":
-        # Mixed types cannot be sorted; a single type is kept, so that outputs have the type of the input.
-        kinds = {type(v) for v in array.ravel()}
-        if kinds == {str} or len(kinds) > 1:
-            array = array.astype(str)
-    return array
+    if column.dtype.kind == "O":
+        kinds = {type(v) for v in column}
+        if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
+            return column.astype(str)
+        if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
+            raise FwcError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
+    return column
 
 
 def check_levels(cells: Cells) -> None:

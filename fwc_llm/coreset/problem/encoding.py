@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_SOME = 4096  # rows that say where the centre is
+_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
+_LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,40 @@ class Table:
         Free points have the same form, so that compiled code compares rows and points as vectors.
         """
         return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """(p,) about which float32 holds most of the digits: the medians of some rows; 0 for codes.
+
+        A mean would not do: one outlier moves it away from all others.
+        """
+        some = self.numbers[:: max(1, self.n // _SOME)]
+        return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
+
+    @cached_property
+    def span(self) -> np.ndarray:
+        """(k,) largest difference within each numeric column; inf if it is beyond float64."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.numbers.max(axis=0).astype(np.float64) - self.numbers.min(axis=0))
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether float32 can hold the differences within the columns, and their squares."""
+        # float32 is used as it is, all else about its centre.
+        offset = np.abs(self.numbers).max(initial=0.0) if self.numbers.dtype == np.float32 else 0.0
+        span = self.span.max(initial=0.0)
+        return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
+
+    def check_costs(self, cost: str) -> None:
+        """Refuse numbers whose costs are beyond float64."""
+        with np.errstate(over="ignore"):
+            costs = self.span if cost == "l1" else self.span**2
+        if costs.sum() > _LARGEST:
+            k = int(costs.argmax())
+            raise FwcError(
+                f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
+                "for double precision; scale that column"
+            )
 
     def take(self, rows: np.ndarray) -> Self:
         """Some of the rows, (n',) positions or (n,) bool."""
@@ -86,9 +126,9 @@ class ColumnCode:
 class Encoder:
     """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
 
-    Numeric columns (numbers) and ordinal columns (pandas' ordered categorical dtype, replaced by the rank
-    of their category) are z-scored over the rows given, a constant one becoming 0; everything else (text,
-    booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
+    the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
+    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
     """
 
     columns: tuple[ColumnCode, ...]
@@ -112,21 +152,19 @@ class Encoder:
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
-            if isinstance(series.dtype, pd.CategoricalDtype) and series.dtype.ordered:
-                values = np.asarray(series.dtype.categories, dtype=object)
-                scaled.append(_scaled(name, "ordinal", values, series.cat.codes.to_numpy().astype(float)))
-            elif pd.api.types.is_bool_dtype(series.dtype) or not pd.api.types.is_numeric_dtype(series.dtype):
-                if pd.api.types.is_datetime64_any_dtype(series.dtype):
-                    raise FwcError(f"column {name!r} holds dates: turn them into numbers, such as days")
+            kind = column_kind(series)
+            if kind == "ordinal":
+                values = np.asarray(series.cat.categories, dtype=object)
+                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float)))
+            elif kind == "categorical":
                 code, found = pd.factorize(series.astype(object), sort=False)
-                kind = ColumnCode(name, "categorical", np.asarray(found, dtype=object))
-                coded.append((kind, code))
+                coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
             else:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
                     raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(_scaled(name, "numeric", np.empty(0), numeric))
+                scaled.append(_scaled(name, kind, np.empty(0), numeric))
         if not scaled + coded:
             raise FwcError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
@@ -207,12 +245,7 @@ def _as_table(numbers: list[np.ndarray], codes: list[np.ndarray], n: int) -> Tab
 
 def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
-    try:
-        array = np.asarray(x)
-        if array.dtype != np.float32:
-            array = array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise FwcError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+    array = plain_array(x)
     if array.ndim != 2:
         raise FwcError(
             f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
@@ -228,8 +261,9 @@ def encode_array(x: Any) -> Table:
 
 
 def encode(X: Any) -> tuple[Encoder | None, Table]:
-    """A DataFrame by its column kinds; anything else as a plain array, without an encoder."""
-    if hasattr(X, "columns") and hasattr(X, "iloc"):
+    """A table by its column kinds; anything else as a plain array, without an encoder."""
+    X = as_pandas(X)
+    if is_frame(X):
         return Encoder.fit(X)
     return None, encode_array(X)
 

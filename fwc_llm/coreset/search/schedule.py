@@ -39,8 +39,9 @@ class Solver:
         self.problem = problem
         self.effort = effort
         n, p, m = problem.table.n, problem.table.p, problem.m
-        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED
-        self._sampled_swaps = effort.swaps is True and not self._swaps and _compilable(problem)
+        fits = problem.table.fits_single
+        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED and fits
+        self._sampled_swaps = effort.swaps is True and not self._swaps and fits
         self._progressive = (
             n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
         )
@@ -49,7 +50,7 @@ class Solver:
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._threads: Any = None
         self.steps: Steps
-        if work >= WORTH and _compilable(problem):
+        if work >= WORTH and fits:
             from fwc_llm.coreset.descent.compiled import CompiledSteps
             from fwc_llm.coreset.threads import Threads
 
@@ -88,7 +89,7 @@ class Solver:
             again = descend(self.steps, start, self.effort.max_iter)
             if again.objective >= found.objective * (1 - _COARSE):
                 break
-            found = replace(again, history=found.history + again.history)
+            found = again.after(found)
         return found
 
     def _swap(self, found: Descent, rng: np.random.Generator) -> Descent:
@@ -102,7 +103,9 @@ class Solver:
             if (rows == found.rows).all():
                 break
             again = descend(self.steps, rows, self.effort.max_iter)
-            found = replace(again, history=found.history + again.history)
+            if again.objective >= found.objective:
+                break
+            found = again.after(found)
         return found
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
@@ -157,9 +160,3 @@ def sampling_order(problem: Problem, least: int, rng: np.random.Generator) -> np
     rest = order[~np.isin(order, ahead)]
     mixed = np.concatenate([ahead, rest[: max(0, least - len(ahead))]])
     return np.concatenate([rng.permutation(mixed), rest[max(0, least - len(ahead)) :]])
-
-
-def _compilable(problem: Problem) -> bool:
-    from fwc_llm.coreset.descent.compiled import fits
-
-    return fits(problem.table.values, problem.table.n_numeric)

@@ -30,12 +30,11 @@ class Swaps:
         self.problem = problem
         self.candidates, self.cells = problem.candidates()
         self._threads = threads
-        values, k, n = problem.table.values, problem.table.n_numeric, problem.table.n
+        values, n = problem.table.values, problem.table.n
         if points is not None:
             values = np.vstack([values, points])
-        if values.dtype != np.float32:  # about the mean, float32 holds more of a column
-            shift = np.append(values[:n, :k].mean(axis=0), np.zeros(values.shape[1] - k))
-            values = (values - shift).astype(np.float32)
+        if values.dtype != np.float32:
+            values = (values - problem.table.centre).astype(np.float32)
         self._values, self._beyond = values[:n], values[n:]
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from fwc_llm.coreset.transport.exact_plan import Basis
 from fwc_llm.coreset.transport.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.errors import FwcError
 
 _HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
-_DUST = 1e-11  # a part of a row below this share of it comes from rounding
 
 
 class InfeasibleError(FwcError):
@@ -91,6 +91,7 @@ class DualSimplex:
         self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.prices = self.prices + self.shift
+        self.cost = excess + self.prices[cell]  # (P,) fixed, while `excess` follows the prices
         self.total = float(self.mass.sum())
         self.owner = np.full(cells, _HELD)  # of the tie in each slot
         self.pair = np.zeros(cells, dtype=np.intp)  # the second pair of a tie that a row owns
@@ -108,7 +109,8 @@ class DualSimplex:
             load += inverse @ (lack - equations.basis @ load)
             leaving = self._leaving(equations, inverse, load)
             if leaving is None:
-                return self._result(load, pivots)
+                self._refresh(equations.basis, inverse)
+                return self._result(equations, load, pivots)
             # Changes along an edge that are slower than this, relative to the fastest, may be rounding.
             condition = np.linalg.norm(equations.basis) * np.linalg.norm(inverse)
             self._pivot(leaving, max(1e-13, 1e-16 * float(condition)))
@@ -221,16 +223,39 @@ class DualSimplex:
             self.rows.key[owner] = self.rows.cell[self.pair[slot]]
             self.rows.own[owner] = self.rows.excess[self.pair[slot]]
 
-    def _result(self, load: Floats, pivots: int) -> Vertex:
-        """Read the plan from the ties; negative or tiny masses are rounding errors and count as 0."""
-        slots = np.flatnonzero(self.owner >= 0)
-        rows, cells, key = self.owner[slots], self.rows.cell[self.pair[slots]], self.rows.key
-        amount = np.where(load[slots] > _DUST * self.mass[rows], load[slots], 0.0)
-        for row in set(rows.tolist()):
-            mine = np.flatnonzero(rows == row)
-            if self.mass[row] - amount[mine].sum() <= _DUST * self.mass[row]:
-                whole = mine[amount[mine].argmax()]
-                key[row] = cells[whole]
-                amount[whole] = 0.0
+    def _refresh(self, basis: Floats, inverse: Floats) -> None:
+        """Set the prices that the ties fix, without the rounding of the way to them."""
+        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
+        owed = np.zeros(len(basis))
+        owed[held] = self.prices[held]
+        own, first = self.rows.pairs_of(self.owner[rows]) if len(rows) else (rows, rows)
+        count = np.diff(np.append(first, len(own)))
+        key = own[self.rows.cell[own] == np.repeat(self.rows.key[self.owner[rows]], count)]
+        owed[rows] = self.cost[self.pair[rows]] - self.cost[key]
+        self.prices = owed @ inverse
+        for _ in range(2):
+            self.prices += (owed - self.prices @ basis) @ inverse
+
+    def _result(self, equations: _Equations, load: Floats, pivots: int) -> Vertex:
+        """Read the plan from the ties: which rows are split, and where their parts go."""
+        slots, turns = np.flatnonzero(self.owner >= 0), np.flatnonzero(self.owner == VERTEX)
+        vertices, parts = [self.vertex], np.array([self.total])
+        if turns.size:
+            vertices += [self.vertices[slot] for slot in turns.tolist()]
+            parts = np.concatenate(
+                [equations.whole[-1:] - equations.key_part[-1] @ load, (equations.part @ load)[turns]]
+            )
+        rows, owner = np.unique(self.owner[slots], return_inverse=True)
+        key, unsplit = self.rows.key.copy(), self.mass.copy()
+        unsplit[rows] = 0.0
+        owner = np.concatenate([owner, np.arange(len(rows))])
+        cell = np.concatenate([self.rows.cell[self.pair[slots]], key[rows]])
+        basis = Basis(owner, cell, self.mass[rows], np.bincount(key, unsplit, len(self.prices)))
+        amount = basis.amounts(self.fair, vertices, parts)
+        # A row's key has its largest part: what the other parts leave of the row is then no small difference.
+        order = np.lexsort((-amount, owner))
+        largest = order[np.unique(owner[order], return_index=True)[1]]
+        key[rows] = cell[largest]
+        amount[largest] = 0.0
         real = amount > 0
-        return Vertex(self.prices - self.shift, key, rows[real], cells[real], amount[real], pivots)
+        return Vertex(self.prices - self.shift, key, rows[owner[real]], cell[real], amount[real], pivots)

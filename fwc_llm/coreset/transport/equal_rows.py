@@ -7,8 +7,6 @@ import numpy as np
 from fwc_llm.coreset.transport.dual_simplex import Vertex
 from fwc_llm.coreset.transport.parity import Floats, Ints
 
-_DUST = 1e-11  # a part of a row below this share of it comes from rounding
-
 
 @dataclass(frozen=True)
 class EqualRows:
@@ -58,7 +56,7 @@ def ungroup(vertex: Vertex, groups: EqualRows, mass: Floats) -> Vertex:
             splits += [
                 (int(rows[k]), int(cells[piece]), float(size))
                 for piece, size in zip(pieces, amount, strict=True)
-                if piece != pieces[most] and size > _DUST * mass[rows[k]]
+                if piece != pieces[most] and size > 0
             ]
     return replace(
         vertex,

@@ -11,7 +11,7 @@ cell; any prices give a lower bound:
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +19,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
-from fwc_llm.coreset.transport.cost_table import CostTable
-from fwc_llm.coreset.transport.narrowing import Optimum, solve
-from fwc_llm.coreset.transport.parity import ParitySet
+from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError
+from fwc_llm.coreset.transport.narrowing import Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
+_EXTREME = 400  # exponents of two beyond which products of costs overflow or vanish
+_SOME = 1000  # rows that judge given prices
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +100,8 @@ def fair_transport(
         n_outcomes: number of outcomes.
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), or None for no constraint.
-        prices: (G,) initial prices, such as those of the previous iteration; they change only the time.
+        prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
+            do not count if they say less than zeros would.
         warm: `prices` by their earlier name.
 
     Returns:
@@ -115,14 +119,30 @@ def fair_transport(
     given = warm if prices is None else prices
     start = _checked_prices(given, costs.shape[1])
     live = _live_cells(costs, n_outcomes, epsilon)
+    exponent = _extreme_exponent(costs)
+    if exponent:
+        costs = np.ldexp(costs, -exponent)
+        with np.errstate(over="ignore"):
+            start = np.ldexp(start, -exponent)
+        start[~np.isfinite(start)] = 0.0
     rows = CostTable(costs if len(live) == len(start) else costs[:, live])
     if epsilon is None:
         fair = None
         found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        found = solve(rows.table(), start[live], fair, rows.noise(), given is not None)
-    return _transport(found, fair, share, live, len(start))
+        warm = given is not None and _are_better_than_none(start[live], rows, fair)
+        first = start[live] if warm else np.zeros(len(live))
+        try:
+            found = solve(rows.table(), first, fair, rows.noise(), warm)
+        except InfeasibleError:
+            if np.isinf(rows.cost).any():
+                raise
+            raise _too_rare(share) from None
+    result = _transport(found, fair, share, live, len(start))
+    if epsilon is not None and result.violation > epsilon + 1e-9:
+        raise _too_rare(share)
+    return _scaled(result, exponent) if exponent else result
 
 
 def _transport(
@@ -133,9 +153,6 @@ def _transport(
     key = vertex.key if len(live) == cells else live[vertex.key]
     mass, prices = np.zeros(cells), np.zeros(cells)
     mass[live], prices[live] = found.load / n, vertex.prices
-    table = mass.reshape(-1, len(share))
-    table = table[table.any(axis=1)]
-    violation = float(np.abs(table / table.sum(axis=1, keepdims=True) / share - 1).max())
     return Transport(
         cell=key.astype(np.int32, copy=False),
         split_row=vertex.split_row,
@@ -143,9 +160,47 @@ def _transport(
         split_share=vertex.split_mass,
         mass=mass,
         objective=found.cost / n,
-        lower_bound=found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0),
-        violation=violation,
+        lower_bound=min(found.cost / n, found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0)),
+        violation=violation(mass, share),
         prices=prices,
+    )
+
+
+def _extreme_exponent(costs: NDArray[Any]) -> int:
+    """The power of two near the largest cost if its square could overflow or vanish, else 0."""
+    if costs.dtype == np.float32:
+        return 0
+    largest = 0.0
+    for low in range(0, len(costs), BLOCK):
+        part = costs[low : low + BLOCK]
+        largest = max(largest, float(np.abs(part).max(initial=0.0, where=np.isfinite(part))))
+    exponent = int(np.frexp(largest)[1])
+    return exponent if abs(exponent) > _EXTREME else 0
+
+
+def _scaled(result: Transport, exponent: int) -> Transport:
+    return replace(
+        result,
+        objective=float(np.ldexp(result.objective, exponent)),
+        lower_bound=float(np.ldexp(result.lower_bound, exponent)),
+        prices=np.ldexp(result.prices, exponent),
+    )
+
+
+def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
+    """Whether these prices bound the cost of some rows better than zeros do."""
+    some = rows.sample(_SOME)
+
+    def bound(at: Floats) -> float:
+        return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
+
+    return bound(prices) > bound(np.zeros(len(prices)))
+
+
+def _too_rare(share: Floats) -> FwcError:
+    return FwcError(
+        f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
+        "outcome, or give it more"
     )
 
 

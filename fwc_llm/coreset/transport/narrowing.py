@@ -26,6 +26,8 @@ _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, up to which the simplex method solves a table directly
 _MANY = 2_000  # number of rows from which equal rows are merged
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
+_ATTEMPTS = 5  # of the simplex method, each from the prices of the last
+_EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
 
 
@@ -96,6 +98,20 @@ class Columns:
             self.mass[doubt],
             np.bincount(cell, mass, len(prices)),
             float(mass @ self.cost[cell, kept]),
+        )
+
+    def optimum(self, vertex: Vertex) -> "Optimum":
+        """The sums of an optimal vertex of this table."""
+        own = self.cost[vertex.key, np.arange(self.size)]
+        extra = self.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
+        load = np.bincount(vertex.key, self.mass, len(self.cost))
+        np.add.at(load, vertex.split_cell, vertex.split_mass)
+        np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
+        return Optimum(
+            vertex,
+            float(self.mass @ own + vertex.split_mass @ extra),
+            float(self.mass @ two_cheapest(self.cost, vertex.prices)[1]),
+            load,
         )
 
 
@@ -210,23 +226,16 @@ def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float
 
 def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
     groups = find_groups(table.cost, table.mass, table.anchors) if table.size > _MANY else None
-    cost, mass = table.cost, table.mass
-    if groups is not None:
-        cost, mass = cost[:, groups.first], groups.mass
-    key, least, _ = two_cheapest(cost, prices)
-    excess = cost - prices[:, None]
-    excess -= least
-    vertex = DualSimplex(excess, key, mass, prices, fair, noise).solve()
-    if groups is not None:
-        vertex = ungroup(vertex, groups, table.mass)
-    own = table.cost[vertex.key, np.arange(table.size)]
-    extra = table.cost[vertex.split_cell, vertex.split_row] - own[vertex.split_row]
-    load = np.bincount(vertex.key, table.mass, len(prices))
-    np.add.at(load, vertex.split_cell, vertex.split_mass)
-    np.subtract.at(load, vertex.key[vertex.split_row], vertex.split_mass)
-    return Optimum(
-        vertex,
-        float(table.mass @ own + vertex.split_mass @ extra),
-        float(table.mass @ two_cheapest(table.cost, vertex.prices)[1]),
-        load,
-    )
+    few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass)
+    for _ in range(_ATTEMPTS):
+        key, least, _ = two_cheapest(few.cost, prices)
+        excess = few.cost - prices[:, None]
+        excess -= least
+        vertex = DualSimplex(excess, key, few.mass, prices, fair, noise).solve()
+        found = few.optimum(vertex)
+        # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
+        gap = found.cost - found.bound - float(few.mass.sum()) * fair.best(vertex.prices)[0]
+        if gap <= _EXACT * max(noise / 1e-12 * float(few.mass.sum()), abs(found.cost)):
+            break
+        prices = vertex.prices
+    return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))

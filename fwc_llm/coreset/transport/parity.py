@@ -7,6 +7,13 @@ Ints = np.ndarray  # of some integer type
 Flags = np.ndarray  # of bool
 
 
+def violation(mass: Floats, target: Floats) -> float:
+    """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass."""
+    table = mass.reshape(-1, len(target))
+    table = table[table.any(axis=1)]
+    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
+
+
 class ParitySet:
     """All cell masses `w ≥ 0`, `Σw = 1`, with `|w_dy / (p_T(y) W_d) − 1| ≤ ε` in every level `d`.
 
@@ -18,7 +25,7 @@ class ParitySet:
     def __init__(self, target: Floats, epsilon: float, n_levels: int) -> None:
         self._target = target
         self._epsilon = epsilon
-        self._levels = n_levels
+        self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
 
@@ -28,7 +35,7 @@ class ParitySet:
         A vertex (2, G) consists of the target of its level and the direction away from it: its masses
         are `vertex[0] + ε vertex[1]`. Differences between vertices are then exact for tiny ε.
         """
-        table = prices.reshape(self._levels, -1)
+        table = prices.reshape(self.n_levels, -1)
         order = table.argsort(axis=1, kind="stable")
         share = self._target[order]
         upto = share.cumsum(axis=1)

@@ -57,7 +57,8 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
         "rows": [example.row for example in shots.examples],
         "weights": [example.weight for example in shots.examples],
         "iterations": int(estimator.n_iter_),
-        "restarts": int(estimator.n_init),
+        "restarts": estimator.n_starts_,
+        "agreeing": estimator.n_agreeing_,
         "seed": request.seed,
         "fingerprint": task.fingerprint,
     }

@@ -1,0 +1,106 @@
+"""Tables of other libraries, and columns that are no numbers."""
+
+from datetime import date, timedelta
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy.sparse import csr_array
+
+from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.errors import FwcError
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "pay": rng.lognormal(7, 1, 60),
+            "town": pd.Series(rng.choice(["A", "B", "C"], 60), dtype="str"),
+            "grade": pd.Categorical(rng.choice(["low", "high"], 60), ["low", "high"], ordered=True),
+            "sex": pd.Series(rng.choice(["f", "m"], 60), dtype="str"),
+            "hired": rng.integers(0, 2, 60),
+        }
+    )
+
+
+def fit(table, y, d) -> FairCoreset:
+    return FairCoreset(8, random_state=0).fit(table, y, d)
+
+
+def test_polars_and_arrow_tables_are_read_as_pandas_are(frame: pd.DataFrame) -> None:
+    features = ["pay", "town", "grade"]
+    expected = fit(frame[features], frame["hired"], frame["sex"])
+    polars = pl.from_pandas(frame.astype({"grade": "str"})).with_columns(
+        pl.col("grade").cast(pl.Enum(["low", "high"]))
+    )
+    arrow = pa.Table.from_pandas(frame)
+    for found in (
+        fit(polars[features], polars["hired"], polars["sex"]),
+        fit(arrow.select(features), arrow["hired"], arrow["sex"]),
+    ):
+        assert found.objective_ == expected.objective_
+        pd.testing.assert_frame_equal(found.representatives_, expected.representatives_, check_dtype=False)
+        assert found.sensitive_.tolist() == expected.sensitive_.tolist()
+    with pytest.raises(FwcError, match=r"lazy table: pass X.collect\(\)"):
+        fit(polars[features].lazy(), polars["hired"], polars["sex"])
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([timedelta(k) for k in range(60)], "'when' holds durations"),
+        (pd.period_range("2020-01", periods=60, freq="M"), "'when' holds periods"),
+        ([date(2020, 1, 1 + k % 28) for k in range(60)], "'when' holds dates"),
+        (pd.date_range("2020-01-01", periods=60, tz="UTC"), "'when' holds dates"),
+        (np.arange(60) * 1j, "'when' holds complex numbers"),
+        ([1j * k for k in range(60)], "'when' holds complex numbers"),
+        ([[k] for k in range(60)], "'when' holds a list in row 0"),
+    ],
+)
+def test_columns_that_are_no_numbers_are_refused_by_name(frame: pd.DataFrame, values, words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        fit(frame[["pay"]].assign(when=values), frame["hired"], frame["sex"])
+
+
+@pytest.mark.parametrize("kind", [Decimal, float, int])
+def test_numbers_in_a_column_of_objects_are_numbers(frame: pd.DataFrame, kind: type) -> None:
+    whole = frame["pay"].round()
+    expected = fit(whole.to_frame(), frame["hired"], frame["sex"])
+    objects = pd.Series([kind(value) for value in whole], name="pay", dtype=object)
+    found = fit(objects.to_frame(), frame["hired"], frame["sex"])
+    assert found.objective_ == expected.objective_
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (csr_array(np.eye(60)), r"sparse matrix, which is not supported: pass X.toarray\(\)"),
+        (np.eye(60) * 1j, "X holds complex numbers"),
+        (np.full((60, 2), np.datetime64("2020-01-01")), "X holds dates"),
+    ],
+)
+@pytest.mark.parametrize("solver", [FairCoreset(4), FairWASP()])
+def test_arrays_that_are_no_numbers_are_refused(frame: pd.DataFrame, solver, x, words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        solver.fit(x, frame["hired"], frame["sex"])
+
+
+def test_crossed_attributes_keep_their_types(frame: pd.DataFrame) -> None:
+    crossed = frame[["sex"]].assign(old=np.arange(60) % 2)
+    found = FairCoreset(8, random_state=0).fit(frame[["pay"]], frame["hired"], crossed)
+    assert {tuple(level) for level in found.sensitive_} == {("f", 0), ("f", 1), ("m", 0), ("m", 1)}
+    assert all(isinstance(level[1], (int, np.integer)) for level in found.sensitive_)
+
+
+def test_missing_labels_of_every_kind_are_named(frame: pd.DataFrame) -> None:
+    times = pd.Series(pd.date_range("2020-01-01", periods=60)).where(lambda when: when.index != 7)
+    for labels in (times, times.astype(object), pl.Series(["x"] * 7 + [None] + ["y"] * 52)):
+        with pytest.raises(FwcError, match="sensitive is missing in row 7"):
+            FairCoreset(8).fit(frame[["pay"]], frame["hired"], labels)
+    with pytest.raises(FwcError, match="sensitive holds complex numbers"):
+        FairCoreset(8).fit(frame[["pay"]], frame["hired"], np.ones(60) * 1j)
