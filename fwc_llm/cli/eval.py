@@ -88,9 +88,9 @@ def evaluate(
         service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
             "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
-            "without key or network `baseline`, a logistic regression on the table, "
-            "and `surrogate`, a simulation for the tasks adult and census. Several, comma-separated, are "
-            "asked the same questions. [default: surrogate]"
+            "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, a "
+            "logistic regression on the table, and `surrogate`, a simulation for the tasks adult and census. "
+            "Several, comma-separated, are asked the same questions. [default: surrogate]"
         ),
     ] = None,
     shots: Annotated[
@@ -392,7 +392,8 @@ def _forecast_of(job: "Job") -> float:
     from fwc_llm.cli.console import out, working
     from fwc_llm.models import traits
 
-    if traits(job.model).reference:
+    said = traits(job.model)
+    if said.reference or said.local:
         out.print(f"{job.plan.n_calls:,} requests to {job.model.name} ({_where(job)}): they cost nothing")
         return 0.0
     with working("counting tokens"):
@@ -461,6 +462,8 @@ def _where(job: "Job") -> str:
     url, said = job.client.base_url, traits(job.model)
     if said.reference:
         return "a reference, no language model, no network"
+    if said.local:
+        return "in this process: no network, no cost"
     if said.simulated:
         return f"a simulation, asked over the network at {url}" if url else "a simulation, no network"
     if job.model.name.startswith("python:"):

@@ -63,7 +63,7 @@ _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
     "weights": lambda incomplete: _matching(("show", "hide"), incomplete),
     "redraw": lambda incomplete: _matching(("once", "per-row"), incomplete),
     "api": lambda incomplete: _matching(("chat", "decisions", "systemone"), incomplete),
-    "model": lambda incomplete: _matching(("baseline", "surrogate"), incomplete),
+    "model": lambda incomplete: _matching(("baseline", "smollm2", "surrogate"), incomplete),
 }
 
 

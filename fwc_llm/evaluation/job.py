@@ -97,8 +97,10 @@ class Job:
     @cached_property
     def price(self) -> "Price | None":
         """The model's price, or None if it is not known."""
-        from fwc_llm.models.openai.prices import price_of
+        from fwc_llm.models.openai.prices import no_price, price_of
 
+        if traits(self.model).local:
+            return no_price(self.model.name)
         return price_of(self.model.name, self.client.prices, self.plan.settings.api)
 
     def forecast(self) -> "Forecast":
@@ -215,7 +217,7 @@ class Job:
                 )  # fmt: skip
             return await execute(
                 model, calls(), journal, self.client.concurrency, on_progress, total, budget,
-                price=None if is_local(self.client.base_url) else self.price,
+                price=None if is_local(self.client.base_url) or traits(model).local else self.price,
             )  # fmt: skip
 
         return _run(work())
@@ -245,7 +247,7 @@ class Job:
         model = self.model if name == self.model.name else _open(name, self.client, notice, settings.api)
         asked_as(model, settings, self.client)
         said = traits(model)
-        limited = self.client.max_cost is not None and not (said.simulated or said.reference)
+        limited = self.client.max_cost is not None and not (said.simulated or said.reference or said.local)
         return replace(
             self, model=model, client=self.client if limited else replace(self.client, max_cost=None)
         )
@@ -290,7 +292,10 @@ class Job:
         said = traits(self.model)
         said.require_key()
         for call in self.plan.first_calls:
-            said.check(call.messages)
+            try:
+                said.check(call.messages)
+            except FwcError as error:
+                raise FwcError(f"arm {call.arm!r}, row {call.row}: {error}") from None
         check_context(self.model, self.plan.first_calls, self.price)
 
 
@@ -307,6 +312,8 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
     """The content of run.json in `folder`: everything that determines the run, and the versions used."""
     said = traits(model)
     described = describe_asked(plan, model.name, model.parameters, said.simulated, said.reference)
+    if said.local:
+        described["local"] = True
     if plan.task.folder is not None:
         described["task_folder"] = relative(plan.task.folder, folder)
     return described

