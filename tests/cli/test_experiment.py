@@ -71,7 +71,7 @@ def test_saved_examples_and_odd_options_come_along(fwc: Run, tmp_path: Path) -> 
     [
         ('shotz = "zero"', "unknown option 'shotz': did you mean 'shots'?"),
         ("n_tset = 8", "unknown option 'n_tset': did you mean 'n-test'?"),
-        ("quite_another_thing = 8", "there are allow-changed-data, api, api-key-env"),
+        ("quite_another_thing = 8", "there are ablate, allow-changed-data, api, api-key-env"),
         ('n-test = "many"', "n-test is 'many': give a whole number"),
         ("m = 1.5", "m is 1.5: give a whole number"),
         ("m = true", "m is True: give a whole number"),
