@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.models import Message, open_model
-from fwc_llm.report.write import FORMATS
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Journal
 from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.loopback import serve
-from tests.faults.passage import KEY_VARIABLE, passage
+from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.server import FaultyService
 from tests.faults.table import KEY, Fault
 

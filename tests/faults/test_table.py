@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.report.write import FORMATS
-from tests.faults.passage import KEY_VARIABLE, passage
+from tests.faults.passage import FORMATS, KEY_VARIABLE, passage
 from tests.faults.table import FAULTS, KEY, Fault
 
 
