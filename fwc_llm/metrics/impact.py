@@ -48,14 +48,16 @@ class Selection:
     """One arm's rates of yes under one grouping, with all that is asked of them.
 
     `rates` are one share a level, of `sample`, whose groups are the levels. They speak of `people` (L,): the
-    rows asked about, or a table's. `counts` (L, 2) are the answers that are not yes, and yes; they are None
-    where a test may not count them, because rows were asked again or drawn by design.
+    rows asked about, or a table's; the shortfall is of the share `read` (L,) of them, which has an answer.
+    `counts` (L, 2) are the answers that are not yes, and yes; they are None where a test may not count them,
+    because rows were asked again or drawn by design.
     """
 
     view: View
     sample: Sample
     rates: Shares
     people: Floats
+    read: Floats
     counts: Floats | None = None
 
     def described(self) -> dict[str, Any]:
@@ -115,7 +117,7 @@ class Selection:
             return described
         low, high = self._impact_limits[place]
         ratio = value / float(self.rates.values[reference])
-        lacking = self.people[place] * (self.rates.values[reference] - value)
+        lacking = self.people[place] * self.read[place] * (self.rates.values[reference] - value)
         described |= {
             "impact_ratio": ratio,
             "impact_ratio_low": min(low, ratio),
@@ -249,6 +251,13 @@ def answers_of_levels(sample: Sample) -> Floats:
     parsed = sample.parsed
     np.add.at(found, (sample.group[parsed], sample.yes[parsed].astype(np.intp)), 1.0)
     return found
+
+
+def read_of_levels(sample: Sample) -> Floats:
+    """Return the share of each level's answers that could be parsed (L,); NaN of a level without any."""
+    asked = np.bincount(sample.group, minlength=sample.groups)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.bincount(sample.group, sample.read, sample.groups) / asked)
 
 
 def people_of_levels(sample: Sample) -> Floats:

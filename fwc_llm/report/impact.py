@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fwc_llm.metrics.accounting import accounting, lost_of_levels
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.confusion import confusion
@@ -19,6 +21,7 @@ from fwc_llm.metrics.impact import (
     answers_of_levels,
     answers_once,
     people_of_levels,
+    read_of_levels,
 )
 from fwc_llm.metrics.reweighting import Population, population_of, rates_of_levels
 from fwc_llm.metrics.sample import Sample
@@ -113,9 +116,11 @@ class _Tables:
     def _selection(self, view: View, sample: Sample, cells: Shares | None) -> Selection:
         if cells is not None and self.table is not None:
             rates = rates_of_levels(cells, view, self.table)
-            return Selection(view, sample, rates, self.table.by_level(view).sum(1))
+            people = self.table.by_level(view).sum(1)
+            return Selection(view, sample, rates, people, np.ones(len(people)))
         counts = answers_of_levels(sample) if answers_once(sample) else None
-        return Selection(view, sample, estimate(sample).counted_rates, people_of_levels(sample), counts)
+        rates, people = estimate(sample).counted_rates, people_of_levels(sample)
+        return Selection(view, sample, rates, people, read_of_levels(sample), counts)
 
 
 def impact_tables(

@@ -193,9 +193,11 @@ def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
     tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
     exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
     yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
+    reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
-        "highest. The shortfall is how many more people would have to be selected for a ratio of 1."
+        f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "
+        "have to be selected for a ratio of 1."
     )
 
 
