@@ -50,8 +50,21 @@ class Gates:
     junit: Path | None
 
     @classmethod
-    def read(cls, fail_if: Sequence[str] | None, undecided: str | None, junit: Path | None) -> "Gates":
-        """Read the options; `FwcError` for what cannot be read."""
+    def read(
+        cls,
+        fail_if: Sequence[str] | None,
+        undecided: str | None,
+        junit: Path | None,
+        dry_run: bool = False,
+    ) -> "Gates":
+        """Read the options; `FwcError` for what cannot be read.
+
+        Before anything can be refused the JUnit file is marked as that of a run without an end.
+        """
+        if junit is not None and not dry_run:
+            from fwc_llm.gates.decide import Check
+
+            cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
         if undecided not in (None, "fail", "pass"):
             raise FwcError(f"--undecided {undecided} is neither fail nor pass")
         if not fail_if:
@@ -62,14 +75,10 @@ class Gates:
 
         return cls([parse_condition(text) for text in fail_if], undecided, junit)
 
-    def begin(self, arms: Sequence[str], dry_run: bool = False) -> None:
-        """Refuse arms that are not there, and mark the JUnit file as that of a run without an end."""
+    def begin(self, arms: Sequence[str]) -> None:
+        """Refuse arms that are not there."""
         for condition in self.conditions:
             condition.check_arms(arms)
-        if self.junit is not None and not dry_run:
-            from fwc_llm.gates.decide import Check
-
-            self._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
 
     def settle(self, runs: "Mapping[str, Answered]", marks: Sequence[str] = ()) -> None:
         """Decide every condition for every run, and say so.

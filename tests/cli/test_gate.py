@@ -72,6 +72,25 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     assert fwc("gate", run, "--fail-if", "dp >= 0").code == 4
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate", "nosuch", "--fail-if", "dp > 0.1"),
+        ("gate", "nosuch", "--fail-if", "dp >> 0.1"),
+        ("audit", "nosuch.csv", "--label", "y", "--answer", "a", "--protected", "g", "--fail-if", "dp > 0.1"),
+        (*EVAL, "--fail-if", "dp[nosuch] > 0.1"),
+        ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp > 0.1"),
+    ],
+)
+def test_no_earlier_success_outlives_what_is_refused(
+    fwc: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    xml = tmp_path / "gates.xml"
+    xml.write_text("<testsuites failures='0' errors='0'/>")
+    assert fwc(*words, "--junit", xml).code == 2
+    assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"
+
+
 @pytest.mark.slow
 def test_eval_refuses_before_it_asks_and_gates_when_it_has(fwc: Run, tmp_path: Path) -> None:
     for options in (("--fail-if", "dp[fwc] > 0.1"), ("--fail-if", "dp"), ("--undecided", "pass")):
