@@ -26,7 +26,8 @@ from fwc_llm.metrics.fisher import fisher_exact
 from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.sample import Codes, Sample
 from fwc_llm.metrics.shares import Shares
-from fwc_llm.metrics.views import View
+from fwc_llm.metrics.views import View, views
+from fwc_llm.untrusted import shortened
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; a smaller group may be left out of the ratios
@@ -264,6 +265,21 @@ def people_of_levels(sample: Sample) -> Floats:
     """Return the rows of each level (L,); one that was asked about again counts once."""
     _, first = np.unique(sample.row, return_index=True)
     return np.bincount(sample.group[first], minlength=sample.groups).astype(np.float64)
+
+
+def left_out(groups: Sequence[str], attributes: Sequence[str], sample: Sample) -> list[str]:
+    """Return the groups that gaps count and ratios may leave out: of unknown category, or under 2 %."""
+    known = np.array(views(groups, attributes)[-1].known, dtype=np.bool_)
+    people = people_of_levels(sample)
+    small = people < LEAST_SHARE * people[known].sum() * (1 - _ROUNDING)
+    return [name for name, apart in zip(groups, small | ~known, strict=True) if apart]
+
+
+def named(groups: Sequence[str]) -> str:
+    """Return groups in a sentence; of many the first ones and how many more."""
+    shown = ", ".join(shortened(name, 60) for name in groups[:4])
+    more = f" and {len(groups) - 4} more" if len(groups) > 4 else ""
+    return f"the group{'s' * (len(groups) > 1)} {shown}{more} (of unknown category or under 2 %)"
 
 
 def _pairs_of(places: Sequence[int]) -> tuple[Codes, Codes]:

@@ -135,6 +135,14 @@ def test_a_gap_within_its_noise_floor_is_undecided() -> None:
     assert found.check("dp >= 0").outcome == "failed", "whatever chance does"
 
 
+def test_people_whose_category_is_unknown_are_named_where_a_gap_counts_them() -> None:
+    frame = APART.assign(group=["Unknown" if row % 3 == 0 else "ab"[row % 2] for row in APART["row"]])
+    found = audit(frame)
+    assert "counting the group Unknown" in found.check("dp[zero] > 0.9").reason
+    assert "Unknown" not in found.check("accuracy[zero] > 0.9").reason
+    assert any("count the group Unknown" in note for note in found.to_dict()["notes"])
+
+
 def test_strategies_of_few_draws_are_undecided() -> None:
     drawn = pd.concat(
         APART.assign(repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none"))
