@@ -186,6 +186,8 @@ def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits:
 
 
 def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
+    if any(group["questions"] != group["rows"] for _, _, group in _lines(view)):
+        yield "Counts are sums over repeats, rates are means over repeats: one need not give the other."
     if view["unknown"]:
         yield f"{view['unknown']:,} rows have no known category: ratios and tests leave them out."
     if withheld or not any(arm["pairs"] for arm in view["arms"]):
