@@ -1,7 +1,8 @@
 """`fwc-llm gate`: conditions that a finished run must not meet, for CI; `eval` and `audit` have the same."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,7 +74,8 @@ class Gates:
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
-        return cls([parse_condition(text) for text in fail_if], undecided, junit)
+        asked = {replace(one, text=""): one for one in map(parse_condition, fail_if)}  # each once
+        return cls(list(asked.values()), undecided, junit)
 
     def begin(self, arms: Sequence[str]) -> None:
         """Refuse arms that are not there."""
@@ -129,11 +131,15 @@ class Gates:
         failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
         if failed or (unknown and self.undecided == "fail"):
             also = f", {unknown} undecided" if unknown else ""
+            if self.undecided == "fail" and unknown:
+                failed, also = failed + unknown, f", {unknown} of them undecided (--undecided fail)"
             raise GateFailedError(f"{failed} of {len(checks)} checks failed{also}")
         if unknown and self.undecided is None:
+            helps = any(check.outcome == "undecided" and not math.isnan(check.low) for check in checks)
+            rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
             raise GateUndecidedError(
-                f"{unknown} of {len(checks)} checks undecided: ask about more rows (`fwc-llm power` says "
-                "how many), or say what this counts as with --undecided fail or pass"
+                f"{unknown} of {len(checks)} checks undecided: {rows}say what this counts as with "
+                "--undecided fail or pass"
             )
 
 
