@@ -145,6 +145,7 @@ class Gates:
 
 def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
     """Settle the gates of whole runs' folders; see `check_whole`."""
+    from fwc_llm.report.impact import NO_PEOPLE, is_designed
     from fwc_llm.report.read import read_run
 
     if not gates.conditions:
@@ -155,6 +156,8 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
         marks.append("Reference: the answers are no language model's.")
+    if any(one.metric == "dp_ratio" for one in gates.conditions) and any(map(is_designed, runs.values())):
+        marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
     gates.settle({name: run.answered for name, run in runs.items()}, marks)
 
 

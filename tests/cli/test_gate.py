@@ -41,6 +41,10 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
         assert "0.3 lies within it: too few rows to tell" in outcome.out
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
+    assert (
+        "they are no applicants. dp_ratio is no impact ratio." in fwc(*words, "--fail-if", "dp_ratio < 0").out
+    )
+    assert "applicants" not in failed.out
 
 
 @pytest.mark.parametrize(
