@@ -223,7 +223,7 @@ def evaluate(
     from fwc_llm.models import Client
     from fwc_llm.runs.settings import Settings
 
-    gates = Gates.read(fail_if, undecided, junit)
+    gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
     options = read_pairs(option, "--option")
@@ -291,7 +291,7 @@ def evaluate(
         chosen = f"{job.plan.settings.m} of {settings.m} examples"
         console.err.print(f"{chosen}: the most that fit into {max_prompt_tokens:,} prompt tokens")
     jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
-    gates.begin([arm.name for arm in job.plan.arms], dry_run)
+    gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
         _forecast(jobs)
         return

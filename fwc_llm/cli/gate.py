@@ -1,7 +1,8 @@
 """`fwc-llm gate`: conditions that a finished run must not meet, for CI; `eval` and `audit` have the same."""
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,8 +51,21 @@ class Gates:
     junit: Path | None
 
     @classmethod
-    def read(cls, fail_if: Sequence[str] | None, undecided: str | None, junit: Path | None) -> "Gates":
-        """Read the options; `FwcError` for what cannot be read."""
+    def read(
+        cls,
+        fail_if: Sequence[str] | None,
+        undecided: str | None,
+        junit: Path | None,
+        dry_run: bool = False,
+    ) -> "Gates":
+        """Read the options; `FwcError` for what cannot be read.
+
+        Before anything can be refused the JUnit file is marked as that of a run without an end.
+        """
+        if junit is not None and not dry_run:
+            from fwc_llm.gates.decide import Check
+
+            cls((), None, junit)._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
         if undecided not in (None, "fail", "pass"):
             raise FwcError(f"--undecided {undecided} is neither fail nor pass")
         if not fail_if:
@@ -60,16 +74,13 @@ class Gates:
             return cls((), None, None)
         from fwc_llm.gates import parse_condition
 
-        return cls([parse_condition(text) for text in fail_if], undecided, junit)
+        asked = {replace(one, text=""): one for one in map(parse_condition, fail_if)}  # each once
+        return cls(list(asked.values()), undecided, junit)
 
-    def begin(self, arms: Sequence[str], dry_run: bool = False) -> None:
-        """Refuse arms that are not there, and mark the JUnit file as that of a run without an end."""
+    def begin(self, arms: Sequence[str]) -> None:
+        """Refuse arms that are not there."""
         for condition in self.conditions:
             condition.check_arms(arms)
-        if self.junit is not None and not dry_run:
-            from fwc_llm.gates.decide import Check
-
-            self._write({"run": [Check("the run is complete", "undecided", _WORD)]}, None)
 
     def settle(self, runs: "Mapping[str, Answered]", marks: Sequence[str] = ()) -> None:
         """Decide every condition for every run, and say so.
@@ -120,16 +131,21 @@ class Gates:
         failed, unknown = outcomes.count("failed"), outcomes.count("undecided")
         if failed or (unknown and self.undecided == "fail"):
             also = f", {unknown} undecided" if unknown else ""
+            if self.undecided == "fail" and unknown:
+                failed, also = failed + unknown, f", {unknown} of them undecided (--undecided fail)"
             raise GateFailedError(f"{failed} of {len(checks)} checks failed{also}")
         if unknown and self.undecided is None:
+            helps = any(check.outcome == "undecided" and not math.isnan(check.low) for check in checks)
+            rows = "ask about more rows (`fwc-llm power` says how many), or " if helps else ""
             raise GateUndecidedError(
-                f"{unknown} of {len(checks)} checks undecided: ask about more rows (`fwc-llm power` says "
-                "how many), or say what this counts as with --undecided fail or pass"
+                f"{unknown} of {len(checks)} checks undecided: {rows}say what this counts as with "
+                "--undecided fail or pass"
             )
 
 
 def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
     """Settle the gates of whole runs' folders; see `check_whole`."""
+    from fwc_llm.report.impact import NO_PEOPLE, is_designed
     from fwc_llm.report.read import read_run
 
     if not gates.conditions:
@@ -140,6 +156,8 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
         marks.append("Simulated: these gates say nothing about a language model.")
     if any(run.reference for run in runs.values()):
         marks.append("Reference: the answers are no language model's.")
+    if any(one.metric == "dp_ratio" for one in gates.conditions) and any(map(is_designed, runs.values())):
+        marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
     gates.settle({name: run.answered for name, run in runs.items()}, marks)
 
 

@@ -11,6 +11,7 @@ from fwc_llm.metrics.cells import overall
 from fwc_llm.metrics.contrasts import contrast
 from fwc_llm.metrics.estimates import Estimate, estimate
 from fwc_llm.metrics.groups import undefined_reasons
+from fwc_llm.metrics.impact import left_out, named
 from fwc_llm.metrics.sample import of_words
 
 Outcome = Literal["passed", "failed", "undecided"]
@@ -22,7 +23,8 @@ class Check:
     """What became of a condition.
 
     `outcome` is "failed" where the whole 95 % interval meets the condition, "passed" where none of it does,
-    else "undecided"; `reason` is one line. `value`, `low` and `high` are NaN where a metric is undefined, and
+    else "undecided", as is a DP gap that chance alone may show; `reason` is one line.
+    `value`, `low` and `high` are NaN where a metric is undefined, and
     where the check is of several arms.
     """
 
@@ -65,6 +67,16 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
     holds, fails = _sides(condition.operator, condition.bound, found.low, found.high)
     outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
     shown = f"{found.value:.3f}, 95 % interval {found.low:.3f} to {found.high:.3f} ({of})"
+    if condition.metric in ("dp", "dp_ratio", "eo") and (
+        apart := left_out(answered.groups, answered.attributes, answered.samples[arm])
+    ):
+        shown += f", counting {named(apart)}"
+    above_none = (holds, fails) != _sides(condition.operator, condition.bound, 0.0, 0.0)
+    if condition.minus is None and condition.metric == "dp" and (holds or fails) and above_none:
+        noise = estimate(answered.samples[arm]).noise
+        if noise.p_value >= LARGEST_ERROR:  # as the report marks a gap that may be chance
+            why = f"equal treatment shows up to {noise.percentile_95:.3f} (noise floor): it may be chance"
+            return Check(name, "undecided", f"{name}: {shown}; {why}", found.value, found.low, found.high)
     words = {
         "failed": "all of it meets the condition",
         "passed": "none of it meets the condition",

@@ -26,7 +26,8 @@ from fwc_llm.metrics.fisher import fisher_exact
 from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.sample import Codes, Sample
 from fwc_llm.metrics.shares import Shares
-from fwc_llm.metrics.views import View
+from fwc_llm.metrics.views import View, views
+from fwc_llm.untrusted import shortened
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; a smaller group may be left out of the ratios
@@ -48,14 +49,16 @@ class Selection:
     """One arm's rates of yes under one grouping, with all that is asked of them.
 
     `rates` are one share a level, of `sample`, whose groups are the levels. They speak of `people` (L,): the
-    rows asked about, or a table's. `counts` (L, 2) are the answers that are not yes, and yes; they are None
-    where a test may not count them, because rows were asked again or drawn by design.
+    rows asked about, or a table's; the shortfall is of the share `read` (L,) of them, which has an answer.
+    `counts` (L, 2) are the answers that are not yes, and yes; they are None where a test may not count them,
+    because rows were asked again or drawn by design.
     """
 
     view: View
     sample: Sample
     rates: Shares
     people: Floats
+    read: Floats
     counts: Floats | None = None
 
     def described(self) -> dict[str, Any]:
@@ -115,7 +118,7 @@ class Selection:
             return described
         low, high = self._impact_limits[place]
         ratio = value / float(self.rates.values[reference])
-        lacking = self.people[place] * (self.rates.values[reference] - value)
+        lacking = self.people[place] * self.read[place] * (self.rates.values[reference] - value)
         described |= {
             "impact_ratio": ratio,
             "impact_ratio_low": min(low, ratio),
@@ -251,10 +254,32 @@ def answers_of_levels(sample: Sample) -> Floats:
     return found
 
 
+def read_of_levels(sample: Sample) -> Floats:
+    """Return the share of each level's answers that could be parsed (L,); NaN of a level without any."""
+    asked = np.bincount(sample.group, minlength=sample.groups)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.bincount(sample.group, sample.read, sample.groups) / asked)
+
+
 def people_of_levels(sample: Sample) -> Floats:
     """Return the rows of each level (L,); one that was asked about again counts once."""
     _, first = np.unique(sample.row, return_index=True)
     return np.bincount(sample.group[first], minlength=sample.groups).astype(np.float64)
+
+
+def left_out(groups: Sequence[str], attributes: Sequence[str], sample: Sample) -> list[str]:
+    """Return the groups that gaps count and ratios may leave out: of unknown category, or under 2 %."""
+    known = np.array(views(groups, attributes)[-1].known, dtype=np.bool_)
+    people = people_of_levels(sample)
+    small = people < LEAST_SHARE * people[known].sum() * (1 - _ROUNDING)
+    return [name for name, apart in zip(groups, small | ~known, strict=True) if apart]
+
+
+def named(groups: Sequence[str]) -> str:
+    """Return groups in a sentence; of many the first ones and how many more."""
+    shown = ", ".join(shortened(name, 60) for name in groups[:4])
+    more = f" and {len(groups) - 4} more" if len(groups) > 4 else ""
+    return f"the group{'s' * (len(groups) > 1)} {shown}{more} (of unknown category or under 2 %)"
 
 
 def _pairs_of(places: Sequence[int]) -> tuple[Codes, Codes]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.decided import decision_notes
+from fwc_llm.metrics.impact import left_out, named
 from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
@@ -30,6 +31,8 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
         if rows < SMALL:
             counted = f"{rows:g} row{'' if rows == 1 else 's'}"
             yield f"Group {group['group']} has {counted} a repeat: too few to say much about it."
+    if apart := left_out(run.groups, run.attributes, next(iter(run.samples.values()))):
+        yield f"DP gap, DP ratio and EO gap count {named(apart)}, which impact ratios may leave out."
     if len(run.groups) < 2:
         yield "All rows are of one group: there is no disparity to measure."
 

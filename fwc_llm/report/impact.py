@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fwc_llm.metrics.accounting import accounting, lost_of_levels
 from fwc_llm.metrics.answers import Answered
 from fwc_llm.metrics.confusion import confusion
@@ -19,6 +21,7 @@ from fwc_llm.metrics.impact import (
     answers_of_levels,
     answers_once,
     people_of_levels,
+    read_of_levels,
 )
 from fwc_llm.metrics.reweighting import Population, population_of, rates_of_levels
 from fwc_llm.metrics.sample import Sample
@@ -32,13 +35,13 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 AS_DRAWN, REWEIGHTED, WITHHELD = "as drawn", "re-weighted", "withheld"
-_NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
+NO_PEOPLE = "The test rows were drawn so that groups and labels come in set numbers: they are no applicants."
 _TEXTS = {
     AS_DRAWN: "Rows were taken as they fall, so that rates and ratios speak of people like them.",
-    REWEIGHTED: _NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows} rows "
+    REWEIGHTED: NO_PEOPLE + " Rates, ratios, precision and shortfall are re-weighted to the {rows} rows "
     "of the table that they were drawn from, whose share of each group and label counts as known; counts are "
     "those of the test rows.",
-    WITHHELD: _NO_PEOPLE + " {why}, so selection rates, impact ratios and precision are withheld; a run with "
+    WITHHELD: NO_PEOPLE + " {why}, so selection rates, impact ratios and precision are withheld; a run with "
     "--base-parity none, or fwc-llm audit on decisions, has them.",
 }
 _UNKNOWN_TABLE = "The table's own rates are not known here"
@@ -113,9 +116,11 @@ class _Tables:
     def _selection(self, view: View, sample: Sample, cells: Shares | None) -> Selection:
         if cells is not None and self.table is not None:
             rates = rates_of_levels(cells, view, self.table)
-            return Selection(view, sample, rates, self.table.by_level(view).sum(1))
+            people = self.table.by_level(view).sum(1)
+            return Selection(view, sample, rates, people, np.ones(len(people)))
         counts = answers_of_levels(sample) if answers_once(sample) else None
-        return Selection(view, sample, estimate(sample).counted_rates, people_of_levels(sample), counts)
+        rates, people = estimate(sample).counted_rates, people_of_levels(sample)
+        return Selection(view, sample, rates, people, read_of_levels(sample), counts)
 
 
 def impact_tables(
@@ -155,6 +160,11 @@ def impact_tables(
     return found
 
 
+def is_designed(run: Run) -> bool:
+    """Whether the number of test rows of each group and label was chosen: they are no applicants."""
+    return bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
+
+
 def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     """Return the tables of a run, see `impact_tables`; a run of earlier versions needs its `task`'s table."""
     counted, table = run.described.get("population"), None
@@ -162,5 +172,6 @@ def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
         table = population_of(counted)
     elif task is not None and task.fingerprint == run.described.get("fingerprint"):
         table = population(task)
-    designed = bool(run.described.get("designed", run.described["settings"].get("base_parity") is not None))
-    return impact_tables(run.answered, designed, table, (run.results.get("rows") or {}).get("groups", ()))
+    return impact_tables(
+        run.answered, is_designed(run), table, (run.results.get("rows") or {}).get("groups", ())
+    )

@@ -48,6 +48,11 @@ def read_predictions(
     for name in (*wanted.values(), *protected):
         if name not in frame.columns:
             raise FwcError(f"{path} has no column {name!r}; it has {', '.join(map(str, frame.columns))}")
+    for place, name in enumerate(protected):
+        if name in protected[:place]:
+            raise FwcError(f"the protected column {name!r} is named twice: name each once")
+        if name == label:
+            raise FwcError(f"the column {name!r} is the label, and cannot be protected as well")
     if not protected:
         raise FwcError("name at least one protected column")
     if (empty := frame[label].str.strip() == "").any():

@@ -4,6 +4,7 @@ import csv
 import hashlib
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -270,8 +271,8 @@ def file_name(text: str) -> str:
 
 
 def command() -> str:
-    """The command line that this process was started with."""
-    return " ".join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
+    """The command line that this process was started with, quoted so that a shell reads the same words."""
+    return shlex.join(Path(word).name if place == 0 else word for place, word in enumerate(sys.argv))
 
 
 def versions() -> dict[str, str]:

@@ -41,6 +41,10 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
         assert "0.3 lies within it: too few rows to tell" in outcome.out
         assert ElementTree.parse(xml).getroot().find(f".//{kind}") is not None
     assert fwc(*words, "--fail-if", failing, "--undecided", "pass").code == 5
+    assert (
+        "they are no applicants. dp_ratio is no impact ratio." in fwc(*words, "--fail-if", "dp_ratio < 0").out
+    )
+    assert "applicants" not in failed.out
 
 
 @pytest.mark.parametrize(
@@ -70,6 +74,25 @@ def test_an_incomplete_run_is_no_gate(fwc: Run, tmp_path: Path) -> None:
     assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"  # no earlier success is left to be read
     (run / "results.json").unlink()
     assert fwc("gate", run, "--fail-if", "dp >= 0").code == 4
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("gate", "nosuch", "--fail-if", "dp > 0.1"),
+        ("gate", "nosuch", "--fail-if", "dp >> 0.1"),
+        ("audit", "nosuch.csv", "--label", "y", "--answer", "a", "--protected", "g", "--fail-if", "dp > 0.1"),
+        (*EVAL, "--fail-if", "dp[nosuch] > 0.1"),
+        ("eval", "--task", "nosuch", "--model", "surrogate", "--fail-if", "dp > 0.1"),
+    ],
+)
+def test_no_earlier_success_outlives_what_is_refused(
+    fwc: Run, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    xml = tmp_path / "gates.xml"
+    xml.write_text("<testsuites failures='0' errors='0'/>")
+    assert fwc(*words, "--junit", xml).code == 2
+    assert ElementTree.parse(xml).getroot().attrib["errors"] == "1"
 
 
 @pytest.mark.slow
@@ -111,3 +134,12 @@ def test_an_audit_is_gated_by_each_attribute(fwc: Run, tmp_path: Path) -> None:
     assert "failed  by sex: dp[answers] > 0.3: 0.500" in outcome.out
     assert "passed  by race: dp[answers] > 0.3: 0.000" in outcome.out
     assert "the arms are answers" in fwc(*words, "--fail-if", "dp[a] > 0.3").line
+    assert "named twice" in fwc(*words[:-1], "sex,sex").line
+    assert "is the label" in fwc(*words[:-1], "sex,was").line
+    frame.assign(sex=1).to_csv(tmp_path / "p.csv", index=False)
+    alone = (*words[:-1], "sex", "--fail-if", "dp > 0.3", "--fail-if", "dp>0.3")
+    undefined = fwc(*alone)
+    assert (undefined.code, "more rows" in undefined.line) == (6, False)
+    assert "1 of 1 checks" in undefined.line
+    failed = fwc(*alone, "--undecided", "fail")
+    assert failed.line == "fwc-llm: 1 of 1 checks failed, 1 of them undecided (--undecided fail)"

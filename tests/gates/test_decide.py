@@ -117,6 +117,32 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
     assert audit(silent).check("coverage < 0.9").outcome == "failed"
 
 
+def test_a_gap_within_its_noise_floor_is_undecided() -> None:
+    """One person of a third group: groups treated alike often differ as much, whatever the interval says."""
+    rows = {"a": ["yes"] * 60 + ["no"] * 140, "b": ["yes", "no"] * 100, "c": ["yes"]}
+    frame = pd.DataFrame(
+        [(g, said) for g, all_ in rows.items() for said in all_], columns=["group", "answer"]
+    )
+    found = audit(frame.assign(label="no"))
+    gap = found.to_dict()["arms"][0]["demographic_parity_difference"]
+    assert gap["p_value"] >= 0.05
+    assert gap["low"] > 0.01
+    bound = gap["low"] - 0.005
+    for operator in (">", "<="):
+        check = found.check(f"dp {operator} {bound}")
+        assert check.outcome == "undecided"
+        assert "noise floor" in check.reason
+    assert found.check("dp >= 0").outcome == "failed", "whatever chance does"
+
+
+def test_people_whose_category_is_unknown_are_named_where_a_gap_counts_them() -> None:
+    frame = APART.assign(group=["Unknown" if row % 3 == 0 else "ab"[row % 2] for row in APART["row"]])
+    found = audit(frame)
+    assert "counting the group Unknown" in found.check("dp[zero] > 0.9").reason
+    assert "Unknown" not in found.check("accuracy[zero] > 0.9").reason
+    assert any("count the group Unknown" in note for note in found.to_dict()["notes"])
+
+
 def test_strategies_of_few_draws_are_undecided() -> None:
     drawn = pd.concat(
         APART.assign(repeat=repeat, examples=np.where(APART["arm"] == "fwc", str(repeat), "none"))

@@ -69,6 +69,15 @@ def test_an_impact_ratio_is_to_the_highest_rate_and_a_shortfall_reaches_it() -> 
     assert female["four_fifths"] == {"below": True, "settled": female["impact_ratio_high"] < 0.8}
 
 
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_shortfall_is_of_those_answered(repeats: int) -> None:
+    said = ["yes"] * 30 + ["no"] * 30 + [None] * 40 + ["yes"] * 80 + ["no"] * 20
+    one = pd.DataFrame({"answer": said, "group": ["f"] * 100 + ["m"] * 100, "label": "no", "row": range(200)})
+    frame = pd.concat([one.assign(repeat=repeat) for repeat in range(repeats)])
+    female = impact_tables(from_frame(frame))["attributes"][0]["arms"][0]["groups"]["f"]
+    assert female["shortfall"] == 18  # 48 of the 60 who were answered, not 80 of 100
+
+
 @pytest.mark.parametrize(
     ("counts", "below"),
     [

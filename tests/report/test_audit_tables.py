@@ -142,6 +142,21 @@ def test_local_law_144(make_folder: Callable[..., Path]) -> None:
     assert found["sex & race", "unknown"]["applicants"] == "1"
 
 
+def test_notes_say_what_counts_and_rates_are_of(make_folder: Callable[..., Path]) -> None:
+    asked = [
+        answer(k, "ab\u202e"[k % 2 :], "no", "yes" if k < 10 else "no" if k < 35 else "") for k in range(40)
+    ]
+    once = make(make_folder, "once", asked)
+    for line in lines(render([once], "ll144")):
+        assert ("rate of those answered" in line["note"]) == (line["category"] != "unknown")
+    again = make(make_folder, "again", asked + [one | {"repeat": 1} for one in asked])
+    said = "Counts are sums over repeats"
+    assert said in render([again], "md")
+    assert said not in render([once], "md")
+    for format in ("md", "ll144"):
+        assert "\u202e" not in render([once], format)
+
+
 def test_local_law_144_counts_everybody_once(make_folder: Callable[..., Path]) -> None:
     asked = [answer(k, "ab"[k % 2], "no", "yes" if k < 10 else "no") for k in range(40)]
     again = [one | {"repeat": 1} for one in asked]

@@ -2,7 +2,9 @@
 
 import json
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.read import read_run
-from fwc_llm.runs.folder import RunFolder, file_name
+from fwc_llm.runs.folder import RunFolder, command, file_name
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.results import score
 from tests.faults.passage import N, plan, run_plan
@@ -22,6 +24,12 @@ HOSTILE = (
     "Yes \ud800", "=cmd|'/c calc'!A0", "'=1", "''+1", "-no", "@x", "\tno", "x" * 200_000,
     'Yes",\r\n"no', "\0", "",
 )  # fmt: skip
+
+
+def test_a_command_is_recorded_as_a_shell_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["eval", "--out", "my runs/it's", "--fail-if", "dp > 0.1", "$HOME", ""]
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/fwc-llm", *words])
+    assert shlex.split(command()) == ["fwc-llm", *words]
 
 
 class Answers:

@@ -186,6 +186,8 @@ def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits:
 
 
 def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
+    if any(group["questions"] != group["rows"] for _, _, group in _lines(view)):
+        yield "Counts are sums over repeats, rates are means over repeats: one need not give the other."
     if view["unknown"]:
         yield f"{view['unknown']:,} rows have no known category: ratios and tests leave them out."
     if withheld or not any(arm["pairs"] for arm in view["arms"]):
@@ -193,9 +195,11 @@ def _tests(view: Mapping[str, Any], withheld: bool) -> Iterator[str]:
     tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
     exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
     yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
+    reweighted = any(group["in_table"] is not None for _, _, group in _lines(view))
     yield (
         "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
-        "highest. The shortfall is how many more people would have to be selected for a ratio of 1."
+        f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "
+        "have to be selected for a ratio of 1."
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.report.impact import AS_DRAWN
 from fwc_llm.report.tables.tidy import harmless
+from fwc_llm.untrusted import visible
 
 COLUMNS = (
     "run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected",
@@ -46,7 +47,10 @@ def as_csv(lines: list[dict[str, Any]]) -> str:
     out = io.StringIO()
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: harmless(value) for name, value in line.items()} for line in lines)
+    writer.writerows(
+        {name: harmless(visible(value) if isinstance(value, str) else value) for name, value in line.items()}
+        for line in lines
+    )
     return out.getvalue()
 
 
@@ -79,7 +83,9 @@ def _table(view: Mapping[str, Any], arm: Mapping[str, Any]) -> Iterator[dict[str
             unknown = {kind: unknown[kind] + number for kind, number in counts.items()}
             continue
         rates = {name: _rounded(group[name]) for name in ("selection_rate", "impact_ratio")}
-        yield head | {"category": name} | counts | rates | {"note": _note(group)}
+        of = "rate of those answered" if counts["no_answer"] and rates["selection_rate"] != "" else ""
+        note = "; ".join(part for part in (_note(group), of) if part)
+        yield head | {"category": name} | counts | rates | {"note": note}
     note = "not in the rates and ratios above: the category is not known"
     yield head | {"category": UNKNOWN} | unknown | {"selection_rate": "", "impact_ratio": "", "note": note}
 

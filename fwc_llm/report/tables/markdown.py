@@ -8,6 +8,7 @@ from fwc_llm.report import thresholds
 from fwc_llm.report.lost import lost_lines, lost_table
 from fwc_llm.report.provenance import SIGNED, about_rows, hash_rows
 from fwc_llm.report.tables import audit, lines, probability, rows, spread
+from fwc_llm.untrusted import visible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
@@ -157,4 +158,4 @@ def _table(headings: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[s
 
 
 def _text(value: str) -> str:
-    return _MARKUP.sub(r"\\\1", " ".join(str(value).split()))
+    return _MARKUP.sub(r"\\\1", visible(" ".join(str(value).split())))
