@@ -164,6 +164,37 @@ def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> Non
         assert count(page) == 60
 
 
+def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
+    """Filters that hide its row are lifted; where there is no such row, the page says so."""
+    browse(page, report)
+    field(page, "show").select_option("wrong")
+    page.locator(ITEMS).first.click()
+    name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
+    assert link
+    page.locator(ITEMS).nth(1).click()
+    hidden = f"{link.partition('&')[0]}&show=right&arm=zero&q=no+row+has+this"
+    page.evaluate("link => location.hash = link", hidden)
+    page.get_by_text("60 of 60 rows").wait_for()
+    assert field(page, "show").input_value() == "all"
+    assert page.locator(f"{ONE} h4").inner_text() == name
+    page.evaluate("link => location.hash = link", "#row=%3Cb%3Enobody&show=wrong")
+    page.get_by_text("No row of this table is called <b>nobody").wait_for()
+    assert page.locator(f"{ONE} h4").count() == 0
+
+
+def test_escape_leaves_the_search_as_it_is(page: Page, report: Path) -> None:
+    browse(page, report)
+    field(page, "q").fill("refuse")
+    found = count(page)
+    page.locator(ITEMS).nth(1).click()
+    field(page, "q").focus()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "rows-list"
+    assert field(page, "q").input_value() == "refuse"
+    assert count(page) == found < 60
+    assert page.locator(f"{ITEMS}[aria-selected=true]").get_attribute("aria-posinset") == "2"
+
+
 def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     browse(page, report)
     page.locator(LIST).focus()
