@@ -63,7 +63,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = pd.DataFrame(
         {"sex": ["f", "m"] * (MANY // 2), "label": ["yes", "no", "no"] * (MANY // 3) + ["no"]}
     )
-    frame = frame.assign(group=frame["sex"], answer=["yes", "no"] * (MANY // 2))
+    return audited(frame.assign(answer=["yes", "no"] * (MANY // 2)), out)
+
+
+def audited(frame: pd.DataFrame, out: Path) -> Path:
+    """The page of an audit of a frame with the columns sex, label and answer."""
+    frame = frame.assign(group=frame["sex"])
     (out / "decisions.csv").write_text("stands for the file")
     about = {"predictions": "decisions.csv", "answer": "answer", "label": "label"}
     document = document_of_decisions(frame, out / "decisions.csv", about, ["sex"], with_rows=True)
@@ -221,6 +226,14 @@ def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path)
     violations = Axe().run(page, context={"include": [["div.rows"], ["nav"]]}).response["violations"]
     assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
     context.close()
+
+
+def test_a_very_long_group_does_not_widen_the_page(page: Page, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"sex": ["f", "m" * 300] * 60, "label": ["yes", "no", "no"] * 40})
+    page.goto(audited(frame.assign(answer=["yes", "no"] * 60), tmp_path).as_uri())
+    for width in (360, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:
