@@ -63,7 +63,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame = pd.DataFrame(
         {"sex": ["f", "m"] * (MANY // 2), "label": ["yes", "no", "no"] * (MANY // 3) + ["no"]}
     )
-    frame = frame.assign(group=frame["sex"], answer=["yes", "no"] * (MANY // 2))
+    return audited(frame.assign(answer=["yes", "no"] * (MANY // 2)), out)
+
+
+def audited(frame: pd.DataFrame, out: Path) -> Path:
+    """The page of an audit of a frame with the columns sex, label and answer."""
+    frame = frame.assign(group=frame["sex"])
     (out / "decisions.csv").write_text("stands for the file")
     about = {"predictions": "decisions.csv", "answer": "answer", "label": "label"}
     document = document_of_decisions(frame, out / "decisions.csv", about, ["sex"], with_rows=True)
@@ -164,6 +169,37 @@ def test_a_link_opens_its_row_under_its_filters(page: Page, report: Path) -> Non
         assert count(page) == 60
 
 
+def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
+    """Filters that hide its row are lifted; where there is no such row, the page says so."""
+    browse(page, report)
+    field(page, "show").select_option("wrong")
+    page.locator(ITEMS).first.click()
+    name, link = page.locator(f"{ONE} h4").inner_text(), page.locator(f"{ONE} a").get_attribute("href")
+    assert link
+    page.locator(ITEMS).nth(1).click()
+    hidden = f"{link.partition('&')[0]}&show=right&arm=zero&q=no+row+has+this"
+    page.evaluate("link => location.hash = link", hidden)
+    page.get_by_text("60 of 60 rows").wait_for()
+    assert field(page, "show").input_value() == "all"
+    assert page.locator(f"{ONE} h4").inner_text() == name
+    page.evaluate("link => location.hash = link", "#row=%3Cb%3Enobody&show=wrong")
+    page.get_by_text("No row of this table is called <b>nobody").wait_for()
+    assert page.locator(f"{ONE} h4").count() == 0
+
+
+def test_escape_leaves_the_search_as_it_is(page: Page, report: Path) -> None:
+    browse(page, report)
+    field(page, "q").fill("refuse")
+    found = count(page)
+    page.locator(ITEMS).nth(1).click()
+    field(page, "q").focus()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "rows-list"
+    assert field(page, "q").input_value() == "refuse"
+    assert count(page) == found < 60
+    assert page.locator(f"{ITEMS}[aria-selected=true]").get_attribute("aria-posinset") == "2"
+
+
 def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     browse(page, report)
     page.locator(LIST).focus()
@@ -190,6 +226,14 @@ def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path)
     violations = Axe().run(page, context={"include": [["div.rows"], ["nav"]]}).response["violations"]
     assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
     context.close()
+
+
+def test_a_very_long_group_does_not_widen_the_page(page: Page, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"sex": ["f", "m" * 300] * 60, "label": ["yes", "no", "no"] * 40})
+    page.goto(audited(frame.assign(answer=["yes", "no"] * 60), tmp_path).as_uri())
+    for width in (360, 768, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:

@@ -71,7 +71,9 @@ class Browser {
       if (item) this.choose(Number(item.dataset.place), true);
     });
     this.root.addEventListener("keydown", (event) => {
-      if (event.key === "Escape" && !event.target.matches("input, select")) this.list.focus();
+      if (event.key !== "Escape" || event.isComposing || this.list.hidden || event.target.matches("select")) return;
+      event.preventDefault(); // a search field would empty itself
+      this.list.focus();
     });
     new ResizeObserver(() => this.draw()).observe(this.list);
   }
@@ -196,18 +198,31 @@ class Browser {
     } catch { /* a page that may not say where it is */ }
   }
 
-  go(said) {
+  take(said) {
     for (const [name, field] of Object.entries(this.fields)) {
       field.value = said.get(name) || (name === "show" ? ALL : "");
       if (field.selectedIndex === -1) field.selectedIndex = 0;
       this.state[name] = field.value;
     }
     this.apply();
-    const {data, repeats} = this.rows, repeat = Number(said.get("repeat") || 1) - 1;
-    const place = this.shown.findIndex((question) =>
-      data.rows[question] === said.get("row") && (!repeats || data.repeat[question] === repeat));
+  }
+
+  /* To a link's row. Filters that hide it are lifted; never is another row shown in its place. */
+  go(said) {
+    this.take(said);
+    const {data, repeats} = this.rows, row = said.get("row"), repeat = Number(said.get("repeat") || 1) - 1;
+    const meant = (question) => data.rows[question] === row && (!repeats || data.repeat[question] === repeat);
+    if (!this.shown.some(meant) && data.rows.some((_, question) => meant(question))) this.take(new URLSearchParams());
+    const place = this.shown.findIndex(meant);
     if (place >= 0) this.choose(place);
+    else if (row !== null) this.missing(row, said.get("repeat"));
     this.root.scrollIntoView();
+  }
+
+  missing(row, repeat) {
+    const name = row + (repeat ? ` · ${repeat}` : "");
+    this.one.replaceChildren(make("p", `No row of this table is called ${name.slice(0, 200)}`));
+    this.one.hidden = false;
   }
 }
 
