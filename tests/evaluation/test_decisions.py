@@ -118,7 +118,7 @@ def test_ties_refusals_and_contradictions_are_counted_and_shown(tmp_path: Path) 
     refused = int((answers["reason"] == "refused").sum())
     assert refused > 0
     assert set(answers["answer"]) == {"yes", ""}
-    tied = int((answers["p_yes"] == "0.500000").sum())
+    tied = int((answers["p_yes"] == "0.5").sum())
     (arm,) = result.arms
     expected = {"n": 40 - refused, "contradictions": 40 - refused, "yes_to_both": 40 - refused}
     assert {name: arm["wordings"]["negation"][name] for name in expected} == expected
