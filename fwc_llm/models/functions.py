@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.models.returned import kind, one_line, read_answer
 from fwc_llm.models.threads import Thread
-from fwc_llm.untrusted import finite
+from fwc_llm.untrusted import finite, visible
 
 PREFIX = "python:"
 TIMEOUT = 300.0
@@ -48,7 +49,7 @@ class FunctionModel:
     What the function returns but should not, what it raises, and no answer in time become the row's error,
     which names what happened. Only `ProviderError` stops the run, and 30 calls that never came back.
 
-    Errors: `FwcError` for what is no function of the messages.
+    Errors: `FwcError` for what is no function of the messages, and for options that make no sense.
     """
 
     def __init__(
@@ -67,6 +68,9 @@ class FunctionModel:
             raise FwcError(f"threads is {threads!r}: give a whole number from 1 up")
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise FwcError(f"name is {name!r}: give the function a name in words")
+        if name is not None and (visible(name) != name or {"\n", "\t"} & set(name)):
+            raise FwcError(f"name is {name!r}: give one without control characters")
+        _check_parameters(parameters)
         self.simulated = simulated
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = function
@@ -251,6 +255,24 @@ def _check_function(function: Any) -> None:
             f"{qualified_name(function)} cannot be called with the messages alone ({error}): give a function "
             "of one argument, for example by functools.partial"
         ) from None
+
+
+def _check_parameters(parameters: Any) -> None:
+    """Refuse what cannot be written into a request's identity."""
+    if parameters is None:
+        return
+    if not isinstance(parameters, Mapping):
+        raise FwcError(f"parameters is {kind(parameters)}: give a mapping of names to values")
+    for name, value in parameters.items():
+        if not isinstance(name, str):
+            raise FwcError(f"parameters has {kind(name)} as a name: give names in words")
+        try:
+            json.dumps(value, allow_nan=False, sort_keys=True)
+        except (TypeError, ValueError, RecursionError):
+            raise FwcError(
+                f"parameters[{name!r}] is {kind(value)} that JSON cannot hold: give texts, numbers, "
+                "true and false, or lists and mappings of them"
+            ) from None
 
 
 def _bound(function: Any) -> dict[str, Any]:

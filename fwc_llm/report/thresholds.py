@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -18,8 +19,8 @@ HEADINGS = (
 )
 _METRICS = (("accuracy", 1, 100.0), ("demographic_parity_difference", 3, 1.0))
 _RULES = {
-    "fit": "chosen on rows of the pool as the most accurate",
-    "base-rate": "chosen so that as many rows of the pool are answered yes as have the label yes",
+    "fit": "the most accurate",
+    "base-rate": "that at which, as nearly as can be, as many are answered yes as have the label yes",
 }
 
 
@@ -34,7 +35,7 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
         return None
     said = {arm["arm"]: arm.get("threshold") for arm in run.results["arms"]}
     arms = [_arm(run, arm, said[arm]) for arm in run.arms if said.get(arm)]
-    return {"rule": rule, "words": _words(rule), "arms": arms} if arms else None
+    return {"rule": rule, "words": _words(rule, arms), "arms": arms} if arms else None
 
 
 def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,14 +77,29 @@ def _estimate(one: Any) -> dict[str, float]:
     return {"value": one.value, "low": one.low, "high": one.high}
 
 
-def _words(rule: float | str) -> str:
-    how = _RULES.get(str(rule), "set beforehand")
-    held = ", which were asked first and are neither test rows nor examples" if str(rule) in _RULES else ""
+def _words(rule: float | str, arms: Sequence[Mapping[str, Any]]) -> str:
+    how = "set beforehand"
+    if str(rule) in _RULES:
+        how = (
+            "chosen on rows of the pool that were asked first and are neither test rows nor examples: "
+            f"{_RULES[str(rule)]}{_shares(arms) if rule == 'base-rate' else ''}"
+        )
     return (
-        f"Here the answer is yes where P(yes) is at least the threshold, one for all groups, {how}{held}. "
+        f"Here the answer is yes where P(yes) is at least the threshold, one for all groups, {how}. "
         "Everything else is about the answers as they were given. Intervals take the threshold as it is, and "
         "speak of these examples. Ties are test rows exactly at the threshold."
     )
+
+
+def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
+    """For every arm both shares, a mean over its repeats; ties can keep them far apart."""
+    said = []
+    for arm in arms:
+        found = [one for one in arm["per_repeat"] or () if one.get("share_of_yes") is not None]
+        if found:
+            yes, label = (fmean(one[name] for one in found) for name in ("share_of_yes", "base_rate"))
+            said.append(f"{arm['arm']} {percent(yes)} against {percent(label)}")
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def threshold_rows(section: Mapping[str, Any] | None) -> list[list[str]]:

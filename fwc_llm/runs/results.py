@@ -172,7 +172,7 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
         **row,
         "answer": answer.value or "",
         "reason": answer.reason,
-        "p_yes": "" if p_yes is None else f"{p_yes:.6f}",
+        "p_yes": "" if p_yes is None else repr(float(p_yes)),
         "reply": shortened(record["text"]),
     }
 

@@ -118,7 +118,7 @@ def test_ties_refusals_and_contradictions_are_counted_and_shown(tmp_path: Path) 
     refused = int((answers["reason"] == "refused").sum())
     assert refused > 0
     assert set(answers["answer"]) == {"yes", ""}
-    tied = int((answers["p_yes"] == "0.500000").sum())
+    tied = int((answers["p_yes"] == "0.5").sum())
     (arm,) = result.arms
     expected = {"n": 40 - refused, "contradictions": 40 - refused, "yes_to_both": 40 - refused}
     assert {name: arm["wordings"]["negation"][name] for name in expected} == expected
@@ -172,6 +172,12 @@ def test_only_the_input_costs_and_the_price_is_marked(tmp_path: Path) -> None:
     of_mine = price_of("jev", mine, "systemone")
     assert of_mine is not None
     assert of_mine.input == 1.0, "a file with one list means it for all"
+    both = tmp_path / "both.toml"
+    both.write_text(mine.read_text() + '[decisions.models]\n"jev" = { input = 3, output = 4 }\n')
+    for api in ("decisions", "systemone"):
+        found = price_of("jev", both, api)
+        assert found is not None
+        assert found.input == 3.0, "both ask for decisions"
 
 
 @pytest.mark.slow

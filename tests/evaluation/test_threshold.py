@@ -9,6 +9,7 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.models import Messages
+from fwc_llm.report.numbers import percent
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
@@ -74,6 +75,16 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
     thresholds = [arm["threshold"]["threshold"] for arm in result.arms]
     assert thresholds[1] - thresholds[0] == pytest.approx(0.05, abs=0.06)  # each arm's own
     assert sum(arm["threshold"]["ties"] for arm in result.arms) > 0
+
+
+def test_where_ties_leave_the_base_rate_out_of_reach_both_shares_are_said(two: Task, tmp_path: Path) -> None:
+    result = run(two, lambda messages: 0.3, tmp_path / "run", arms=("zero",), threshold="base-rate")
+    (one,) = result.arms[0]["threshold"]["per_repeat"]
+    assert abs(one["share_of_yes"] - one["base_rate"]) > 0.3, "all or nobody"
+    words = json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]["words"]
+    shares = f"(zero {percent(one['share_of_yes'])} against {percent(one['base_rate'])})"
+    assert f"as nearly as can be, as many are answered yes as have the label yes {shares}." in words
+    assert "chosen on rows of the pool that were asked first and are neither test rows nor examples" in words
 
 
 def test_every_report_shows_both_and_scoring_again_changes_nothing(

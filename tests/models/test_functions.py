@@ -314,7 +314,13 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"threads": True}, {"name": " "}]
+    "options",
+    [
+        *({"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"threads": True}, {"name": " "}),
+        *({"name": name} for name in ("a\0", "\x1b[31mred", "two\nlines", "\u202eback")),
+        *({"parameters": given} for given in (5, "x", [1], {"x": object()}, {5: 1}, {"x": {1: 2, "a": 3}})),
+        {"parameters": {"x": [math.nan]}},
+    ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(FwcError, match=next(iter(options))):

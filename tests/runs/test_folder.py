@@ -13,6 +13,7 @@ import pytest
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.evaluation.result import Result
+from fwc_llm.metrics.decided import ties
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.read import read_run
 from fwc_llm.runs.folder import RunFolder, command, file_name
@@ -49,9 +50,33 @@ class Answers:
         return
 
 
+class Probabilities(Answers):
+    """A model that gives `found` in turn as P(yes)."""
+
+    found = (1e-7, 3.0000000000000004e-7, 0.49999999, 0.1 + 0.2, 5e-324, 1.0, 0.0, 0.9999999)
+
+    async def ask(self, messages: Messages) -> Reply:
+        self.asked += 1
+        p = self.found[self.asked % len(self.found)]
+        return Reply("yes" if p >= 0.5 else "no", p_yes=p)
+
+
 def rescore(folder: Path) -> Result:
     with Journal(folder) as journal:
         return Result(folder, score(RunFolder.existing(folder), journal))
+
+
+def test_a_probability_is_kept_to_its_last_digit_and_older_ones_are_read(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = run_plan(plan(), Probabilities(), folder)
+    assert set(result.answers()["p_yes"]) == set(Probabilities.found)
+    (arm,) = read_run(folder).answered.answers.values()
+    assert set(arm.p_yes) == set(Probabilities.found)
+    assert ties(arm.p_yes) == 0, "0.49999999 is not 0.5"
+    file = folder / "answers.csv"
+    file.write_text(file.read_text().replace("0.49999999", "0.500000").replace("1e-07", "0.000000"))
+    (older,) = read_run(folder).answered.answers.values()
+    assert set(older.p_yes) == {*Probabilities.found, 0.5} - {1e-7, 0.49999999}
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: repr(text[:12]))

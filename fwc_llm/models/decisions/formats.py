@@ -10,6 +10,11 @@ from fwc_llm.untrusted import finite, whole
 
 _MOST_TOKENS = 1_000_000_000
 _ROUNDING = 1e-6  # a sum of probabilities may end this far outside of [0, 1]
+_YES_OR_NO = (
+    None,
+    "predicate",
+    "noul",
+)  # types of answers whose probability is that of a yes; some name none
 
 
 Answers = Mapping[str, Mapping[str, Any]]  # by the names of their questions
@@ -75,6 +80,9 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     """P(yes) in an answer, or None for a refusal. Raises `AttemptError` where it is no probability."""
     if answer.get("type") == "refusal" or answer.get("refusal"):
         return None
+    kind = answer.get("type")
+    if kind not in _YES_OR_NO:
+        raise AttemptError(Reach.UNCLEAR, f"an answer that is no P(yes) (its type is {_said(kind)})", 200)
     given = next((answer[key] for key in keys if key in answer), None)
     value = finite(given)
     if value is None or not -_ROUNDING <= value <= 1.0 + _ROUNDING:
@@ -91,3 +99,8 @@ def read_usage(usage: Any) -> Usage | None:
     cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
     counts = usage.get("input_tokens"), usage.get("output_tokens"), cached
     return Usage(*(whole(count, _MOST_TOKENS) or 0 for count in counts))
+
+
+def _said(value: Any) -> str:
+    """A value as JSON would tell it apart: a text in quotes."""
+    return repr(value)[:40]

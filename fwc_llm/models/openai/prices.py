@@ -46,11 +46,14 @@ def no_price(model: str) -> Price:
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
     """The price of `model` (dated versions included) in the built-in file or in `path`; None if not listed.
 
-    An `api` other than "chat" has a list of its own; a file with one list is taken to mean it for all.
+    An `api` other than "chat" has a list of its own; a file with one list is taken to mean it for all, and
+    its list of decisions for System One too. The built-in prices of decisions are OpenAI's alone.
 
     Errors: `FwcError` when the file cannot be read or is not a price file.
     """
     lists = _read(Path(path) if path is not None else _BUILT_IN)
+    if api == "systemone" and path is not None and api not in lists and "decisions" in lists:
+        api = "decisions"
     prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
     name = model.rpartition(":")[2] if model.startswith("azure:") else model
     name = name.rpartition("/")[2]

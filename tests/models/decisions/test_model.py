@@ -237,6 +237,16 @@ def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long() -> Non
     assert "an answer without a probability from 0 to 1 (it is -1)" in found.error
 
 
+@pytest.mark.parametrize("kind", ["choice", "", 7, ["noul"], "\x1b[31m"])
+@pytest.mark.parametrize("api", ["decisions", "systemone"])
+def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api: str, kind: Any) -> None:
+    answer = {"type": kind, "name": "answer", "choice": "no", "probability": 0.9, "noul": 0.9}
+    answers: Any = [answer] if api == "decisions" else {"answer": answer}
+    found, seen = exchange(decision(answers=answers), TEXT, api)
+    assert (found.text, found.p_yes, len(seen)) == (None, None, 3)
+    assert f"an answer that is no P(yes) (its type is {kind!r})" in found.error
+
+
 def test_too_long_is_the_rows_own_fault() -> None:
     found, seen = exchange(refusal(400, "input is longer than the context window"), TEXT)
     assert (found.text, len(seen)) == (None, 1)
