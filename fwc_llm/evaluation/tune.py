@@ -134,6 +134,11 @@ def tune(
         bare = prepare(
             task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
+        if traits(bare.model).reference:
+            raise FwcError(
+                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
+                "(--model)"
+            )
         table = bare.plan.task
         split = draw_split(table, n_test, base_parity, seed)
         held, split = _held_out(table, split, rows, base_parity, seed)
