@@ -66,13 +66,13 @@ def saved_name(arm: Arm) -> str:
 
 
 def _bare(arm: Arm) -> str:
-    """The arm's name without its order and the edits of its prompt."""
-    return arm.name.removesuffix(f"@{arm.order}").removesuffix("".join(f"+{edit}" for edit in arm.edits))
+    """The arm's name without its order, its template and the edits of its prompt."""
+    return arm.family.removesuffix("".join(f"+{edit}" for edit in arm.edits))
 
 
 def _source(plan: Plan, arm: Arm) -> str:
-    """The arm as `--shots` names it; an order that all arms have stands elsewhere."""
-    name = arm.name.removesuffix(f"@{arm.order}") if plan.settings.orders else arm.name
+    """The arm as `--shots` names it; orders and templates that all arms have stand elsewhere."""
+    name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
     if arm.source not in plan.saved:
         return name
     given = next(one for one in plan.arms if one.source == arm.source)
