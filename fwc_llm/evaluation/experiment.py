@@ -71,9 +71,8 @@ def _bare(arm: Arm) -> str:
 
 
 def _source(plan: Plan, arm: Arm) -> str:
-    """The arm as `--shots` names it; orders and template sets that all arms have stand elsewhere."""
-    own = arm.order is not None and not plan.settings.orders
-    name = f"{arm.family}@{arm.order}" if own else arm.family
+    """The arm as `--shots` names it; orders and templates that all arms have stand elsewhere."""
+    name = f"{arm.family}@{arm.order}" if arm.order and not plan.settings.orders else arm.family
     if arm.source not in plan.saved:
         return name
     given = next(one for one in plan.arms if one.source == arm.source)

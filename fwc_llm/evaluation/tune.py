@@ -34,6 +34,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
+from fwc_llm.shots.order import check_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,7 +124,7 @@ def tune(
     goal = read_goal(target_dp, target, max_loss)
     if templates is None:
         templates = (Settings(api=api).template,)
-    _check(candidates, templates)
+    _check(candidates, templates, orders)
     show = shown or choose_progress(progress)
     sizes = [m] if isinstance(m, int) else list(m)
     settings = Settings(
@@ -133,6 +134,11 @@ def tune(
         bare = prepare(
             task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
         )
+        if traits(bare.model).reference:
+            raise FwcError(
+                f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
+                "(--model)"
+            )
         table = bare.plan.task
         split = draw_split(table, n_test, base_parity, seed)
         held, split = _held_out(table, split, rows, base_parity, seed)
@@ -160,11 +166,17 @@ def tune(
     return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
 
 
-def _check(candidates: int, templates: Sequence[str]) -> None:
+def _check(candidates: int, templates: Sequence[str], orders: Sequence[str] | None) -> None:
     if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
         raise FwcError(f"candidates is {candidates!r}: give a whole number from 1 up")
     if isinstance(templates, str) or not templates:
         raise FwcError("templates is a list of template sets, for example ['default', 'paper']")
+    if isinstance(orders, str):
+        raise FwcError("orders is a list of orders, for example ['given', 'random']")
+    for order in orders or ():
+        check_order(order)
+        if list(orders or ()).count(order) > 1:
+            raise FwcError(f"the order {order!r} is named twice")
 
 
 def _held_out(

@@ -350,7 +350,8 @@ def _arms(
                     saved[key] = load_shots(key, task, allow_changed_data=allow_changed_data)
             else:
                 is_per_row(key, {})  # an unknown strategy is refused here, before any work
-        orders = (own,) if own else settings.orders or (None,)
+        shows = saved[key].m > 0 if key in saved else key != "zero"
+        orders = (own,) if own else (shows and settings.orders) or (None,)  # no examples have no order
         arms += [
             Arm(_name(name, order, wording, settings, bool(own)), key, order, edits, wording, name)
             for order in orders
@@ -367,7 +368,7 @@ def _arms(
 
 def _name(name: str, order: str | None, wording: str | None, settings: Settings, own: bool) -> str:
     """An arm's name: order and template are in it where there are several, and an order of its `own`."""
-    parts = [name, *([str(order)] if own or len(settings.orders) > 1 else [])]
+    parts = [name, *([order] if order and (own or len(settings.orders) > 1) else [])]
     return "@".join([*parts, *([_short(str(wording))] if len(settings.templates) > 1 else [])])
 
 

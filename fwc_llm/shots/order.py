@@ -9,6 +9,12 @@ from fwc_llm.shots.base import Example, Shots
 ORDERS = ("given", "alternate", "by-weight", "random")
 
 
+def check_order(order: str) -> None:
+    """Refuse an unknown order."""
+    if order not in ORDERS:
+        raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+
+
 def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     """The same examples in another order.
 
@@ -19,6 +25,7 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
 
     Errors: `FwcError` for an unknown order.
     """
+    check_order(order)
     examples = list(shots.examples)
     if order == "alternate":
         examples = _alternate(examples)
@@ -26,8 +33,6 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
         examples.sort(key=lambda example: -(example.weight or 0.0))
     elif order == "random":
         random.Random(seed).shuffle(examples)
-    elif order != "given":
-        raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
     return replace(shots, examples=tuple(examples))
 
 

@@ -29,6 +29,7 @@ def test_the_front_the_verdict_and_the_test_are_printed(fwc: Run, tmp_path: Path
         ((), "name one target"),
         (("--target-dp", "0.1", "--max-loss", "-3"), "max-loss is -3"),
         (("--target-dp", "0.1", "--m", "many"), "whole numbers"),
+        (("--target-dp", "0.1", "--model", "baseline"), "baseline reads no prompt, so there is nothing to"),
         (("--target-dp", "0.1", "--rows", "4"), "at least 40 rows"),
     ],
 )

@@ -84,7 +84,7 @@ def test_arguments_as_inspects_command_line_reads_them(own: str) -> None:
     """Numbers, lists where there are commas, and null."""
     task = built(own, shots=["zero", "random"], base_parity=None, epsilon=0, order=["given", "random"])
     run = task.metadata["fwc_llm"]["run"]
-    assert run["arms"] == ["zero@given", "zero@random", "random@given", "random@random"]
+    assert run["arms"] == ["zero", "random@given", "random@random"]
     assert (run["settings"]["base_parity"], run["settings"]["epsilon"]) == (None, 0.0)
 
 

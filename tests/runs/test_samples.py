@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +124,17 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
     options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
     result = evaluate(task, Dice(), ("zero", "balanced"), templates=("default", str(own)), **options)
     names = [arm["arm"] for arm in result.arms]
-    assert names[:4] == [
-        f"zero@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
+    assert names == ["zero@default", "zero@my, own"] + [
+        f"balanced@{order}@{one}" for order in ("random", "given") for one in ("default", "my, own")
     ]
     found = result.audit().to_dict()["arms"]
+    assert found[0]["variance"]["accuracy"]["not_measured"] == ["order", "order_and_wording", "repetition"]
     for metric in ("accuracy", "demographic_parity_difference"):
-        split = found[4]["variance"][metric]
+        split = found[2]["variance"][metric]
         assert split["not_measured"] == ["repetition"]
-        assert split == found[7]["variance"][metric]
+        assert split == found[5]["variance"][metric]
         assert split != found[0]["variance"][metric]
-    assert found[4]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
+    assert found[2]["variation"] == {"family": "balanced", "order": "random", "template": "default"}
     assert "Order × wording" in render([result.folder], "md", task)
     again = Dice()
     evaluate(task, again, ("zero", "balanced"), templates=("default", str(own)), **options)
@@ -140,28 +142,37 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
 
 
 def test_an_edit_of_the_prompt_is_no_other_order(task: Task, tmp_path: Path) -> None:
-    arms = ("zero", "zero+instruction")
+    arms = ("balanced", "balanced+instruction")
     options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
     found = evaluate(task, Dice(), arms, **options).audit().to_dict()
     assert [arm["variation"]["family"] for arm in found["arms"]] == [
-        "zero",
-        "zero",
-        *["zero+instruction"] * 2,
+        *["balanced"] * 2,
+        *["balanced+instruction"] * 2,
     ]
+
+
+def test_arms_without_examples_are_asked_once_whatever_the_orders(task: Task) -> None:
+    settings = Settings(**vars(SMALL) | {"orders": ("random", "given")})
+    none = replace(make_plan(task, ("zero",), SMALL).repeats[0].shots["zero"], strategy="none")
+    plan = make_plan(task, ("zero", "zero+instruction", none, "balanced"), settings)
+    assert [arm.name for arm in plan.arms] == [
+        *("zero", "zero+instruction", "none", "balanced@random", "balanced@given"),
+    ]
+    assert plan.variations["zero"] == {"family": "zero", "order": "", "template": ""}
 
 
 def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) -> None:
     options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
-    evaluate(task, Dice(), ("zero",), **options)
+    evaluate(task, Dice(), ("balanced",), **options)
     path = tmp_path / "run" / "run.json"
     described = json.loads(path.read_text())
     assert not {"templates", "samples"} & set(described["settings"])
     del described["variations"]
     path.write_text(json.dumps(described))
     again = Dice()
-    result = evaluate(task, again, ("zero",), **options)
+    result = evaluate(task, again, ("balanced",), **options)
     assert again.asked == 0
-    assert result.audit().to_dict()["arms"][0]["variation"]["family"] == "zero"
+    assert result.audit().to_dict()["arms"][0]["variation"]["family"] == "balanced"
 
 
 @pytest.mark.parametrize(
