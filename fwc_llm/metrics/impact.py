@@ -27,7 +27,6 @@ from fwc_llm.metrics.limits import pairs_reach, pairs_within
 from fwc_llm.metrics.sample import Codes, Sample
 from fwc_llm.metrics.shares import Shares
 from fwc_llm.metrics.views import View, views
-from fwc_llm.untrusted import shortened
 
 FOUR_FIFTHS = 0.8
 LEAST_SHARE = 0.02  # of the people; a smaller group may be left out of the ratios
@@ -277,7 +276,7 @@ def left_out(groups: Sequence[str], attributes: Sequence[str], sample: Sample) -
 
 def named(groups: Sequence[str]) -> str:
     """Return groups in a sentence; of many the first ones and how many more."""
-    shown = ", ".join(shortened(name, 60) for name in groups[:4])
+    shown = ", ".join(f"{name:.60}" for name in groups[:4])
     more = f" and {len(groups) - 4} more" if len(groups) > 4 else ""
     return f"the group{'s' * (len(groups) > 1)} {shown}{more} (of unknown category or under 2 %)"
 
