@@ -12,7 +12,10 @@ def serve_surrogate(
     ] = "127.0.0.1",
     temperature: Annotated[
         float,
-        typer.Option(help="Temperature of requests that name none; 0 always gives the likelier answer."),
+        typer.Option(
+            help="Temperature of requests that name none; 0 always gives the likelier answer. Above 0 "
+            "the same prompt has the same answer, too, unless its seed differs."
+        ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of requests that name none.")] = 0,
     require_key: Annotated[

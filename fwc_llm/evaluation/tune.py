@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.evaluation.job import Job, prepare
 from fwc_llm.evaluation.result import Result
-from fwc_llm.evaluation.tuning.asking import Asking
+from fwc_llm.evaluation.tuning.asking import Asking, check_same
 from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
 from fwc_llm.evaluation.tuning.front import describe_front
 from fwc_llm.evaluation.tuning.goal import Goal, read_goal
@@ -142,7 +142,11 @@ def tune(
         table = bare.plan.task
         split = draw_split(table, n_test, base_parity, seed)
         held, split = _held_out(table, split, rows, base_parity, seed)
+        _check_sizes(sizes, split)
         pool = Pool.of(table, held)
+        folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
+        basis = _basis(bare, goal, rows, settings)
+        check_same(folder, basis)
         found, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step
         )
@@ -154,8 +158,7 @@ def tune(
         }
     for line in refused:
         show.say(line)
-    folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
-    asked = _described(bare, goal, rows, found, settings)
+    asked = basis | _described(found)
     race_ = Asking(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
     try:
         standing = race_.run(folder, asked, goal, cancel_batch)
@@ -179,6 +182,14 @@ def _check(candidates: int, templates: Sequence[str], orders: Sequence[str] | No
             raise FwcError(f"the order {order!r} is named twice")
 
 
+def _check_sizes(sizes: Sequence[int], split: Split) -> None:
+    """Refuse numbers of examples that no candidate can have, before the others are chosen."""
+    free = int(split.candidates.sum())
+    for size in sizes:
+        if size > free:
+            raise FwcError(f"m is {size}, but only {free} rows may become examples: lower --m")
+
+
 def _held_out(
     task: "Task", split: Split, rows: int, base_parity: float | None, seed: int
 ) -> "tuple[pd.DataFrame, Split]":
@@ -194,10 +205,8 @@ def _held_out(
         raise FwcError(f"the pool rows of the race (--rows): {error}") from None
 
 
-def _described(
-    job: Job, goal: Goal, rows: int, found: Sequence[Candidate], settings: Settings
-) -> dict[str, Any]:
-    """What determines a tuning."""
+def _basis(job: Job, goal: Goal, rows: int, settings: Settings) -> dict[str, Any]:
+    """What determines a tuning, but for its candidates."""
     return {
         "format": FORMAT,
         "task": job.plan.task.name,
@@ -210,6 +219,12 @@ def _described(
         "n_test": settings.n_test,
         "base_parity": settings.base_parity,
         "seed": settings.seed,
+    }
+
+
+def _described(found: Sequence[Candidate]) -> dict[str, Any]:
+    """What its candidates are."""
+    return {
         "candidates": [
             {
                 "candidate": one.name,

@@ -134,6 +134,7 @@ def test_a_model_that_ignores_its_examples_gets_none(census: Task, tmp_path: Pat
         ({"target_dp": 0.1, "orders": "given"}, "orders is a list"),
         ({"target_dp": 0.1, "m": 0}, "m is 0"),
         ({"target_dp": 0.1, "m": 50_000}, "but only .* rows may become examples"),
+        ({"target_dp": 0.1, "m": [4, 50_000]}, "m is 50000, but only .* rows may become examples"),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(
@@ -142,6 +143,22 @@ def test_bad_input_is_refused_before_anything_is_written(
     with pytest.raises(FwcError, match=message):
         tune(census, FourMembers(), out=tmp_path / "t", **(SMALL | options))
     assert not (tmp_path / "t").exists()
+
+
+def test_a_folder_without_a_reply_is_for_any_model_and_another_is_refused_before_choosing(
+    census: Task, tmp_path: Path
+) -> None:
+    options = SMALL | {"out": tmp_path / "t", "candidates": 1, "strategies": ["random"], "m": 4}
+    with serve_in_thread(lambda request: refusal(404, "no such model", "model_not_found")) as url:
+        for name in ("mistyped", "surrogate-2"):
+            with pytest.raises(ProviderError, match=name):
+                tune(census, name, 0.3, client=Client(base_url=f"{url}/v1"), **options)
+    with pytest.raises(ProviderError, match="has gone"):
+        tune(census, Counting(most=1), 0.3, **options)
+    said = json.loads((tmp_path / "t" / "tuning.json").read_text())
+    assert (said["model"], len(said["candidates"])) == ("surrogate", 1)
+    with pytest.raises(FwcError, match="holds another tuning \\(model differs\\)"):
+        tune(census, FourMembers(), 0.3, **options | {"strategies": ["no-such-strategy"]})
 
 
 def _said(messages: Any) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from typing import Any
 
@@ -13,13 +14,17 @@ from fwc_llm.evaluation.job import Job
 from fwc_llm.evaluation.tuning.candidates import Candidate
 from fwc_llm.evaluation.tuning.goal import Floats, Goal
 from fwc_llm.evaluation.tuning.race import BALANCED, ZERO, Pool, Standing, race
+from fwc_llm.files import open_binary
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME
+from fwc_llm.runs.batch import batches_under_way
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import FILE_NAME as JOURNAL
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.shots.base import Shots
+from fwc_llm.untrusted import parse_json
 
 _VALUES = {"yes": 1.0, "no": 0.0}
 
@@ -85,10 +90,9 @@ class Asking:
         return found
 
 
-def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
-    """Write what is tuned, or refuse a folder in which something else was."""
-    if not (folder.path / FILE_NAME).is_file():
-        folder.write_json(FILE_NAME, asked)
+def check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
+    """Refuse a folder in which something else is tuned; where nothing was answered, it begins anew."""
+    if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
         return
     before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
     for name, value in now.items():
@@ -97,3 +101,27 @@ def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
                 f"{folder.path} holds another tuning ({name} differs): repeat its options to continue it, or "
                 "name a new folder with --out"
             )
+
+
+def _answered(folder: Path) -> bool:
+    """Whether anything was answered there, or stands in a batch that is under way."""
+    try:
+        with open_binary(folder / JOURNAL) as file:
+            return any(map(_is_answer, file)) or batches_under_way(folder)
+    except FileNotFoundError:
+        return False
+
+
+def _is_answer(line: bytes) -> bool:
+    try:
+        record = parse_json(line)
+    except ValueError:  # torn: it was never a reply
+        return False
+    return isinstance(record, dict) and isinstance(record.get("text"), str)
+
+
+def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
+    """Write what is tuned, or refuse a folder in which something else was."""
+    check_same(folder, asked)
+    if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
+        folder.write_json(FILE_NAME, asked)
