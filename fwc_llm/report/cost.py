@@ -32,6 +32,12 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
     """The same in one line."""
     found = cost(results, price)
     usage = found["usage"]
+    if (
+        not any(usage.values())
+        and not results.get("local")
+        and (found["requests"] or 0) > (found["unanswered"] or 0)
+    ):
+        return "no token counts came with the replies: what the run used is not known"
     line = (
         f"used {usage['prompt_tokens']:,} prompt tokens ({usage['cached_tokens']:,} of them from the cache) "
         f"and {usage['completion_tokens']:,} completion tokens"

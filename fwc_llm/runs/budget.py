@@ -117,6 +117,7 @@ class Budget:
         self._price, self._counter = price, counter or TokenCounter(model.name)
         self._limit = _completion_limit(model)
         self._reserved, self._under_way = 0.0, 0
+        self._estimated = False
 
     @property
     def waiting(self) -> bool:
@@ -126,8 +127,9 @@ class Budget:
     @property
     def why(self) -> str:
         """Why the run was stopped, in one line."""
+        guess = " (an estimate: the service sent no token counts)" if self._estimated else ""
         return (
-            f"stopped before --max-cost: ${self.spent:.4f} is used and the next request might pass "
+            f"stopped before --max-cost: ${self.spent:.4f} is used{guess} and the next request might pass "
             f"${self.max_cost:g}; raise it and run again to continue"
         )
 
@@ -157,6 +159,7 @@ class Budget:
             self.spent += self._price.dollars(usage)
         elif answered:
             self.spent += reserved
+            self._estimated = True
 
 
 def _completion_limit(model: Model) -> int:

@@ -102,6 +102,7 @@ def test_without_a_reported_usage_the_worst_case_counts(tmp_path: Path) -> None:
     model.used = None  # type: ignore[assignment]
     outcome, budget = run(tmp_path, model, 0.1)
     assert outcome.done == 5
+    assert "is used (an estimate: the service sent no token counts) and" in str(outcome.stopped)
     assert budget.spent == pytest.approx(5 * 0.018)
 
 

@@ -86,7 +86,10 @@ def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
     given = next((answer[key] for key in keys if key in answer), None)
     value = finite(given)
     if value is None or not -_ROUNDING <= value <= 1.0 + _ROUNDING:
-        said = "there is none" if given is None else f"it is {str(given)[:40]}"
+        sent = any(key in answer for key in keys)  # NaN and what no float can hold arrive as None
+        said = (
+            f"it is {_said(given)}" if given is not None else "it is no number" if sent else "there is none"
+        )
         raise AttemptError(Reach.UNCLEAR, f"an answer without a probability from 0 to 1 ({said})", 200)
     return min(abs(max(value, 0.0)), 1.0)  # not -0.0
 

@@ -235,6 +235,11 @@ def test_a_probability_that_is_none_is_asked_for_again_but_not_for_long() -> Non
     found, seen = exchange(decision(-1), TEXT)
     assert (found.text, len(seen)) == (None, 3)
     assert "an answer without a probability from 0 to 1 (it is -1)" in found.error
+    for given, said in (("0.7", "it is '0.7'"), (None, "it is no number")):
+        found, _ = exchange(decision(given), TEXT)
+        assert f"({said})" in found.error
+    found, _ = exchange(decision(answers=[{"type": "predicate", "name": "answer"}]), TEXT)
+    assert "(there is none)" in found.error
 
 
 @pytest.mark.parametrize("kind", ["choice", "", 7, ["noul"], "\x1b[31m"])
