@@ -75,7 +75,7 @@ def _fwc(X: Any, train: Part, m: int, seed: int, metric: str, epsilon: float | N
     from fwc_llm.coreset import FairCoreset
 
     moves = 300 if metric == "l1" else _SQUARED_MOVES
-    solver = FairCoreset(m, epsilon=epsilon, cost=metric, max_iter=moves, random_state=seed)
+    solver = FairCoreset(m, epsilon=epsilon, cost=metric, max_iter=moves, random_state=seed, n_init=1)
     fitted = solver.fit(X, train.y, train.d)
     return {
         "points": fitted.representatives_,

@@ -39,7 +39,7 @@ def measure(cell: Cell, options: Options) -> list[Row]:
     from fwc_llm.coreset import FairCoreset
 
     table = synthetic(cell["n"], cell["p"], seed=cell["run"])
-    solver = FairCoreset(cell["m"], epsilon=EPSILON, max_iter=MAX_ITER, random_state=cell["run"])
+    solver = FairCoreset(cell["m"], epsilon=EPSILON, max_iter=MAX_ITER, random_state=cell["run"], n_init=1)
     _warm()
     start = time.perf_counter()
     solver.fit(table.features, table.outcome, table.sensitive)

@@ -53,7 +53,7 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
 def test_the_objective_is_the_wasserstein_distance(support, cost):
     ot = pytest.importorskip("ot")
     x, y, d = toy()
-    f = FairCoreset(12, epsilon=0.05, cost=cost, support=support, random_state=0).fit(x, y, d)
+    f = FairCoreset(12, epsilon=0.05, cost=cost, support=support, random_state=0, n_init=1).fit(x, y, d)
     difference = x[:, None] - f.representatives_[None]
     features = np.abs(difference).sum(2) if cost == "l1" else (difference**2).sum(2)
     ground = features + (d[:, None] != f.sensitive_) + (y[:, None] != f.y_)
@@ -74,7 +74,9 @@ def test_representatives_are_real_and_distinct_candidates(support):
     x, y, d = toy()
     x = np.round(x)  # many equal rows
     candidates = np.random.default_rng(2).random(len(x)) < 0.5
-    f = FairCoreset(16, support=support, slots="balanced-positive", random_state=3).fit(x, y, d, candidates)
+    f = FairCoreset(16, support=support, slots="balanced-positive", random_state=3, n_init=1).fit(
+        x, y, d, candidates
+    )
     assert candidates[f.row_index_].all()
     np.testing.assert_array_equal(f.representatives_, x[f.row_index_])
     if support == "rows":
@@ -167,6 +169,7 @@ def test_the_objective_never_rises(case):
         cost_sensitive=case["scale"],
         cost_outcome=case["scale"],
         random_state=case["seed"],
+        n_init=1,
     ).fit(x, y, d)
     assert (np.diff(f.history_) <= 1e-9 * f.history_[0]).all()
     assert f.objective_ == pytest.approx(f.history_[-1], rel=1e-9)
@@ -193,7 +196,9 @@ def test_many_levels_outcomes_and_crossed_attributes():
     frame = pd.DataFrame({"x": rng.normal(size=n), "kind": rng.choice(list("abc"), n)})
     sensitive = pd.DataFrame({"sex": rng.choice(["f", "m"], n), "age": rng.choice(["old", "young"], n)})
     y = rng.choice(["high", "low", "middle"], n)
-    f = FairCoreset(30, epsilon=0.02, target={"high": 0.3, "low": 0.3, "middle": 0.4}, random_state=0)
+    f = FairCoreset(
+        30, epsilon=0.02, target={"high": 0.3, "low": 0.3, "middle": 0.4}, random_state=0, n_init=1
+    )
     f.fit(frame, y, sensitive)
     assert f.sensitive_.shape == (30, 2)
     assert f.violation_ <= 0.02 + 1e-9
