@@ -217,7 +217,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--fit", type=int, default=100)
+    parser.add_argument("--fit", type=int, default=96)
     parser.add_argument("--folder", type=Path, default=Path("runs/smollm2"))
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
