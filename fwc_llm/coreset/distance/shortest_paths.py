@@ -15,10 +15,11 @@ _ROW, _POINT, _AMOUNT, _BEFORE, _AFTER, _SIBLING = 0, 1, 2, 3, 4, 5  # the colum
 _ROUNDING = 1e-13  # relative to the numbers that are summed: smaller differences count as 0
 
 
-def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, prices: np.ndarray) -> float:
+def balance(cost: np.ndarray, capacity: np.ndarray, unit: int | np.ndarray, prices: np.ndarray) -> float:
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
-    The `capacity` (m,) int64 of the points, in units, sums to n · unit. `prices` (m,) holds any initial
+    With one number of units for each row, `unit` (n,) int64, the cost is that of all units, not divided.
+    The `capacity` (m,) int64 of the points, in units, sums to that of all rows. `prices` (m,) holds any initial
     prices π and, at the end, those that prove the plan optimal: every piece of row i lies at a point where
     c_ij − π_j is least, up to rounding.
     """
@@ -29,9 +30,9 @@ def balance(cost: np.ndarray, capacity: np.ndarray, unit: int, prices: np.ndarra
     carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     places, distance = np.empty((3, m), np.int64), np.empty(m)
     total: float = _balance(
-        *(read_only(cost), unit, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance)
+        *(read_only(cost), np.broadcast_to(unit, n).astype(np.int64), prices, pieces, first, eldest, unused, rest, carrier, step, places, distance)
     )
-    return total / unit
+    return total / unit if isinstance(unit, int) else total
 
 
 @kernel
@@ -45,8 +46,8 @@ def _balance(  # type: ignore[no-untyped-def]
     for i in range(n):
         n_unused -= 1
         point = _nearest(cost[i], prices, rest)
-        _add(pieces, first, eldest, unused[n_unused], i, point, unit)
-        rest[point] -= unit
+        _add(pieces, first, eldest, unused[n_unused], i, point, unit[i])
+        rest[point] -= unit[i]
     for j in range(m):
         for k in range(m):
             if j != k:

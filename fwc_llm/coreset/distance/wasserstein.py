@@ -1,4 +1,4 @@
-"""The exact Wasserstein distance between n rows of equal mass and a weighted coreset of m points.
+"""The exact Wasserstein distance between n rows, weighted or not, and a weighted coreset of m points.
 
 Unlike in the inner problem of FWC, the weights are given. With few points the problem is a flow between m
 sinks, which needs no optimal-transport library.
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.weights import read_weights
 from fwc_llm.errors import FwcError
 
 _GROWTH = 4  # factor from one sample size to the next
@@ -23,10 +24,11 @@ class Distance:
     lower_bound: float
 
 
-def wasserstein(cost: Any, weights: Any) -> Distance:
+def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
     """min Σ_ij c_ij q_ij  subject to  Σ_j q_ij = 1/n,  Σ_i q_ij = w_j / Σw,  q ≥ 0.
 
-    `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. Successive
+    `cost` (n, m) finite, `weights` (m,) not negative, not all 0; points of weight 0 are left out. With
+    `sample_weight` (n,) row i has its share of these weights in the place of 1/n. Successive
     shortest paths (Ahuja, Magnanti, Orlin, *Network Flows*, chapter 9): every row starts at its nearest
     point, at prices from a sample of the rows, so that few rows start at a wrong point. Points with a surplus
     then pass rows on along the cheapest paths. Memory: 1.25 times the cost matrix, plus a few times n + m².
@@ -42,22 +44,33 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
         raise FwcError("cost must be finite")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
         raise FwcError("weights must be finite, not negative and not all 0")
+    masses = read_weights(sample_weight, len(matrix))
+    if masses is not None and masses.positive is not None:
+        matrix, masses = matrix[masses.positive], masses.take(masses.positive)
     matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
     weight = weight[weight > 0] / weight.max()
     share = weight / weight.sum()
     prices = np.zeros(len(share))
     order = np.random.default_rng(0).permutation(len(matrix))
     for size in _sizes(len(matrix), len(share)):
-        rows = matrix[order[:size]] if size < len(matrix) else matrix
-        total = balance(rows, *capacities(share, size), prices)
-    if not np.isfinite(total):
+        chosen = order[:size] if size < len(matrix) else None
+        rows = matrix if chosen is None else matrix[chosen]
+        if masses is None:
+            value = balance(rows, *capacities(share, size), prices) / size
+        else:
+            supply = _supply(masses.values if chosen is None else masses.values[chosen])
+            units = int(supply.sum())
+            value = balance(rows, _parts(share, units), supply, prices) / units
+    if not np.isfinite(value):
         raise FwcError(
             f"no plan was found: the costs, up to {np.abs(matrix).max()}, are too large to be added"
         )
-    bound = sum(
-        float((matrix[i : i + _BLOCK] - prices).min(axis=1).sum()) for i in range(0, len(matrix), _BLOCK)
-    )
-    return Distance(total / len(matrix), bound / len(matrix) + float(share @ prices))
+    bound = 0.0
+    for low in range(0, len(matrix), _BLOCK):
+        least = (matrix[low : low + _BLOCK] - prices).min(axis=1)
+        bound += float(least.sum() if masses is None else masses.values[low : low + _BLOCK] @ least)
+    whole = len(matrix) if masses is None else masses.total
+    return Distance(value, bound / whole + float(share @ prices))
 
 
 def _sizes(n: int, m: int) -> list[int]:
@@ -71,6 +84,16 @@ def _sizes(n: int, m: int) -> list[int]:
 def capacities(share: np.ndarray, n: int) -> tuple[np.ndarray, int]:
     """The capacity of each point for n rows, (m,) int64 in units, and the number of units of a row."""
     unit = 1 << (62 - n.bit_length())
-    capacity = np.floor(share * (float(n) * unit)).astype(np.int64)
-    capacity[np.argmax(capacity)] += n * unit - int(capacity.sum())  # the rounding error
-    return capacity, unit
+    return _parts(share, n * unit), unit
+
+
+def _parts(share: np.ndarray, units: int) -> np.ndarray:
+    """The units that each share (m,) gets, (m,) int64, all of them together."""
+    parts = np.floor(share * float(units)).astype(np.int64)
+    parts[np.argmax(parts)] += units - int(parts.sum())  # the rounding error
+    return parts
+
+
+def _supply(mass: np.ndarray) -> np.ndarray:
+    """The rows' masses (n,) as whole units, int64, fewer than 2⁶² in all."""
+    return np.asarray(np.floor(mass / mass.sum() * 2.0**61), dtype=np.int64)

@@ -1,6 +1,7 @@
 """The caller's table of costs, read in blocks by numpy or by compiled code."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -17,22 +18,32 @@ BLOCK = 65_536  # rows per block; numpy and compiled code both sum block by bloc
 
 @dataclass(frozen=True)
 class CostTable:
-    """A `Supply` over (n, G) costs, float32 or float64; a large table is never copied as a whole."""
+    """A `Supply` over (n, G) costs, float32 or float64; a large table is never copied as a whole.
+
+    `mass` (n,) is positive; None stands for a mass of 1 for each row.
+    """
 
     cost: np.ndarray
     compiled: bool | None = None  # None: by size
+    mass: np.ndarray | None = None
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.cost)
 
+    @cached_property
+    def total(self) -> float:
+        """The mass of all rows."""
+        return float(self.size) if self.mass is None else float(self.mass.sum())
+
     def table(self) -> Supply:
         """Return the table to solve: a checked copy in memory if it is small, else the table itself."""
         if self.cost.size > _IN_MEMORY:
             return self
         _check(self.cost, 0)
-        return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), np.ones(self.size))
+        mass = np.ones(self.size) if self.mass is None else self.mass
+        return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), mass)
 
     def noise(self) -> float:
         """Return the largest change of costs that breaks ties: far less than the certificate's 1e-9.
@@ -56,14 +67,23 @@ class CostTable:
         return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
 
     def sample(self, count: int) -> Columns:
-        """Take every k-th row."""
-        rows = np.array(self.cost[:: max(1, self.size // count)].T, dtype=np.float64, order="C")
+        """Take every k-th row, or, of rows with masses, those at equal steps of mass."""
+        if self.mass is None:
+            rows = np.array(self.cost[:: max(1, self.size // count)].T, dtype=np.float64, order="C")
+            mass = np.full(rows.shape[1], self.size / rows.shape[1])
+        else:
+            upto = np.cumsum(self.mass)
+            steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
+            found, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
+            rows = np.array(self.cost[found].T, dtype=np.float64, order="C")
+            mass = times * (self.total / count)
         _check(rows.T, None)
-        return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
+        return Columns(rows, mass)
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Supply`."""
         compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
+        mass = np.ones(0) if self.mass is None else self.mass
         key = np.empty(self.size, dtype=np.int32)
         doubt = np.empty(self.size, dtype=np.int32 if self.size < 2**31 else np.int64)
         blocks = -(-self.size // BLOCK)
@@ -75,10 +95,10 @@ class CostTable:
             from fwc_llm.coreset.transport.scan_kernels import scan
 
             cost = read_only(self.cost)
-            Threads().over_rows(scan, cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            Threads().over_rows(scan, cost, mass, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
-                _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
+                _scan_block(self.cost, mass, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
         for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
         rows = np.concatenate([doubt[k * BLOCK : k * BLOCK + n_doubt[k]] for k in range(blocks)])
@@ -86,7 +106,7 @@ class CostTable:
             key,
             rows,
             np.ascontiguousarray(self.cost[rows].T, dtype=np.float64),
-            np.ones(len(rows)),
+            np.ones(len(rows)) if self.mass is None else self.mass[rows],
             kept.sum(axis=0),
             float(kept_cost.sum()),
         )
@@ -94,6 +114,7 @@ class CostTable:
 
 def _scan_block(
     cost: np.ndarray,
+    mass: Floats,
     prices: Floats,
     margin: float,
     size: int,
@@ -117,8 +138,14 @@ def _scan_block(
     key[low:high] = cells
     doubt[low : low + len(rows)] = low + rows
     n_doubt[block] = len(rows)
-    kept[block] = np.bincount(cells[sure], minlength=len(prices))
-    kept_cost[block] = part[sure, cells[sure]].sum(dtype=np.float64)
+    cheapest = part[sure, cells[sure]]
+    if len(mass):
+        own = mass[low:high][sure]
+        kept[block] = np.bincount(cells[sure], own, minlength=len(prices))
+        kept_cost[block] = own @ cheapest.astype(np.float64)
+    else:
+        kept[block] = np.bincount(cells[sure], minlength=len(prices))
+        kept_cost[block] = cheapest.sum(dtype=np.float64)
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:

@@ -1,7 +1,7 @@
 """The inner problem of Fair Wasserstein Coresets: move every row to a cell at least cost, within parity.
 
     minimise   Σ_ig c_ig q_ig
-    subject to Σ_g q_ig = 1/n,  q ≥ 0,  w_g = Σ_i q_ig,
+    subject to Σ_g q_ig = 1/n (or a weight's share),  q ≥ 0,  w_g = Σ_i q_ig,
                (1 − ε) p_T(y) W_d ≤ w_dy ≤ (1 + ε) p_T(y) W_d   with  W_d = Σ_y w_dy
 
 where `c_ig` is the cost of moving row `i` to the nearest representative of cell `g = (d, y)` (the paper's
@@ -23,6 +23,7 @@ from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
 from fwc_llm.coreset.transport.narrowing import Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
+from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Transport:
     lower_bound: float  # D(prices)
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
+    row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
 
     @property
     def dual(self) -> Floats:
@@ -59,7 +61,7 @@ class Transport:
 
     @cached_property
     def plan(self) -> "csr_array":
-        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to 1/n."""
+        """The plan (n, G), float64 and sparse (n + s entries), made on request; row i sums to its mass."""
         from scipy.sparse import csr_array
 
         n = len(self.cell)
@@ -72,7 +74,8 @@ class Transport:
             starts[row + 1 :] += 1
         cells = np.insert(self.cell, rows, self.split_cell[order])
         shares = np.insert(rest, rows, self.split_share[order])
-        return csr_array((shares / n, cells, starts), shape=(n, len(self.mass)))
+        mass = shares / n if self.row_mass is None else shares * np.repeat(self.row_mass, np.diff(starts))
+        return csr_array((mass, cells, starts), shape=(n, len(self.mass)))
 
 
 def fair_transport(
@@ -84,6 +87,7 @@ def fair_transport(
     prices: ArrayLike | None = None,
     *,
     warm: ArrayLike | None = None,
+    sample_weight: "ArrayLike | Masses | None" = None,
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
@@ -103,17 +107,25 @@ def fair_transport(
         prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
             do not count if they say less than zeros would.
         warm: `prices` by their earlier name.
+        sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
+            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices.
 
     Returns:
-        The plan, whose rows sum to 1/n, and its certificate: `objective` equals `lower_bound` to 1e-9
+        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound` to 1e-9
         relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
 
     Raises:
         FwcError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
             distribution over the outcomes; epsilon is outside [0, 1); every level lacks a representative
-            in some cell.
+            in some cell; a weight is negative or not finite, or all are 0.
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
+    masses = read_weights(sample_weight, len(costs))
+    if masses is not None and masses.positive is not None:
+        given = warm if prices is None else prices
+        part = costs[masses.positive], n_sensitive, n_outcomes, target, epsilon, given
+        found = fair_transport(*part, sample_weight=masses.take(masses.positive))
+        return _with_idle_rows(found, costs, masses.positive)
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
     given = warm if prices is None else prices
@@ -125,7 +137,8 @@ def fair_transport(
         with np.errstate(over="ignore"):
             start = np.ldexp(start, -exponent)
         start[~np.isfinite(start)] = 0.0
-    rows = CostTable(costs if len(live) == len(start) else costs[:, live])
+    weights = None if masses is None else masses.values
+    rows = CostTable(costs if len(live) == len(start) else costs[:, live], mass=weights)
     if epsilon is None:
         fair = None
         found = rows.nearest()
@@ -139,31 +152,46 @@ def fair_transport(
             if np.isinf(rows.cost).any():
                 raise
             raise _too_rare(share) from None
-    result = _transport(found, fair, share, live, len(start))
+    result = _transport(found, fair, share, live, len(start), rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share)
     return _scaled(result, exponent) if exponent else result
 
 
 def _transport(
-    found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int
+    found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int, rows: CostTable
 ) -> Transport:
-    vertex = found.vertex
-    n = len(vertex.key)
+    vertex, total = found.vertex, rows.total
     key = vertex.key if len(live) == cells else live[vertex.key]
     mass, prices = np.zeros(cells), np.zeros(cells)
-    mass[live], prices[live] = found.load / n, vertex.prices
+    mass[live], prices[live] = found.load / total, vertex.prices
+    split = vertex.split_mass if rows.mass is None else vertex.split_mass / rows.mass[vertex.split_row]
     return Transport(
         cell=key.astype(np.int32, copy=False),
         split_row=vertex.split_row,
         split_cell=live[vertex.split_cell],
-        split_share=vertex.split_mass,
+        split_share=split,
         mass=mass,
-        objective=found.cost / n,
-        lower_bound=min(found.cost / n, found.bound / n + (fair.best(vertex.prices)[0] if fair else 0.0)),
+        objective=found.cost / total,
+        lower_bound=min(
+            found.cost / total, found.bound / total + (fair.best(vertex.prices)[0] if fair else 0.0)
+        ),
         violation=violation(mass, share),
         prices=prices,
+        row_mass=None if rows.mass is None else rows.mass / total,
     )
+
+
+def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp]) -> Transport:
+    """The plan of the `rows` with a weight; all others in their cheapest cells, where they count nothing."""
+    idle = np.ones(len(costs), dtype=np.bool_)
+    idle[rows] = False
+    live = np.flatnonzero(found.mass > 0)  # a cell that can carry nothing has no price
+    cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
+    cell[idle] = live[two_cheapest(costs[idle][:, live].T.astype(np.float64), found.prices[live])[0]]
+    cell[rows] = found.cell
+    mass[rows] = 1 / len(rows) if found.row_mass is None else found.row_mass
+    return replace(found, cell=cell, split_row=rows[found.split_row], row_mass=mass)
 
 
 def _extreme_exponent(costs: NDArray[Any]) -> int:

@@ -11,6 +11,7 @@ from fwc_llm.coreset.compiling.kernel import kernel
 @kernel  # type: ignore[misc]
 def scan(
     cost: NDArray[Any],
+    mass: NDArray[np.float64],
     prices: NDArray[np.float64],
     margin: float,
     size: int,
@@ -25,14 +26,17 @@ def scan(
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
+    `mass` (n,) are the rows' masses; empty, it stands for 1 each.
+
     Rows `low` to `high` are one block of `size`, b = low / size: it writes key[low:], the doubtful rows to
-    doubt[low:][:n_doubt[b]], and the count (kept[b, g]) and cost (kept_cost[b]) of the others.
+    doubt[low:][:n_doubt[b]], and the mass (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
     cells = cost.shape[1]
     block = low // size
     place = low
     total = 0.0
     fault = False
+    weighted = len(mass) > 0
     counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
     for i in range(low, high):
         best, second, cell = np.inf, np.inf, 0
@@ -49,8 +53,9 @@ def scan(
         if second <= best + margin:
             place += 1
         else:
-            counts[cell] += 1.0
-            total += np.float64(cost[i, cell])
+            own = mass[i] if weighted else 1.0
+            counts[cell] += own
+            total += own * np.float64(cost[i, cell])
     for g in range(cells):
         kept[block, g] = counts[g]
     n_doubt[block] = place - low

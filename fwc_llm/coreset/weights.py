@@ -1,0 +1,90 @@
+"""Weights of the rows: what each of them stands for (docs/method.md, "Weighted rows")."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+
+_MOST_UNITS = 61  # bits of the sum of all units: their sums, twice over, stay within int64
+
+
+@dataclass(frozen=True)
+class Masses:
+    """The weights of n rows, not all equal, scaled by a power of two so that their mean is near 1.
+
+    The power of two changes no digit: sums of whole weights stay exact. `values` (n,) are float64 and finite,
+    and not negative.
+    """
+
+    values: np.ndarray
+
+    @cached_property
+    def total(self) -> float:
+        """Their sum."""
+        return float(self.values.sum())
+
+    @cached_property
+    def positive(self) -> np.ndarray | None:
+        """The rows with a positive weight, (n',); None if all have one."""
+        return None if self.values.all() else np.flatnonzero(self.values)
+
+    @cached_property
+    def unit(self) -> float:
+        """The mass of a unit, a power of two."""
+        spare = _MOST_UNITS - int(np.frexp(self.total)[1])
+        return float(np.ldexp(1.0, -min(spare, 60)))
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """(n,) int64 the masses as whole numbers of units, for sums that must not depend on their order.
+
+        A weight below 2⁻⁶¹ of all weight has none.
+        """
+        return np.asarray(np.rint(self.values / self.unit), dtype=np.int64)
+
+    def take(self, rows: np.ndarray) -> "Masses | None":
+        """The masses of some rows; None if they are equal."""
+        values = self.values[rows]
+        return None if values.min() == values.max() else Masses(values)
+
+
+def read_weights(sample_weight: Any, n: int) -> Masses | None:
+    """The weights (n,) that a caller gave; None if none were given or all are equal, which is the same.
+
+    Raises:
+        FwcError: not one number for each of the `n` rows; a negative, missing or infinite one, with its row;
+            all are 0.
+    """
+    if sample_weight is None or isinstance(sample_weight, Masses):
+        return sample_weight
+    weights = _numbers(sample_weight)
+    if weights.shape != (n,):
+        raise FwcError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")
+    wrong = ~((weights >= 0) & (weights < np.inf))  # NaN too
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise FwcError(
+            f"sample_weight of row {row} is {weights[row]:g}: weights are finite numbers of at least 0"
+        )
+    largest = weights.max(initial=0.0)
+    if largest == 0:
+        raise FwcError("sample_weight is 0 for every row: at least one row must count")
+    if weights.min() == largest:
+        return None
+    # In two steps: the sum of the largest weights may be beyond float64.
+    scaled = np.ldexp(weights, -int(np.frexp(largest)[1]))
+    mean = scaled.sum() / np.count_nonzero(scaled)
+    return Masses(np.ldexp(scaled, -int(np.frexp(mean)[1])))
+
+
+def _numbers(values: Any) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError(f"{array.dtype} found")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise FwcError(f"sample_weight must be numbers, one for each row ({error})") from None
