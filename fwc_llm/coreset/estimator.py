@@ -9,12 +9,12 @@ import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
+from fwc_llm.coreset.problem.cells import check_levels, overall_target
+from fwc_llm.coreset.problem.encoding import encode_array, value_ids
 from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.problem import Problem, Rows, read_rows
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
@@ -27,9 +27,9 @@ _STARTS = ("k-means++", "random")
 class FairCoreset(Parameters):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
-    Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
-    subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y (the paper's
-    problem (4); docs/method.md, "The problem").
+    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
+    weighted representatives subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
+    outcome y (the paper's problem (4); docs/method.md, "The problem").
 
     Args:
         m: number of representatives.
@@ -110,7 +110,7 @@ class FairCoreset(Parameters):
         self.progressive = progressive
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sensitive: Any, candidates: Any = None, sample_weight: Any = None) -> Self:
         """Chooses the coreset of the rows.
 
         Args:
@@ -121,12 +121,14 @@ class FairCoreset(Parameters):
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
             candidates: (n,) bool, the rows that may become representatives (support "rows" and
                 "features"); the distance is still to the whole table. All rows by default.
+            sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
+                ratios count. A row of weight 0 is as if it were not there.
 
         Raises:
             FwcError: bad input, naming the row, column or cell.
         """
         X = as_pandas(X)
-        encoder, problem = self._read(X, y, sensitive, candidates)
+        rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
         rng = np.random.default_rng(self.random_state)
         named = isinstance(self.init, str)
         starts = None if self.n_init == "auto" else int(self.n_init)
@@ -135,14 +137,16 @@ class FairCoreset(Parameters):
         if isinstance(self.init, str):
             best, self.n_starts_, self.n_agreeing_ = best_start(solver, self.init, rng, starts)
         else:
-            best = solver.from_start(self._given_start(problem, encoder), rng)
+            best = solver.from_start(self._given_start(problem, rows), rng)
             self.n_starts_ = self.n_agreeing_ = 1
-        self._keep(best, solver.steps, encoder, X)
+        self._keep(best, solver.steps, rows, X)
         return self
 
-    def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
+    def problem(
+        self, X: Any, y: Any, sensitive: Any, candidates: Any = None, sample_weight: Any = None
+    ) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
-        return self._read(X, y, sensitive, candidates)[1]
+        return self._read(as_pandas(X), y, sensitive, candidates, sample_weight)[1]
 
     def _repr_html_(self) -> str:
         """The cells with their weight and the course of the objective, once fitted."""
@@ -151,15 +155,15 @@ class FairCoreset(Parameters):
 
         return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
 
-    def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
+    def _read(
+        self, X: Any, y: Any, sensitive: Any, candidates: Any, sample_weight: Any
+    ) -> tuple[Rows, Problem]:
         self._check_parameters()
-        encoder, table = encode(X)
-        table.check_costs(self.cost)
-        cells = find_cells(y, sensitive, table.n)
-        problem = self._problem(table, cells, candidates)
-        if encoder and encoder.has_ranks:
-            problem = replace(problem, to_ranks=encoder.to_ranks)
-        return encoder, problem
+        rows = read_rows(X, y, sensitive, sample_weight, self.cost)
+        problem = self._problem(rows, candidates)
+        if rows.encoder and rows.encoder.has_ranks:
+            problem = replace(problem, to_ranks=rows.encoder.to_ranks)
+        return rows, problem
 
     def _check_parameters(self) -> None:
         check_choice("cost", self.cost, COSTS)
@@ -182,15 +186,16 @@ class FairCoreset(Parameters):
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
 
-    def _problem(self, table: Table, cells: Cells, candidates: Any) -> Problem:
+    def _problem(self, rows: Rows, candidates: Any) -> Problem:
         """Cells, slots and the rows that may stand for each cell."""
+        table, cells = rows.table, rows.cells
         if self.epsilon is not None:
             check_levels(cells)
         if candidates is not None and self.support == "free":
             raise FwcError(
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
             )
-        may = candidate_mask(candidates, table.n)
+        may = rows.of_all(candidate_mask(candidates, rows.n_given))
         ids = value_ids(table.values)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
@@ -199,7 +204,7 @@ class FairCoreset(Parameters):
         available = np.array([len(np.unique(ids[pool])) for pool in pools]) * (cells.counts > 0)
         slots = self.slots
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            slots = np.bincount(cells.cell[self._given_rows(cells)], minlength=cells.n_cells)
+            slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
         if self.m > table.n:
             raise FwcError(f"m={self.m} is larger than the {table.n} rows: lower m")
         seats = count_slots(
@@ -215,50 +220,55 @@ class FairCoreset(Parameters):
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         target = overall_target(cells, self.target)
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        return Problem(table, cells, cell_of, target, self.epsilon, self.cost, self.support, move, pools, ids)
+        return Problem(
+            *(table, cells, cell_of, target, self.epsilon, self.cost, self.support, move, pools, ids),
+            masses=rows.masses,
+        )
 
-    def _given_rows(self, cells: Cells) -> np.ndarray:
+    def _given_rows(self, among: Rows) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
-        rows = np.asarray(self.init)
-        n = len(cells.cell)
+        rows, cells, n = np.asarray(self.init), among.cells, among.n_given
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
             raise FwcError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
         if len(np.unique(rows)) < len(rows):
             raise FwcError("init names a row twice: the representatives start from different rows")
+        rows = among.places(rows)
         return np.asarray(rows[np.argsort(cells.cell[rows], kind="stable")])
 
-    def _given_start(self, problem: Problem, encoder: Encoder | None) -> np.ndarray:
+    def _given_start(self, problem: Problem, given_rows: Rows) -> np.ndarray:
         """The rows (m,) or points (m, p) given as `init`, checked."""
         if np.ndim(self.init) == 1:
-            rows = self._given_rows(problem.cells)
+            rows = self._given_rows(given_rows)
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
-                    raise FwcError(f"init names row {refused[0]}, which is no candidate of its cell")
+                    row = given_rows.positions(refused[:1])[0]
+                    raise FwcError(f"init names row {row}, which is no candidate of its cell")
             return rows
         if self.support != "free":
             raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
         given: Any = as_pandas(self.init)
+        encoder = given_rows.encoder
         points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
             raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
-    def _keep(self, best: Descent, steps: Steps, encoder: Encoder | None, X: Any) -> None:
+    def _keep(self, best: Descent, steps: Steps, rows: Rows, X: Any) -> None:
         """Sets the fitted attributes."""
-        problem = steps.problem
+        problem, encoder = steps.problem, rows.encoder
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level]
         self.y_ = cells.outcomes[outcome]
-        self.row_index_ = best.rows
+        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
         self.representatives_: Any
         points = best.points
         if encoder is None:  # certify the returned points, in the precision of X
             self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
             points = self.representatives_.astype(np.float64, copy=False)
-        elif best.rows is not None:
-            self.representatives_ = X.iloc[best.rows]
+        elif self.row_index_ is not None:
+            self.representatives_ = X.iloc[self.row_index_]
         else:
             self.representatives_ = encoder.decode(points)
         inner, shares = steps.certify(points)

@@ -12,14 +12,15 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
 
 
-def share_out(inner: Transport, label: np.ndarray, m: int) -> Shares:
+def share_out(inner: Transport, label: np.ndarray, problem: Problem) -> Shares:
     """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
     return Shares(
         label[inner.cell, np.arange(len(inner.cell))],
         inner.split_row,
         label[inner.split_cell, inner.split_row],
         inner.split_share,
-        m,
+        problem.m,
+        problem.masses,
     )
 
 
@@ -53,7 +54,7 @@ class PlainSteps:
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
-        return inner, share_out(inner, label, self.problem.m)
+        return inner, share_out(inner, label, self.problem)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""

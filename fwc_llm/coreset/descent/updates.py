@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table, column_codes
+from fwc_llm.coreset.weights import Masses
 
 UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order
 
@@ -18,7 +19,7 @@ class Shares:
     """Which representative carries each row, and where the parts of split rows go.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`.
+    which go to `part_label`. `masses` of the rows; None stands for 1 each.
     """
 
     label: np.ndarray
@@ -26,25 +27,41 @@ class Shares:
     part_label: np.ndarray
     part_weight: np.ndarray
     m: int
+    masses: Masses | None = None
 
     def weights(self) -> np.ndarray:
-        """How many rows each representative carries, (m,) float64, exact as a plan's parts are."""
+        """The mass that each representative carries, (m,) float64, exact as a plan's parts are."""
+        if self.masses is not None:
+            own = np.ones(len(self.label))
+            np.subtract.at(own, self.part_row, self.part_weight)
+            total = np.bincount(self.label, own * self.masses.values, self.m)
+            np.add.at(total, self.part_label, self.part_weight * self.masses.values[self.part_row])
+            return np.asarray(total)
         total = np.bincount(self.label, minlength=self.m).astype(np.float64)
         np.subtract.at(total, self.label[self.part_row], self.part_weight)
         np.add.at(total, self.part_label, self.part_weight)
         return total
 
     def whole_weights(self) -> np.ndarray:
-        """The same in whole numbers, UNIT to a row, (m,) int64."""
-        total: np.ndarray = np.bincount(self.label, minlength=self.m) * UNIT
+        """The same in whole numbers, UNIT to a row or as `masses` has them, (m,) int64."""
+        total = self.sums(self.label, self.m)
         part = self.part_units()
         np.subtract.at(total, self.label[self.part_row], part)
         np.add.at(total, self.part_label, part)
-        return np.asarray(total, dtype=np.int64)
+        return total
+
+    def sums(self, keys: np.ndarray, size: int) -> np.ndarray:
+        """The units of whole rows by their key (n,), (size,) int64."""
+        if self.masses is None:
+            return np.asarray(np.bincount(keys, minlength=size) * UNIT, dtype=np.int64)
+        total = np.zeros(size, np.int64)
+        np.add.at(total, keys, self.masses.units)
+        return total
 
     def part_units(self) -> np.ndarray:
         """`part_weight` in whole numbers, (s,) int64."""
-        return np.asarray(np.rint(self.part_weight * UNIT), dtype=np.int64)
+        unit = UNIT if self.masses is None else self.masses.units[self.part_row]
+        return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """The rows and weights of each representative (or of those in `only`), together."""
@@ -53,7 +70,7 @@ class Shares:
             wanted[:] = False
             wanted[only] = True
         own = np.flatnonzero(wanted[self.label])
-        rest = np.full(len(own), UNIT, np.int64)
+        rest = np.full(len(own), UNIT, np.int64) if self.masses is None else self.masses.units[own]
         part = self.part_units()
         given = wanted[self.label[self.part_row]]
         np.subtract.at(rest, np.searchsorted(own, self.part_row[given]), part[given])
@@ -64,21 +81,23 @@ class Shares:
         keep = units > 0
         row, label, units = row[keep], label[keep], units[keep]
         order = np.argsort(label, kind="stable")
-        return Groups(row[order], units[order], np.searchsorted(label[order], np.arange(self.m + 1)))
+        start = np.searchsorted(label[order], np.arange(self.m + 1))
+        return Groups(row[order], units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Representative j carries `rows[start[j]:start[j + 1]]`, `units` (UNIT to a row) of each."""
+    """Representative j carries `rows[start[j]:start[j + 1]]`, `units` of each, of the mass `unit`."""
 
     rows: np.ndarray
     units: np.ndarray
     start: np.ndarray
+    unit: float
 
     def of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of representative j, and their weights (1 to a row)."""
+        """The rows of representative j, and their masses."""
         part = slice(self.start[j], self.start[j + 1])
-        return self.rows[part], self.units[part] / UNIT
+        return self.rows[part], self.units[part] * self.unit
 
 
 def means(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
@@ -127,7 +146,7 @@ def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     for k in range(table.n_numeric, table.p):
         code = table.codes[:, k - table.n_numeric].astype(np.int64)
         width = int(max(code.max(), points[:, k].max())) + 1
-        total = np.bincount(shares.label * width + code, minlength=shares.m * width) * UNIT
+        total = shares.sums(shares.label * width + code, shares.m * width)
         np.subtract.at(total, shares.label[shares.part_row] * width + code[shares.part_row], part)
         np.add.at(total, shares.part_label * width + code[shares.part_row], part)
         total = total.reshape(shares.m, width)

@@ -19,9 +19,9 @@ def balance(cost: np.ndarray, capacity: np.ndarray, unit: int | np.ndarray, pric
     """Least cost of n rows of `unit` (int) units each at m points, divided by `unit`; NaN if none is found.
 
     With one number of units for each row, `unit` (n,) int64, the cost is that of all units, not divided.
-    The `capacity` (m,) int64 of the points, in units, sums to that of all rows. `prices` (m,) holds any initial
-    prices π and, at the end, those that prove the plan optimal: every piece of row i lies at a point where
-    c_ij − π_j is least, up to rounding.
+    The `capacity` (m,) int64 of the points, in units, sums to that of all rows. `prices` (m,) holds any
+    initial prices π and, at the end, those that prove the plan optimal: every piece of row i lies at a point
+    where c_ij − π_j is least, up to rounding.
     """
     n, m = cost.shape
     pieces, first, eldest = np.empty((n + 4 * m, 6), np.int64), np.full(m, _NONE), np.full(n, _NONE)
@@ -29,15 +29,17 @@ def balance(cost: np.ndarray, capacity: np.ndarray, unit: int | np.ndarray, pric
     rest = capacity.copy()  # what a point still wants; below 0: what it has too much
     carrier, step = np.full((m, m), _NONE), np.full((m, m), np.inf)
     places, distance = np.empty((3, m), np.int64), np.empty(m)
+    supply = np.broadcast_to(unit, n).astype(np.int64)
     total: float = _balance(
-        *(read_only(cost), np.broadcast_to(unit, n).astype(np.int64), prices, pieces, first, eldest, unused, rest, carrier, step, places, distance)
+        *(read_only(cost), supply, prices, pieces, first, eldest, unused, rest, carrier, step, places),
+        distance,
     )
     return total / unit if isinstance(unit, int) else total
 
 
 @kernel
 def _balance(  # type: ignore[no-untyped-def]
-    cost, unit, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance
+    cost, supply, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance
 ):
     """See `balance`, which makes the arrays; returns the cost in units."""
     n, m = cost.shape
@@ -46,8 +48,8 @@ def _balance(  # type: ignore[no-untyped-def]
     for i in range(n):
         n_unused -= 1
         point = _nearest(cost[i], prices, rest)
-        _add(pieces, first, eldest, unused[n_unused], i, point, unit[i])
-        rest[point] -= unit[i]
+        _add(pieces, first, eldest, unused[n_unused], i, point, supply[i])
+        rest[point] -= supply[i]
     for j in range(m):
         for k in range(m):
             if j != k:

@@ -13,10 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
-from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Table, encode
+from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, overall_target
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
 from fwc_llm.coreset.problem.parameters import Parameters
+from fwc_llm.coreset.problem.problem import read_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
@@ -28,18 +30,20 @@ _ROWS = 256  # rows whose distances are held at once
 class FairWASP(Parameters):
     """Fair weights of the given rows that change the rows' distribution least.
 
-    Minimises the Wasserstein distance between the rows (mass 1/n each) and the same rows weighted, subject
-    to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and outcome y.
+    Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the same
+    rows with other weights, subject to |p(y|d) / p_T(y) − 1| ≤ epsilon for every protected level d and
+    outcome y.
 
     Args:
-        epsilon: parity limit in [0, 1), or None for no constraint (all weights are then 1).
+        epsilon: parity limit in [0, 1), or None for no constraint (the weights then stay as they are).
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
         cost_sensitive: what it costs to move a row to another protected level.
         cost_outcome: what it costs to move a row to another outcome.
 
     Attributes:
-        weights_: (n,) weights of the rows, not negative, summing to n: use them as `sample_weight`.
+        weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
+            0, where weights were given): use them as `sample_weight`.
         objective_: Wasserstein distance between the rows and the weighted rows, in units of the cost.
         lower_bound_: a bound that no fair weights can beat; with the objective, the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
@@ -60,7 +64,7 @@ class FairWASP(Parameters):
         self.cost_sensitive = cost_sensitive
         self.cost_outcome = cost_outcome
 
-    def fit(self, X: Any, y: Any, sensitive: Any) -> Self:
+    def fit(self, X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Self:
         """Weigh the rows.
 
         Args:
@@ -68,14 +72,15 @@ class FairWASP(Parameters):
                 DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
             y: (n,) outcomes, any labels.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+            sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
+                ratios count. A row of weight 0 is as if it were not there, and keeps the weight 0.
 
         Raises:
             FwcError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        encoder, table = encode(X)
-        table.check_costs(self.cost)
-        cells = find_cells(y, sensitive, table.n)
+        rows = read_rows(as_pandas(X), y, sensitive, sample_weight, self.cost)
+        encoder, table, cells = rows.encoder, rows.table, rows.cells
         if self.epsilon is not None:
             check_levels(cells)
             for g in np.flatnonzero(cells.counts == 0).tolist():
@@ -83,14 +88,22 @@ class FairWASP(Parameters):
         target = overall_target(cells, self.target)
         cost, nearest = nearest_rows(table, cells, self.cost)
         cost += between_cells(cells, self.cost_sensitive, self.cost_outcome)[cells.cell]
-        inner = fair_transport(cost, cells.n_levels, cells.n_outcomes, target, self.epsilon)
+        inner = fair_transport(
+            cost, cells.n_levels, cells.n_outcomes, target, self.epsilon, sample_weight=rows.masses
+        )
         kept = np.ones(table.n)
         np.subtract.at(kept, inner.split_row, inner.split_share)
-        self.weights_ = np.bincount(nearest[np.arange(table.n), inner.cell], kept, table.n)
-        np.add.at(self.weights_, nearest[inner.split_row, inner.split_cell], inner.split_share)
+        parts = inner.split_share
+        if inner.row_mass is not None:
+            mass = inner.row_mass * table.n
+            kept, parts = kept * mass, parts * mass[inner.split_row]
+        weights = np.bincount(nearest[np.arange(table.n), inner.cell], kept, table.n)
+        np.add.at(weights, nearest[inner.split_row, inner.split_cell], parts)
+        self.weights_ = np.zeros(rows.n_given)
+        self.weights_[rows.positions(np.arange(table.n))] = weights
         self.objective_ = inner.objective
         self.lower_bound_ = inner.lower_bound
-        held = np.bincount(cells.cell, self.weights_, cells.n_cells)
+        held = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
         if encoder is not None:

@@ -4,12 +4,13 @@ Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in so
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
+from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import FwcError
 
 
@@ -18,13 +19,14 @@ class Cells:
     """The cell of every row.
 
     `cell` (n,) int64; `levels` (|D|,) or, for several crossed attributes, (|D|, k); `outcomes` (|Y|,);
-    `counts` (G,) rows per cell.
+    `counts` (G,) rows per cell; `sizes` (G,) their mass, without weights the same.
     """
 
     cell: np.ndarray
     levels: np.ndarray
     outcomes: np.ndarray
     counts: np.ndarray
+    sizes: np.ndarray
 
     @property
     def n_levels(self) -> int:
@@ -41,6 +43,11 @@ class Cells:
         """G = |D| |Y|."""
         return self.n_levels * self.n_outcomes
 
+    def take(self, rows: np.ndarray, masses: Masses | None) -> "Cells":
+        """The cells of some of the rows (n',), of these masses."""
+        cell = self.cell[rows]
+        return replace(self, cell=cell, **_sums(cell, self.n_cells, masses))
+
     def level_name(self, d: int) -> str:
         """The level in the user's terms; crossed attributes are joined by " & "."""
         return " & ".join(str(value) for value in np.atleast_1d(self.levels[d]))
@@ -51,13 +58,19 @@ class Cells:
         return f"(sensitive = {self.level_name(level)}, y = {self.outcomes[outcome]})"
 
 
-def find_cells(y: Any, sensitive: Any, n: int) -> Cells:
+def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:
     """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed.
+
+    Rows without mass are left out: what only they have is no level and no outcome.
 
     Raises `FwcError` for wrong shapes and missing values.
     """
-    outcomes, y_code = np.unique(_labels(y, "y", n, columns=False)[0], return_inverse=True)
+    own = _labels(y, "y", n, columns=False)[0]
     columns = _labels(sensitive, "sensitive", n, columns=True)
+    if masses is not None and masses.positive is not None:
+        own, columns = own[masses.positive], [column[masses.positive] for column in columns]
+        n, masses = len(own), masses.take(masses.positive)
+    outcomes, y_code = np.unique(own, return_inverse=True)
     if len(columns) == 1:
         levels, d_code = np.unique(columns[0], return_inverse=True)
     else:
@@ -75,8 +88,14 @@ def find_cells(y: Any, sensitive: Any, n: int) -> Cells:
             present, code = np.divmod(present, len(members[k]))
             levels[:, k] = members[k][code]
     cell = d_code.astype(np.int64) * len(outcomes) + y_code
-    counts = np.bincount(cell, minlength=len(levels) * len(outcomes))
-    return Cells(cell, levels, outcomes, counts)
+    return Cells(cell, levels, outcomes, **_sums(cell, len(levels) * len(outcomes), masses))
+
+
+def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np.ndarray]:
+    """The `counts` and `sizes` of cells."""
+    counts = np.bincount(cell, minlength=n_cells)
+    sizes = counts if masses is None else np.bincount(cell, masses.values, n_cells)
+    return {"counts": counts, "sizes": sizes}
 
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
@@ -130,8 +149,9 @@ def check_levels(cells: Cells) -> None:
 
 def empty_cell(cells: Cells, g: int) -> FwcError:
     """The error for a cell that needs mass but has no rows."""
+    lacking = "no rows" if cells.sizes is cells.counts else "no rows of positive weight"
     return FwcError(
-        f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or drop "
+        f"cell {cells.name(g)} has {lacking}, but every level needs every outcome to be fair: merge or drop "
         "levels, or use epsilon=None"
     )
 
@@ -139,7 +159,7 @@ def empty_cell(cells: Cells, g: int) -> FwcError:
 def overall_target(cells: Cells, target: Any) -> np.ndarray:
     """p_T(y), (|Y|,): the rows' own distribution, or the caller's (in sorted order, or {outcome: p})."""
     if target is None:
-        by_outcome = cells.counts.reshape(cells.n_levels, cells.n_outcomes).sum(0)
+        by_outcome = cells.sizes.reshape(cells.n_levels, cells.n_outcomes).sum(0)
         return np.asarray(by_outcome / by_outcome.sum())
     if isinstance(target, Mapping):
         unknown = [key for key in target if key not in set(cells.outcomes.tolist())]

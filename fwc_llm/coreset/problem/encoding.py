@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
+from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -127,16 +128,17 @@ class Encoder:
     """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
 
     Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
-    the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
-    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    the rank of their category) are z-scored over the rows given, by their weight, a constant one becoming 0;
+    everything else (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
     """
 
     columns: tuple[ColumnCode, ...]
     order: tuple[Any, ...]
 
     @classmethod
-    def fit(cls, frame: "pd.DataFrame") -> tuple["Encoder", Table]:
+    def fit(cls, frame: "pd.DataFrame", masses: Masses | None = None) -> tuple["Encoder", Table]:
         """The encoder of this table, and the table encoded; `FwcError` for a missing or infinite value."""
+        weights = None if masses is None else masses.values
         import pandas as pd
 
         if frame.columns.duplicated().any():
@@ -155,7 +157,7 @@ class Encoder:
             kind = column_kind(series)
             if kind == "ordinal":
                 values = np.asarray(series.cat.categories, dtype=object)
-                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float)))
+                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float), weights))
             elif kind == "categorical":
                 code, found = pd.factorize(series.astype(object), sort=False)
                 coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
@@ -164,7 +166,7 @@ class Encoder:
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
                     raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(_scaled(name, kind, np.empty(0), numeric))
+                scaled.append(_scaled(name, kind, np.empty(0), numeric, weights))
         if not scaled + coded:
             raise FwcError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
@@ -222,16 +224,24 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _scaled(name: Any, kind: str, values: np.ndarray, numbers: np.ndarray) -> tuple[ColumnCode, np.ndarray]:
-    """The z-scores of one column; a constant column is all 0."""
-    if numbers.min() == numbers.max():
-        return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
+def _scaled(
+    name: Any, kind: str, values: np.ndarray, numbers: np.ndarray, weights: np.ndarray | None
+) -> tuple[ColumnCode, np.ndarray]:
+    """The z-scores of one column, of mean and variance by weight; a constant column is all 0."""
+    used = numbers if weights is None else numbers[weights > 0]
+    if used.min() == used.max():
+        return ColumnCode(name, kind, values, float(used[0]), 1.0), np.zeros(len(numbers))
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
-    size = float(np.abs(numbers).max())
-    mean = float((numbers / size).mean())
-    spread = float((numbers / size).std())
+    size = float(np.abs(used).max())
+    if weights is None:
+        mean = float((numbers / size).mean())
+        spread = float((numbers / size).std())
+    else:
+        share = weights[weights > 0] / weights.sum()
+        mean = float(share @ (used / size))
+        spread = float(np.sqrt(share @ (used / size - mean) ** 2))
     if spread == 0.0:  # constant up to rounding
-        return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
+        return ColumnCode(name, kind, values, float(used[0]), 1.0), np.zeros(len(numbers))
     return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
 
 
@@ -260,11 +270,11 @@ def encode_array(x: Any) -> Table:
     return Table(array, np.empty((len(array), 0), np.int32))
 
 
-def encode(X: Any) -> tuple[Encoder | None, Table]:
+def encode(X: Any, masses: Masses | None = None) -> tuple[Encoder | None, Table]:
     """A table by its column kinds; anything else as a plain array, without an encoder."""
     X = as_pandas(X)
     if is_frame(X):
-        return Encoder.fit(X)
+        return Encoder.fit(X, masses)
     return None, encode_array(X)
 
 

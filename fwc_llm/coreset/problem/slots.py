@@ -40,9 +40,9 @@ def count_slots(
     if m > available.sum():
         raise FwcError(f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m")
     if slots == "proportional":
-        return _by_share(counts * needed, m, available)
+        return _by_share(cells.sizes * needed, m, available)
     if slots == "equal":
-        return _equal(counts, m, available)
+        return _equal(cells.sizes, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
     raise FwcError(
@@ -50,18 +50,18 @@ def count_slots(
     )
 
 
-def _by_share(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
-    """Seats in proportion to `counts`, at least 1 and at most what is `available` each."""
-    return largest_remainder(m * counts / counts.sum(), m, np.minimum(available, 1), available)
+def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
+    """Seats in proportion to `sizes`, at least 1 and at most what is `available` each."""
+    return largest_remainder(m * sizes / sizes.sum(), m, np.minimum(available, 1), available)
 
 
-def _equal(counts: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
+def _equal(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
     """m / G each, the remainder to the largest cells; a full cell passes its excess to the others."""
     seats = np.minimum(m // (available > 0).sum(), available)
     while seats.sum() < m:
         room = seats < available
         fewest = room & (seats == seats[room].min())
-        seats[np.argmax(np.where(fewest, counts, -1))] += 1
+        seats[np.argmax(np.where(fewest, sizes, -1))] += 1
     return np.asarray(seats, dtype=np.int64)
 
 
@@ -77,8 +77,8 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     others = ~is_positive & (available > 0)
     n_positive = int(is_positive.sum())
     if n_positive == 0:
-        return _by_share(cells.counts * others, m, available)
-    p_positive = cells.counts[is_positive].sum() / cells.counts.sum()
+        return _by_share(cells.sizes * others, m, available)
+    p_positive = cells.sizes[is_positive].sum() / cells.sizes.sum()
     k = max(1, round(m * p_positive / n_positive))
     k = min(k, (m - int(others.sum())) // n_positive, int(available[is_positive].min()))
     rest = m - k * n_positive
@@ -90,7 +90,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
             raise FwcError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
     seats = np.where(is_positive, k, 0).astype(np.int64)
     if rest:
-        seats += _by_share(cells.counts * others, rest, np.where(others, available, 0))
+        seats += _by_share(cells.sizes * others, rest, np.where(others, available, 0))
     return seats
 
 

@@ -83,7 +83,9 @@ class Sample:
         """The best optimum from one start and some kicks."""
         problem = self._problem
         seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-        start = spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng)
+        start = spread_rows(
+            seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses
+        )
         best = self.settle(start, rng)
         steps = CompiledSteps(problem, Threads(1))
         for _ in range(_KICKS):

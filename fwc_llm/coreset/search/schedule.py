@@ -142,8 +142,8 @@ def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndar
     """Rows (m,) to start from."""
     seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
     if init == "random":
-        return random_rows(seats, problem.pools, problem.ids, rng)
-    return spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng)
+        return random_rows(seats, problem.pools, problem.ids, rng, problem.masses)
+    return spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses)
 
 
 def sampling_order(problem: Problem, least: int, rng: np.random.Generator) -> np.ndarray:

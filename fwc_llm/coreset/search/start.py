@@ -7,15 +7,28 @@ import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
+from fwc_llm.coreset.weights import Masses
+
+
+def random_order(rows: np.ndarray, masses: Masses | None, rng: np.random.Generator) -> np.ndarray:
+    """The rows in random order: each next one is drawn from those left, in proportion to its mass."""
+    if masses is None:
+        return np.asarray(rows[rng.permutation(len(rows))])
+    # The least of exponential times with the masses as rates comes first (Efraimidis and Spirakis 2006).
+    return np.asarray(rows[np.argsort(rng.exponential(size=len(rows)) / masses.values[rows])])
 
 
 def random_rows(
-    seats: np.ndarray, pools: list[np.ndarray], ids: np.ndarray, rng: np.random.Generator
+    seats: np.ndarray,
+    pools: list[np.ndarray],
+    ids: np.ndarray,
+    rng: np.random.Generator,
+    masses: Masses | None = None,
 ) -> np.ndarray:
-    """(m,) rows, drawn within each cell without repeating a value of `ids`, in cell order."""
+    """(m,) rows, drawn by mass within each cell without repeating a value of `ids`, in cell order."""
     chosen = []
     for pool, count in zip(pools, seats, strict=True):
-        order = pool[rng.permutation(len(pool))]
+        order = random_order(pool, masses, rng)
         _, first = np.unique(ids[order], return_index=True)
         chosen.append(order[np.sort(first)[:count]])
     return np.concatenate(chosen)
@@ -28,17 +41,18 @@ def spread_rows(
     table: Table,
     cost: str,
     rng: np.random.Generator,
+    masses: Masses | None = None,
 ) -> np.ndarray:
     """(m,) rows by greedy k-means++ within each cell, in cell order.
 
-    A row is drawn with probability proportional to its cost from the nearest row already chosen
-    (Arthur and Vassilvitskii 2007, with the cost itself in the place of the squared distance); of
+    A row is drawn with probability proportional to its mass and to its cost from the nearest row already
+    chosen (Arthur and Vassilvitskii 2007, with the cost itself in the place of the squared distance); of
     2 + ln(count) draws the one that lowers the total cost most is kept. Rows that equal a chosen one
     have no cost left, so that values repeat only where nothing else is left.
     """
     return np.concatenate(
         [
-            _spread(pool, int(count), ids, table, cost, rng)
+            _spread(pool, int(count), ids, table, cost, rng, masses)
             for pool, count in zip(pools, seats, strict=True)
             if count > 0
         ]
@@ -46,26 +60,38 @@ def spread_rows(
 
 
 def _spread(
-    pool: np.ndarray, count: int, ids: np.ndarray, table: Table, cost: str, rng: np.random.Generator
+    pool: np.ndarray,
+    count: int,
+    ids: np.ndarray,
+    table: Table,
+    cost: str,
+    rng: np.random.Generator,
+    masses: Masses | None,
 ) -> np.ndarray:
     values = np.ascontiguousarray(table.values[pool].T, dtype=np.float64)
     trials = 2 + int(np.log(count))
-    first = int(rng.integers(len(pool)))
+    mass = None if masses is None else masses.values[pool]
+    first = int(rng.integers(len(pool))) if mass is None else int(_drawn(mass, rng.random(1))[0])
     chosen = [first]
     nearest = feature_costs(values, table.n_numeric, values[:, first], cost)
     free = ids[pool] != ids[pool[first]]
     while len(chosen) < count:
-        weight = np.where(free, nearest, 0.0)
+        weight = np.where(free, nearest if mass is None else mass * nearest, 0.0)
         if weight.sum() == 0:  # what is left equals a chosen row in all but its id
             weight = free.astype(float)
-        cumulative = np.cumsum(weight)
-        draws = np.searchsorted(cumulative, rng.random(trials) * cumulative[-1], side="right")
-        draws = np.minimum(draws, np.flatnonzero(weight)[-1])
+        draws = _drawn(weight, rng.random(trials))
         reached = [
             np.minimum(nearest, feature_costs(values, table.n_numeric, values[:, i], cost)) for i in draws
         ]
-        best = int(np.argmin([r.sum() for r in reached]))
+        best = int(np.argmin([r.sum() if mass is None else mass @ r for r in reached]))
         chosen.append(int(draws[best]))
         nearest = reached[best]
         free &= ids[pool] != ids[pool[chosen[-1]]]
     return np.asarray(pool[chosen])
+
+
+def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The places at these quantiles (t,) of the weights."""
+    cumulative = np.cumsum(weight)
+    draws = np.searchsorted(cumulative, at * cumulative[-1], side="right")
+    return np.asarray(np.minimum(draws, np.flatnonzero(weight)[-1]))

@@ -111,8 +111,8 @@ def fair_transport(
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices.
 
     Returns:
-        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound` to 1e-9
-        relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
+        The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
+        to 1e-9 relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
 
     Raises:
         FwcError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
@@ -124,8 +124,8 @@ def fair_transport(
     if masses is not None and masses.positive is not None:
         given = warm if prices is None else prices
         part = costs[masses.positive], n_sensitive, n_outcomes, target, epsilon, given
-        found = fair_transport(*part, sample_weight=masses.take(masses.positive))
-        return _with_idle_rows(found, costs, masses.positive)
+        some = fair_transport(*part, sample_weight=masses.take(masses.positive))
+        return _with_idle_rows(some, costs, masses.positive)
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
     given = warm if prices is None else prices
