@@ -11,7 +11,7 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import TaskFile, choose_weight, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,8 @@ class Task:
     `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
-    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About").
+    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `weight` is the
+    column that says for how many a row stands where examples are chosen; empty: every row counts the same.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Task:
     text: str = field(repr=False, default="")
     folder: Path | None = None
     about: Mapping[str, str] = field(repr=False, default_factory=dict)
+    weight: str = ""
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -129,6 +131,20 @@ class Task:
     def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The outcome (n,) of every row as int8: 1 is yes."""
         return (frame[self.outcome] == "yes").to_numpy(dtype="int8")
+
+    def weights(self, frame: "pd.DataFrame") -> "np.ndarray | None":
+        """For how many every row stands (n,), by the column `weight`; None where the task has none."""
+        if not self.weight:
+            return None
+        weights = frame[self.weight].to_numpy(dtype=float)
+        wrong = ~((weights >= 0) & (weights < float("inf")))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise FwcError(
+                f"row {frame.index[row]!r} has the weight {weights[row]:g} ({self.weight!r}): weights are "
+                "finite numbers of at least 0"
+            )
+        return weights
 
     def __repr__(self) -> str:
         protected = ", ".join(self.protected)
@@ -217,6 +233,7 @@ def load_task(
     positive: object = None,
     above: float | None = None,
     question: str | None = None,
+    weight: str | None = None,
 ) -> Task:
     """The built-in task called `name`, the task of a TOML file, or one for a data frame.
 
@@ -229,18 +246,21 @@ def load_task(
     the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
     is the file that it would write.
 
+    `weight` names the column that says for how many a row stands where examples are chosen
+    (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
+
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     if not isinstance(name, str | Path):
         if not hasattr(name, "columns"):
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
-        return _from_frame(name, protected, outcome, positive, above, question)
+        return _from_frame(name, protected, outcome, positive, above, question, weight or "")
     if any(given is not None for given in (protected, outcome, positive, above, question)):
         raise FwcError("protected, outcome, positive, above and question are for a data frame alone")
     text = str(name)
     if text.endswith(".toml"):
         path = home_expanded(text)
-        return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
+        return _from_file(_weighted(read_taskfile(path), weight), data_dir, path.resolve().parent)
     if text not in task_names():
         if Path(text).is_file():
             raise FwcError(
@@ -251,8 +271,10 @@ def load_task(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
     if text == "census":
-        return census_task()
-    return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
+        adult = _weighted(read_taskfile(resource_dir("evals/tasks") / "adult.toml"), weight)
+        return replace(census_task(), weight=adult.weight)
+    taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
+    return _from_file(_weighted(taskfile, weight), data_dir, None)
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
@@ -322,6 +344,7 @@ def _from_frame(
     positive: object,
     above: float | None,
     question: str | None,
+    weight: str,
 ) -> Task:
     from fwc_llm.data.reading import as_text, table_of
     from fwc_llm.data.sniff import draft_frame
@@ -335,7 +358,7 @@ def _from_frame(
     attributes = [protected] if isinstance(protected, str) else list(protected)
     wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
     raw = table_of(frame, here, Source(("table",)), names, "row")
-    drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above)
+    drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above, weight)
     taskfile = parse_taskfile(drafted.text, here)
     raw = table_of(frame, here, taskfile.source, names, "row")
 
@@ -373,4 +396,9 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         text=taskfile.text,
         folder=beside,
         about=taskfile.about,
+        weight=taskfile.weight,
     )
+
+
+def _weighted(taskfile: TaskFile, weight: str | None) -> TaskFile:
+    return taskfile if weight is None else choose_weight(taskfile, weight)

@@ -17,14 +17,20 @@ PARITY_HELP = "or `none`: rows as they fall. [default: 0.5, or none where cells 
 M_HELP = "[default: 16, or what the table's cells can give]"
 
 
-def open_task(name: str | None, data_dir: Path | None) -> "Task":
-    """The task called `name`, else the default of every command; says when the census stands in."""
+def open_task(name: str | None, data_dir: Path | None, weight: str | None = None) -> "Task":
+    """The task called `name`, else the default of every command; says when the census stands in.
+
+    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
+    """
     from fwc_llm.cli.console import err
     from fwc_llm.tasks import default_task, load_task
 
+    column = "" if weight == "none" else weight
     if name is not None:
-        return load_task(name, data_dir)
+        return load_task(name, data_dir, weight=column)
     task = default_task(data_dir)
+    if column is not None:
+        task = load_task(task.name, data_dir, weight=column)
     if task.simulated:
         err.print(
             "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",

@@ -30,6 +30,14 @@ def shots(
         ),
     ] = None,
     m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="The numeric column that says for how many a row stands, such as a survey's weight (adult: "
+            "fnlwgt), or `none`. [default: the task file's `weight`, if any]",
+        ),
+    ] = None,
     epsilon: Annotated[
         str, typer.Option(help="Largest relative parity violation of the coreset, or `none` for no limit.")
     ] = "0.01",
@@ -80,7 +88,7 @@ def shots(
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    table = open_task(task, data_dir)
+    table = open_task(task, data_dir, weight)
     with console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:

@@ -51,6 +51,15 @@ class Masses:
         return None if values.min() == values.max() else Masses(values)
 
 
+def random_order(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """All places (n,) in random order: each next one is drawn from those left, in proportion to its weight.
+
+    The least of exponential times whose rates are the weights comes first (Efraimidis and Spirakis 2006).
+    """
+    with np.errstate(divide="ignore", over="ignore"):
+        return np.argsort(rng.exponential(size=len(weights)) / weights, kind="stable")
+
+
 def read_weights(sample_weight: Any, n: int) -> Masses | None:
     """The weights (n,) that a caller gave; None if none were given or all are equal, which is the same.
 

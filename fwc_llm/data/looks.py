@@ -31,7 +31,7 @@ class Look:
     """What a column is taken for: its kind, its role, how its numbers are written, and why (a comment)."""
 
     kind: Literal["numeric", "categorical"]
-    role: Literal["feature", "id", "drop"] = "feature"
+    role: Literal["feature", "extra", "id", "drop"] = "feature"
     written: Written = ""
     why: str = ""
 

@@ -72,18 +72,25 @@ def draft_task(path: Path, protected: Sequence[str], outcome: str, beside: Path)
 
 
 def draft_frame(
-    raw: RawTable, protected: Sequence[str], outcome: str, positive: Sequence[str], above: float | None
+    raw: RawTable,
+    protected: Sequence[str],
+    outcome: str,
+    positive: Sequence[str],
+    above: float | None,
+    weight: str = "",
 ) -> Draft:
     """Draft a task for columns that are at hand; yes means one of `positive`, or a number above `above`.
 
+    `weight` is the column that says for how many a row stands; empty: there is none.
+
     Raises `FwcError` for a column that is not there.
     """
-    for name in (*protected, outcome):
+    for name in (*protected, outcome, *([weight] if weight else [])):
         if name not in raw.columns:
             raise FwcError(f"there is no column {name!r}: there are {', '.join(map(repr, raw.columns))}")
     path = Path("table")
     source = Source((path.name,), format="parquet")
-    return _draft(path, source, raw, protected, outcome, Path(), [], positive, above)
+    return _draft(path, source, raw, protected, outcome, Path(), [], positive, above, weight)
 
 
 def _draft(
@@ -96,6 +103,7 @@ def _draft(
     checks: list[str],
     positive: Sequence[str] = (),
     above: float | None = None,
+    weight: str = "",
 ) -> Draft:
     """The draft for a table that has been read."""
     named = (*protected, outcome)
@@ -108,11 +116,13 @@ def _draft(
         if plain and missing > _HALF:
             why = f"CHECK: {100 * missing:.0f} % of its values are missing"
             looks[name] = replace(looks[name], role="drop", why=why)
+    if weight:
+        looks[weight] = replace(looks[weight], kind="numeric", role="extra", why="")
     if all(look.role != "feature" for name, look in looks.items() if name not in special):
         # A task needs a feature: rather a doubtful one than none.
         doubtful = {n: replace(look, role="feature") for n, look in looks.items() if any(columns[n])}
-        looks |= {name: look for name, look in doubtful.items() if name not in special}
-    used = [name for name, look in looks.items() if look.role == "feature"]
+        looks |= {name: look for name, look in doubtful.items() if name not in (*special, weight)}
+    used = [name for name, look in looks.items() if look.role in ("feature", "extra")]
     lacking = {name: columns[name].count(None) for name in used if None in columns[name]}
     lost = sum(None in row for row in zip(*(columns[name] for name in used), strict=True))
     rule = "category" if lost > _LITTLE * len(raw.ids) else "drop"
@@ -127,7 +137,10 @@ def _draft(
         for name, cells in columns.items()
     }
     dropped = {name for name in lacking if rule == "category" and _DROPS in entries[name]}
-    lines = [*_head(path, question, rule, lacking, dropped, len(raw.ids), checks), "columns = ["]
+    lines = _head(path, question, rule, lacking, dropped, len(raw.ids), checks)
+    if weight:
+        lines.insert(-2, f"weight = {_quote(weight)}")
+    lines.append("columns = [")
     checks += about
     lines += [*entries.values(), "]", "", *_data(path, source, markers, beside), ""]
     lines += answer[2]
@@ -203,7 +216,9 @@ def _column(name: str, cells: Texts, look: Look, rule: str, special: str, checks
     missing = cells.count(None) / len(cells)
     share = f"{100 * missing:.0f} %" if missing >= 0.01 else "under 1 %"
     bands: list[float] = []
-    if look.role != "feature":
+    if look.role == "extra":  # the weight: without it a row counts nothing
+        entry += [f'kind = "{kind}"', f'role = "{look.role}"', *([_DROPS] if missing else [])]
+    elif look.role != "feature":
         entry.append(f'role = "{look.role}"')
     elif rule == "category" and missing:
         if kind == "categorical" and special == "protected" and missing > _LITTLE:
@@ -219,10 +234,10 @@ def _column(name: str, cells: Texts, look: Look, rule: str, special: str, checks
             why = f"CHECK: {share} are missing, and a number cannot be unknown: these rows are dropped"
     if look.role == "feature":
         entry.insert(2, f'kind = "{kind}"')
-        if look.written:
-            entry.append(f"written = {_quote(look.written)}")
-        if bands:
-            entry.append(f"bands = [{', '.join(f'{limit:.10g}' for limit in bands)}]")
+    if look.written and look.role in ("feature", "extra"):
+        entry.append(f"written = {_quote(look.written)}")
+    if bands:
+        entry.append(f"bands = [{', '.join(f'{limit:.10g}' for limit in bands)}]")
     if why.startswith("CHECK: "):
         checks.append(f"column {_one_line(name)}: {why.removeprefix('CHECK: ')}{_WHERE[look.role]}")
     return f"  {{ {', '.join(entry)} }},{f' # {why}' if why else ''}"

@@ -28,7 +28,8 @@ class Comparison:
     """One strategy's examples against the table.
 
     `distance`: exact Wasserstein distance to the table, in the cost that FWC minimises (L1 over z-scored
-    numbers, 1 a categorical mismatch, 1 another level, 1 another outcome); `clustering_cost`: mean over the
+    numbers, 1 a categorical mismatch, 1 another level, 1 another outcome), its rows by their weight if the
+    task has weights, here as below; `clustering_cost`: mean over the
     rows of the squared L2 distance to the nearest example; `violation`: largest |p(y|d) / p(y) − 1| over the
     levels that have weight; `positives`: per level, how many examples answer yes, and how many there are.
     Unweighted examples weigh the same. `tokens` of one prompt; `seconds` to choose once, which a strategy
@@ -66,7 +67,7 @@ def compare(
     refuses the task becomes a line with its reason.
     """
     pool, queries = task.pool(), _queries(task, seed)
-    rows = labelled_pool(task, pool)
+    rows = labelled_pool(task, pool, task.weights(pool))
     tokens = _token_counter(task, template, model, queries[0])
     lines = []
     for name in names or [name for name in strategies() if name not in ONLY_BY_NAME]:
@@ -107,8 +108,8 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     return Comparison(
         shots.strategy,
         shots.m,
-        wasserstein(cost_matrix(rows, examples, "l1"), weights).value,
-        float(cost_matrix(rows, examples, "sqeuclidean").min(axis=1).mean()),
+        wasserstein(cost_matrix(rows, examples, "l1"), weights, rows.masses).value,
+        float(np.average(cost_matrix(rows, examples, "sqeuclidean").min(axis=1), weights=rows.mass)),
         parity_violation(rows, positions, weights),
         _positives(rows, positions),
         note=note,
@@ -117,7 +118,8 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
 
 def parity_violation(rows: "LabelledTable", positions: np.ndarray, weights: np.ndarray) -> float:
     """Largest |p(y|d) / p(y) − 1| of the weighted rows at `positions`, p(y) that of the whole table."""
-    target = np.bincount(rows.codes[:, -1]) / rows.n
+    target = np.bincount(rows.codes[:, -1], rows.mass)
+    target = target / target.sum()
     carried = np.zeros((len(rows.levels), len(rows.outcomes)))
     np.add.at(carried, (rows.codes[positions, -2], rows.codes[positions, -1]), weights)
     carried = carried[carried.sum(axis=1) > 0]

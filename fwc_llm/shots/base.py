@@ -133,7 +133,8 @@ class Request:
     """The input of a strategy.
 
     `pool` (n rows, indexed by row id) is the table; `candidates` (n,) marks the rows that may become
-    examples; `query` is the row to be answered, given to strategies that choose per row.
+    examples; `query` is the row to be answered, given to strategies that choose per row. `weights` (n,) say
+    for how many a row of the pool stands; None: all count the same. A row of weight 0 is no candidate.
     """
 
     task: "Task"
@@ -144,6 +145,7 @@ class Request:
     seed: int = 0
     query: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    weights: "np.ndarray | None" = field(repr=False, default=None)
 
 
 Strategy = Callable[[Request], Shots]

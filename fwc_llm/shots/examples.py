@@ -91,6 +91,20 @@ def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
     }
 
 
+def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
+    """`count` of the rows (positions), without replacement: uniformly, or in proportion to their weights."""
+    if request.weights is None:
+        return np.asarray(rng.choice(rows, count, replace=False))
+    from fwc_llm.coreset.weights import random_order
+
+    return np.asarray(rows[random_order(request.weights[rows], rng)[:count]])
+
+
+def shuffle(request: Request, rng: np.random.Generator, rows: np.ndarray) -> np.ndarray:
+    """The rows (positions) in random order, the first drawn as `draw` draws them."""
+    return rng.permutation(rows) if request.weights is None else draw(request, rng, rows, len(rows))
+
+
 def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False) -> "pd.DataFrame":
     """The columns that distances are measured on, in file order: the features, `protected` ones on request.
 
@@ -111,11 +125,11 @@ def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False)
     return table
 
 
-def labelled_pool(task: "Task", pool: "pd.DataFrame") -> "LabelledTable":
+def labelled_pool(task: "Task", pool: "pd.DataFrame", weights: np.ndarray | None = None) -> "LabelledTable":
     """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
     from fwc_llm.coreset.rivals.base import as_rows
 
-    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool))
+    return as_rows(features_frame(task, pool), task.labels(pool), task.sensitive(pool), weights)
 
 
 def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
@@ -131,6 +145,7 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
         request.m,
         request.seed,
         candidates=request.candidates,
+        **({} if request.weights is None else {"sample_weight": request.weights}),
         **options,
     )
 

@@ -80,7 +80,7 @@ def _name(
 
     columns = [[column.name, column.kind, column.role, list(column.order)] for column in task.columns]
     asked = {
-        "task": [task.name, task.fingerprint, columns, list(task.protected), task.outcome],
+        "task": [task.name, task.fingerprint, columns, list(task.protected), task.outcome, task.weight],
         "choice": [strategy, m, epsilon, seed, dict(options)],
         "code": _code(),
     }

@@ -31,6 +31,7 @@ def select_shots(
     query: "Mapping[str, Any] | None" = None,
     order: str = "given",
     progress: bool | None = None,
+    sample_weight: "np.ndarray | None" = None,
     **options: Any,
 ) -> Shots:
     """Choose m examples for a prompt about `task`.
@@ -40,18 +41,23 @@ def select_shots(
     strategies that have one, None for no limit. `query` is the row to be answered, for the strategies that
     choose per row (an outcome in it is ignored). `seed` determines all random draws. `order` arranges the
     examples (see `order_shots`). Progress is shown in a notebook and on a terminal, but not for a single
-    `query`; `progress` False hides it. Further options belong to the strategy; see its docstring.
+    `query`; `progress` False hides it. `sample_weight` (n,) says for how many each row of the pool stands, by
+    default what the task says (docs/own-data.md, "Survey weights"). Further options belong to the strategy;
+    see its docstring.
 
     Errors: `FwcError` for an unknown strategy, option or order, m below 1 or above the number of
     candidates, an ε that is negative, NaN or at least 1, duplicate row ids, and for a strategy that fails or
     returns a wrong result.
     """
     choose = find_strategy(strategy)
-    request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options)
+    request = _checked(task, strategy, m, epsilon, seed, pool, candidates, query, options, sample_weight)
     hidden = progress is None and query is not None
     with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
         shots = _chosen(choose, strategy, request)
     _check_result(shots, strategy, request, pool_checked=_is_own(choose))
+    if request.weights is not None:
+        said = "given" if sample_weight is not None else task.weight
+        shots = replace(shots, options={**shots.options, "sample_weight": said})
     return order_shots(replace(shots, strategy=strategy), order, seed)
 
 
@@ -81,11 +87,19 @@ def _checked(
     candidates: "np.ndarray | None",
     query: Mapping[str, Any] | None,
     options: Mapping[str, Any],
+    sample_weight: "np.ndarray | None",
 ) -> Request:
+    import numpy as np
+
     from fwc_llm.coreset.checks import candidate_mask, check_epsilon
+    from fwc_llm.coreset.weights import read_weights
 
     table = task.pool() if pool is None else pool
     mask = candidate_mask(candidates, len(table))
+    weights = task.weights(table) if sample_weight is None else sample_weight
+    masses = read_weights(weights, len(table))
+    if masses is not None and strategy not in {"zero", "ids"}:
+        mask = mask & (masses.values > 0)
     if not table.index.is_unique:
         twice = table.index[table.index.duplicated()][0]
         raise FwcError(f"the row id {twice!r} occurs twice in the pool: row ids must be unique")
@@ -95,12 +109,14 @@ def _checked(
     if m < 1:
         raise FwcError(f"m is {m}: at least 1 example is needed (the strategy 'zero' takes none)")
     if m > mask.sum() and strategy not in {"zero", "ids"}:
-        why = " (others equal a test row: draw fewer of these)" if not mask.all() else ""
+        full = mask.all() or (masses is not None and mask.sum() == np.count_nonzero(masses.values))
+        why = "" if full else " (others equal a test row: draw fewer of these)"
         raise FwcError(f"m is {m}, but only {int(mask.sum())} rows may become examples{why}: lower m")
     check_epsilon(epsilon)
     if query is not None:
         query = {name: value for name, value in query.items() if name != task.outcome}
-    return Request(task, table, mask, m, epsilon, seed, query, dict(options))
+    given = None if masses is None else np.asarray(weights, dtype=float)
+    return Request(task, table, mask, m, epsilon, seed, query, dict(options), given)
 
 
 def _whole(value: Any, name: str) -> int:

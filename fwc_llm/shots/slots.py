@@ -48,10 +48,13 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
 def _by_rule(rule: str, request: Request) -> dict[tuple[str, str], int]:
     from fwc_llm.coreset.problem.cells import find_cells
     from fwc_llm.coreset.problem.slots import count_slots
+    from fwc_llm.coreset.weights import read_weights
 
     task, pool = request.task, request.pool
-    cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool))
-    available = np.bincount(cells.cell[request.candidates], minlength=cells.n_cells)
+    masses = read_weights(request.weights, len(pool))
+    cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool), masses)
+    rows = slice(None) if masses is None or masses.positive is None else masses.positive
+    available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
     counts = count_slots(rule, request.m, cells, available, constrained=False)
     return {
         (cells.level_name(place // cells.n_outcomes), LABELS[cells.outcomes[place % cells.n_outcomes]]): int(

@@ -1,5 +1,6 @@
 """From TOML to a checked `TaskFile`: every mistake is named with its file, key and remedy."""
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -30,6 +31,7 @@ from fwc_llm.taskfile.values import (
 from fwc_llm.untrusted import shortened
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_WEIGHT = re.compile(r"^weight[ \t]*=[^\n]*\n", re.MULTILINE)
 _LARGEST = 1 << 22  # bytes
 _MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
@@ -60,6 +62,16 @@ def parse_taskfile(text: str, path: Path) -> TaskFile:
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
     return replace(_Parser(path).taskfile(data), text=text)
+
+
+def choose_weight(task: TaskFile, column: str) -> TaskFile:
+    """The task with another column as the weight of its rows, "" for none; `text` says so, too.
+
+    Raises `FwcError` for a column that cannot be the weight.
+    """
+    line = f"weight = {json.dumps(column, ensure_ascii=False)}\n" if column else ""
+    chosen = parse_taskfile(line + _WEIGHT.sub("", task.text, count=1), task.path)
+    return replace(chosen, name=task.name)
 
 
 def _reason(error: Exception) -> str:
@@ -132,7 +144,7 @@ class _Parser:
         return float(number)
 
     def taskfile(self, data: Mapping[str, Any]) -> TaskFile:
-        keys = ("name", "title", "question", "missing", "licence", "citation", "note")
+        keys = ("name", "title", "question", "missing", "licence", "citation", "note", "weight")
         top = self.table(data, "", (*keys, "columns", "values", "data", "protected", "outcome", "about"))
         fields = self.fields(top)
         names = [item.name for item in fields]
@@ -151,9 +163,27 @@ class _Parser:
             citation=self.string(top, "citation", "", ""),
             note=self.string(top, "note", "", ""),
             about=self.about(top),
+            weight=self.weight(top, fields),
         )
         self.check_uses(task)
         return task
+
+    def weight(self, top: Mapping[str, Any], fields: Sequence[Field]) -> str:
+        """The column that `weight` names: a number that is no feature. Empty where there is none."""
+        name = self.string(top, "weight", "", "")
+        if not name:
+            return ""
+        by_name = {item.name: item for item in fields}
+        if name not in by_name:
+            raise self.fail("weight", f"there is no column {name!r}{_near(name, list(by_name))}")
+        item = by_name[name]
+        if (item.use, item.column.role, item.column.kind) != ("column", "extra", "numeric"):
+            raise self.fail(
+                "weight",
+                f'column {name!r} must have kind = "numeric" and role = "extra": a weight is a number that '
+                "says nothing about the row itself",
+            )
+        return name
 
     def about(self, top: Mapping[str, Any]) -> dict[str, str]:
         """What [about] says of the purpose and the data; an empty text would look like an answer."""
@@ -377,6 +407,8 @@ class _Parser:
         for item in task.fields:
             if item.name == task.outcome.source and (item.use != "column" or item.column.role == "extra"):
                 raise self.fail(f"column {item.name!r}", "the outcome cannot be an extra, an id or dropped")
+        if task.weight and task.weight not in {column.name for column in task.columns}:
+            raise self.fail("weight", f"{task.weight!r} is a protected attribute already")
         taken = {task.outcome.source, *(attribute.name for attribute in task.protected)}
         if not any(column.role == "feature" for column in task.columns if column.name not in taken):
             raise self.fail("columns", "no feature is left besides the protected attribute and the outcome")

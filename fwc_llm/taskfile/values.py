@@ -118,6 +118,7 @@ class TaskFile:
     note: str = ""
     text: str = ""
     about: Mapping[str, str] = field(default_factory=dict)  # what a reader of an audit asks, by ABOUT's keys
+    weight: str = ""  # the column that says for how many a row stands
 
     @property
     def columns(self) -> tuple[Column, ...]:

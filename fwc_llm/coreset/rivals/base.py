@@ -13,6 +13,8 @@ import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
+from fwc_llm.coreset.problem.frames import is_frame
+from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class LabelledTable(Table):
     outcomes: np.ndarray
     source: Any
     encoder: Encoder | None
+    masses: Masses | None = None
 
     @property
     def sensitive(self) -> np.ndarray:
@@ -64,6 +67,11 @@ class LabelledTable(Table):
     def y(self) -> np.ndarray:
         """(n,) outcomes."""
         return np.asarray(self.outcomes[self.codes[:, -1]])
+
+    @property
+    def mass(self) -> np.ndarray | None:
+        """(n,) what every row stands for; None: 1 each."""
+        return None if self.masses is None else self.masses.values
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -85,7 +93,8 @@ class LabelledTable(Table):
 
     def take(self, rows: np.ndarray) -> Self:
         """Some of the rows, with their source."""
-        return replace(super().take(rows), source=self._source(rows))
+        masses = None if self.masses is None else self.masses.take(rows)
+        return replace(super().take(rows), source=self._source(rows), masses=masses)
 
     def chosen(self, rows: np.ndarray, weights: np.ndarray, note: str = "") -> Coreset:
         """The coreset of these real rows."""
@@ -98,9 +107,11 @@ class LabelledTable(Table):
         return self.source.iloc[rows] if self.encoder else self.source[rows]
 
 
-def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
+def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
     """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are not numbers."""
-    encoder, table = encode(X)
+    early = read_weights(sample_weight, len(X)) if is_frame(X) else None
+    encoder, table = encode(X, early)
+    masses = read_weights(sample_weight, table.n) if early is None else early
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
         if values.shape != (table.n,):
@@ -109,7 +120,8 @@ def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
     outcomes, outcome = np.unique(y, return_inverse=True)
     codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
     source = X if encoder else table.numbers
-    return LabelledTable(table.numbers.astype(np.float64), codes, levels, outcomes, source, encoder)
+    numbers = table.numbers.astype(np.float64)
+    return LabelledTable(numbers, codes, levels, outcomes, source, encoder, masses)
 
 
 def check_size(m: int, available: int) -> int:

@@ -7,15 +7,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
-from fwc_llm.coreset.weights import Masses
-
-
-def random_order(rows: np.ndarray, masses: Masses | None, rng: np.random.Generator) -> np.ndarray:
-    """The rows in random order: each next one is drawn from those left, in proportion to its mass."""
-    if masses is None:
-        return np.asarray(rows[rng.permutation(len(rows))])
-    # The least of exponential times with the masses as rates comes first (Efraimidis and Spirakis 2006).
-    return np.asarray(rows[np.argsort(rng.exponential(size=len(rows)) / masses.values[rows])])
+from fwc_llm.coreset.weights import Masses, random_order
 
 
 def random_rows(
@@ -28,7 +20,8 @@ def random_rows(
     """(m,) rows, drawn by mass within each cell without repeating a value of `ids`, in cell order."""
     chosen = []
     for pool, count in zip(pools, seats, strict=True):
-        order = random_order(pool, masses, rng)
+        drawn = rng.permutation(len(pool)) if masses is None else random_order(masses.values[pool], rng)
+        order = pool[drawn]
         _, first = np.unique(ids[order], return_index=True)
         chosen.append(order[np.sort(first)[:count]])
     return np.concatenate(chosen)

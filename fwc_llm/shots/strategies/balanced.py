@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import alternate, cell_positions, make_shots, plain
+from fwc_llm.shots.examples import alternate, cell_positions, draw, make_shots, plain
 from fwc_llm.shots.registry import strategy
 
 REDRAW = ("once", "per-row")
@@ -54,7 +54,7 @@ def balanced(request: Request, redraw: str) -> Shots:
                 f"the cell '{level}', {label!r} is too small: a balanced choice of {request.m} needs "
                 f"{wanted} of its rows, and {len(rows)} may become examples; lower m"
             )
-        drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
+        drawn[label] += draw(request, rng, rows, wanted).tolist()
     no, yes = (rng.permutation(drawn[label]) for label in ("no", "yes"))
     return make_shots(request, "balanced", alternate(no, yes), redraw=redraw)
 

@@ -1,5 +1,6 @@
 """`fairlets`: centres of small groups that contain both protected levels."""
 
+from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import make_weighted, rival_coreset
 from fwc_llm.shots.registry import strategy
@@ -17,5 +18,7 @@ def fairlets(request: Request, balance: "tuple[int, int] | str | None") -> Shots
 
     Errors: `FwcError` unless there are two levels, and for a balance that the table does not have.
     """
+    if request.weights is not None:
+        raise FwcError("fairlets groups rows by their number and knows no weights: choose another strategy")
     found = rival_coreset(request, "fairlets", balance=balance)
     return make_weighted(request, "fairlets", found.rows, found.weights, found.note, balance=balance)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import make_shots
+from fwc_llm.shots.examples import make_shots, shuffle
 from fwc_llm.shots.registry import strategy
 
 FLIPS = ("parity", "all")
@@ -29,7 +29,7 @@ def flipped(request: Request, flip: str) -> Shots:
     if flip not in FLIPS:
         raise FwcError(f"flip is {flip!r}: choose 'parity' or 'all'")
     rng = np.random.default_rng(request.seed)
-    chosen = rng.permutation(np.flatnonzero(request.candidates))[: request.m]
+    chosen = shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
     shots = make_shots(request, "flipped", chosen, flip=flip)
     rows = request.pool.iloc[chosen]
     labels, sensitive = request.task.labels(rows), request.task.sensitive(rows)

@@ -43,7 +43,13 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
         max_iter=max_iter,
         random_state=request.seed,
         **settings,
-    ).fit(features_frame(task, pool), task.labels(pool), task.sensitive(pool), candidates=request.candidates)
+    ).fit(
+        features_frame(task, pool),
+        task.labels(pool),
+        task.sensitive(pool),
+        candidates=request.candidates,
+        sample_weight=request.weights,
+    )
     weights = np.asarray(estimator.weights_, float)
     rows = np.asarray(estimator.row_index_)
     order = np.argsort(-weights, kind="stable")

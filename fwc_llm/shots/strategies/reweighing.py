@@ -15,10 +15,14 @@ def reweighing(request: Request) -> Shots:
     these weights every protected level has the table's rate of yes.
     """
     from fwc_llm.coreset.rivals import reweigh
+    from fwc_llm.coreset.weights import random_order
 
     task, pool = request.task, request.pool
     allowed = np.flatnonzero(request.candidates)
-    weights = reweigh(task.labels(pool), task.sensitive(pool))[allowed]
+    weights = reweigh(task.labels(pool), task.sensitive(pool), request.weights)[allowed]
     rng = np.random.default_rng(request.seed)
-    chosen = rng.choice(allowed, request.m, replace=False, p=weights / weights.sum())
+    if request.weights is None:
+        chosen = rng.choice(allowed, request.m, replace=False, p=weights / weights.sum())
+    else:
+        chosen = allowed[random_order(weights, rng)[: request.m]]
     return make_shots(request, "reweighing", chosen)

@@ -9,7 +9,7 @@ import numpy as np
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import alternate, cell_positions, make_shots
+from fwc_llm.shots.examples import alternate, cell_positions, draw, make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.slots import read_slots
 
@@ -72,7 +72,7 @@ def draw_strata(
         if likely is not None:
             size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
             rows = rows[np.argsort(likely[rows], kind="stable")[:size]]
-        drawn[label] += rng.choice(rows, wanted, replace=False).tolist()
+        drawn[label] += draw(request, rng, rows, wanted).tolist()
     no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
     return make_shots(request, strategy, alternate(no, yes), **(said | options))
 
@@ -103,7 +103,8 @@ def _by_shares(
     for name, share in (("group_share", group_share), ("positive_share", positive_share)):
         if not isinstance(share, (int, float)) or not 0 <= share <= 1:
             raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
-    levels, sizes = np.unique(request.task.sensitive(request.pool), return_counts=True)
+    levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
+    sizes = np.bincount(code, request.weights)
     preferred = str(levels[np.argmin(sizes)]) if group is None else group
     if preferred not in levels:
         raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")

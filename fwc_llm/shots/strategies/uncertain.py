@@ -4,7 +4,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import make_shots
+from fwc_llm.shots.examples import make_shots, shuffle
 from fwc_llm.shots.predict import predict
 from fwc_llm.shots.registry import strategy
 
@@ -43,7 +43,7 @@ def uncertain(request: Request, coverage: float) -> Shots:
     open_sets = (1.0 - probabilities <= strange[rank]).sum(axis=1) > 1
     free = np.flatnonzero(request.candidates & open_sets)
     if len(free) >= request.m:
-        return make_shots(request, "uncertain", rng.permutation(free)[: request.m], coverage=coverage)
+        return make_shots(request, "uncertain", shuffle(request, rng, free)[: request.m], coverage=coverage)
     surest = np.where(request.candidates, probabilities.max(axis=1), np.inf)
     note = f"{len(free)} rows are uncertain at this coverage: the least certain ones were taken"
     least = np.argsort(surest, kind="stable")[: request.m]
