@@ -50,6 +50,14 @@ class FwcError(Exception):
     result: Scored | None = None
 
 
+class InputError(FwcError, ValueError):
+    """What the solver refuses; also a `ValueError`, as what scikit-learn's estimators refuse is."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Values of a type that the solver cannot read; also a `TypeError`."""
+
+
 class ProviderError(FwcError):
     """The provider rejected the run as a whole (key, quota, model, parameter): exit code 3."""
 

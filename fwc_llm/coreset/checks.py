@@ -6,25 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        raise FwcError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
+        raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
 
 
 def check_epsilon(epsilon: Any) -> None:
     """Refuse a parity limit that is neither a number from 0 to below 1 nor None."""
     if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        raise InputError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Refuse anything but a finite number of at least 0."""
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-        raise FwcError(f"{name}={value!r}: give a number of at least 0")
+        raise InputError(f"{name}={value!r}: give a number of at least 0")
 
 
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
@@ -33,7 +33,7 @@ def candidate_mask(candidates: Any, n: int) -> np.ndarray:
         return np.ones(n, bool)
     mask = np.asarray(candidates)
     if mask.dtype != bool or mask.shape != (n,):
-        raise FwcError(
+        raise InputError(
             f"candidates must be a boolean mask, one bool a row, ({n},): got {mask.dtype} {mask.shape}"
         )
     return mask

@@ -19,7 +19,7 @@ from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
 
@@ -123,7 +123,7 @@ class FairCoreset(Parameters):
                 "features"); the distance is still to the whole table. All rows by default.
 
         Raises:
-            FwcError: bad input, naming the row, column or cell.
+            InputError: bad input, naming the row, column or cell.
         """
         X = as_pandas(X)
         encoder, problem = self._read(X, y, sensitive, candidates)
@@ -165,20 +165,22 @@ class FairCoreset(Parameters):
         check_choice("cost", self.cost, COSTS)
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
-            raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
+            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
             value = getattr(self, name)
             if name == "n_init" and value == "auto":
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
+                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
         check_epsilon(self.epsilon)
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
-                raise FwcError(f"{name}={value!r}: use True, False or 'auto'")
+                raise InputError(f"{name}={value!r}: use True, False or 'auto'")
         if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs < 1):
-            raise FwcError(f"n_jobs={self.n_jobs!r}: give a number of threads of at least 1, or None for all")
+            raise InputError(
+                f"n_jobs={self.n_jobs!r}: give a number of threads of at least 1, or None for all"
+            )
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
 
@@ -187,7 +189,7 @@ class FairCoreset(Parameters):
         if self.epsilon is not None:
             check_levels(cells)
         if candidates is not None and self.support == "free":
-            raise FwcError(
+            raise InputError(
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
             )
         may = candidate_mask(candidates, table.n)
@@ -201,14 +203,14 @@ class FairCoreset(Parameters):
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
             slots = np.bincount(cells.cell[self._given_rows(cells)], minlength=cells.n_cells)
         if self.m > table.n:
-            raise FwcError(f"m={self.m} is larger than the {table.n} rows: lower m")
+            raise InputError(f"m={self.m} is larger than the {table.n} rows: lower m")
         seats = count_slots(
             slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
         )
         for g in np.flatnonzero(seats > available).tolist():
             # Only in a cell with fewer distinct values than seats, equal rows count as different.
             if seats[g] > len(pools[g]):
-                raise FwcError(
+                raise InputError(
                     f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
@@ -222,9 +224,9 @@ class FairCoreset(Parameters):
         rows = np.asarray(self.init)
         n = len(cells.cell)
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise FwcError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
+            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
         if len(np.unique(rows)) < len(rows):
-            raise FwcError("init names a row twice: the representatives start from different rows")
+            raise InputError("init names a row twice: the representatives start from different rows")
         return np.asarray(rows[np.argsort(cells.cell[rows], kind="stable")])
 
     def _given_start(self, problem: Problem, encoder: Encoder | None) -> np.ndarray:
@@ -234,14 +236,14 @@ class FairCoreset(Parameters):
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
-                    raise FwcError(f"init names row {refused[0]}, which is no candidate of its cell")
+                    raise InputError(f"init names row {refused[0]}, which is no candidate of its cell")
             return rows
         if self.support != "free":
-            raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
+            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
         given: Any = as_pandas(self.init)
         points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
-            raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
     def _keep(self, best: Descent, steps: Steps, encoder: Encoder | None, X: Any) -> None:

@@ -70,7 +70,7 @@ class FairWASP(Parameters):
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
 
         Raises:
-            FwcError: bad input, naming the row, column or cell.
+            InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
         encoder, table = encode(X)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class Table:
             costs = self.span if cost == "l1" else self.span**2
         if costs.sum() > _LARGEST:
             k = int(costs.argmax())
-            raise FwcError(
+            raise InputError(
                 f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
                 "for double precision; scale that column"
             )
@@ -136,19 +136,19 @@ class Encoder:
 
     @classmethod
     def fit(cls, frame: "pd.DataFrame") -> tuple["Encoder", Table]:
-        """The encoder of this table, and the table encoded; `FwcError` for a missing or infinite value."""
+        """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value."""
         import pandas as pd
 
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
-            raise FwcError(f"column {twice!r} occurs twice: name every column once")
+            raise InputError(f"column {twice!r} occurs twice: name every column once")
         scaled: list[tuple[ColumnCode, np.ndarray]] = []
         coded: list[tuple[ColumnCode, np.ndarray]] = []
         for name in frame.columns:
             series = frame[name]
             missing = series.isna().to_numpy()
             if missing.any():
-                raise FwcError(
+                raise InputError(
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
@@ -163,10 +163,10 @@ class Encoder:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
-                    raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
+                    raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
                 scaled.append(_scaled(name, kind, np.empty(0), numeric))
         if not scaled + coded:
-            raise FwcError("X has no columns: pass at least one feature")
+            raise InputError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
         return encoder, _as_table([column for _, column in scaled], [codes for _, codes in coded], len(frame))
 
@@ -175,7 +175,7 @@ class Encoder:
         numbers, codes = [], []
         for column in self.columns:
             if column.name not in getattr(points, "columns", ()):
-                raise FwcError(
+                raise InputError(
                     f"init lacks the column {column.name!r}: pass a DataFrame with the columns of X"
                 )
             values: Any = points[column.name]
@@ -183,7 +183,7 @@ class Encoder:
                 places = column.places(values)
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
-                    raise FwcError(f"column {column.name!r} of init holds {unknown!r}, which X does not")
+                    raise InputError(f"column {column.name!r} of init holds {unknown!r}, which X does not")
                 values = places
             if column.kind == "categorical":
                 codes.append(values)
@@ -247,16 +247,16 @@ def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
     array = plain_array(x)
     if array.ndim != 2:
-        raise FwcError(
+        raise InputError(
             f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
             "X.reshape(-1, 1) for one feature"
         )
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise FwcError(f"Found array with shape {array.shape}: X needs at least one row and one column")
+        raise InputError(f"Found array with shape {array.shape}: X needs at least one row and one column")
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
-        raise FwcError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
+        raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
     return Table(array, np.empty((len(array), 0), np.int32))
 
 

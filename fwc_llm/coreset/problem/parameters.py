@@ -4,7 +4,7 @@ import inspect
 import reprlib
 from typing import Any, Self
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
@@ -23,11 +23,11 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Changes parameters by name; `FwcError` for an unknown one."""
+        """Changes parameters by name; `InputError` for an unknown one."""
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:
-                raise FwcError(
+                raise InputError(
                     f"Invalid parameter {name!r} for estimator {type(self).__name__}: use one of {names}"
                 )
             setattr(self, name, value)
