@@ -58,6 +58,10 @@ class InputTypeError(InputError, TypeError):
     """Values of a type that the solver cannot read; also a `TypeError`."""
 
 
+class ScaleWarning(UserWarning):
+    """The columns of an array differ by orders of magnitude, so that few of them decide the distances."""
+
+
 class ProviderError(FwcError):
     """The provider rejected the run as a whole (key, quota, model, parameter): exit code 3."""
 

@@ -1,11 +1,12 @@
 """Checks of what a caller may give, one wording for each."""
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import InputError
 
 
@@ -27,13 +28,46 @@ def check_not_negative(name: str, value: Any) -> None:
         raise InputError(f"{name}={value!r}: give a number of at least 0")
 
 
+def generator(random_state: Any) -> np.random.Generator:
+    """The generator of a seed, or what numpy takes for one; scikit-learn's way of `RandomState`, too."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state={random_state!r} is no seed ({error}): give a whole number") from None
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """The number of threads, None for all processors; as joblib counts: −1 all, −2 all but one."""
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(
+            f"n_jobs={n_jobs!r}: give a number of threads of at least 1, None or -1 for all processors, "
+            "-2 for all but one"
+        )
+    count = int(n_jobs)
+    return count if count > 0 else max(1, count_threads() + 1 + count)
+
+
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
-    """Which of n rows may be chosen, (n,) bool; None stands for all of them."""
+    """Which of n rows may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
     if candidates is None:
         return np.ones(n, bool)
-    mask = np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (n,):
+    given = np.asarray(candidates)
+    if given.dtype == bool and given.shape == (n,):
+        return given
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
         raise InputError(
-            f"candidates must be a boolean mask, one bool a row, ({n},): got {mask.dtype} {mask.shape}"
+            f"candidates must be a boolean mask, one bool a row, ({n},), or positions of rows: got "
+            f"{given.dtype} {given.shape}"
         )
+    rows = given.astype(np.int64)
+    if rows.size and (rows.min() < 0 or rows.max() >= n):
+        raise InputError(f"candidates must be positions from 0 to {n - 1}: got {rows.min()} to {rows.max()}")
+    mask = np.zeros(n, bool)
+    mask[rows] = True
+    if mask.sum() < len(rows):
+        raise InputError("candidates names a row twice: give each position once, or a mask of bools")
     return mask

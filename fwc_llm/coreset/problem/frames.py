@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import InputError
+from fwc_llm.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,9 +93,14 @@ def plain_array(x: Any) -> np.ndarray:
     try:
         array = np.asarray(x)
         if array.dtype.kind == "c":
-            raise InputError("X holds complex numbers: pass their parts as columns")
+            raise InputError(
+                "Complex data not supported: X holds complex numbers; pass their parts as columns"
+            )
         if array.dtype.kind in "mM":
             raise InputError("X holds dates or durations: turn them into numbers, such as days")
         return array if array.dtype == np.float32 else array.astype(np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
-        raise InputError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None

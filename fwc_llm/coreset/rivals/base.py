@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.entry import Encoding, encode
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class LabelledTable(Table):
     levels: np.ndarray
     outcomes: np.ndarray
     source: Any
-    encoder: Encoder | None
+    encoder: Encoding
 
     @property
     def sensitive(self) -> np.ndarray:

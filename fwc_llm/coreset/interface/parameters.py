@@ -1,9 +1,10 @@
-"""The estimator interface of scikit-learn, without importing scikit-learn."""
+"""Parameters by name, as scikit-learn's estimators have them, without importing scikit-learn."""
 
 import inspect
 import reprlib
 from typing import Any, Self
 
+from fwc_llm.coreset.interface.routing import Routed
 from fwc_llm.errors import InputError
 
 _SHORT = reprlib.Repr()
@@ -11,8 +12,10 @@ _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
-class Parameters:
+class Parameters(Routed):
     """Parameters by name, as scikit-learn's `BaseEstimator` has them: `clone`, `get_params`, `set_params`."""
+
+    epsilon: float | None
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -48,7 +51,7 @@ class Parameters:
 
         return Tags(
             estimator_type=None,
-            target_tags=TargetTags(required=True),
+            target_tags=TargetTags(required=self.epsilon is not None),
             input_tags=InputTags(two_d_array=True, categorical=True),
         )
 
