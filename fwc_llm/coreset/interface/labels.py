@@ -11,6 +11,8 @@ from fwc_llm.errors import InputError
 
 def given_cells(y: Any, sensitive: Any, n: int, epsilon: float | None) -> Cells:
     """The cells of n rows; without a parity limit, `y` and `sensitive` may be None: all rows are alike."""
+    if epsilon is not None and n == 1:
+        raise InputError("X has 1 sample, but a parity limit compares at least two protected levels")
     if epsilon is not None and y is None:
         raise InputError(
             "a parity limit requires y to be passed, but the target y is None: pass y, or epsilon=None "

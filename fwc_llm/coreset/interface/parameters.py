@@ -52,7 +52,7 @@ class Parameters(Routed):
         return Tags(
             estimator_type=None,
             target_tags=TargetTags(required=self.epsilon is not None),
-            input_tags=InputTags(two_d_array=True, categorical=True),
+            input_tags=InputTags(two_d_array=True),  # categories come in DataFrames, never in arrays
         )
 
 
