@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _MOST_UNITS = 61  # bits of the sum of all units: their sums, twice over, stay within int64
 
@@ -64,23 +64,23 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
     """The weights (n,) that a caller gave; None if none were given or all are equal, which is the same.
 
     Raises:
-        FwcError: not one number for each of the `n` rows; a negative, missing or infinite one, with its row;
-            all are 0.
+        InputError: not one number for each of the `n` rows; a negative, missing or infinite one, with its
+            row; all are 0.
     """
     if sample_weight is None or isinstance(sample_weight, Masses):
         return sample_weight
     weights = _numbers(sample_weight)
     if weights.shape != (n,):
-        raise FwcError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")
+        raise InputError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")
     wrong = ~((weights >= 0) & (weights < np.inf))  # NaN too
     if wrong.any():
         row = int(wrong.argmax())
-        raise FwcError(
+        raise InputError(
             f"sample_weight of row {row} is {weights[row]:g}: weights are finite numbers of at least 0"
         )
     largest = weights.max(initial=0.0)
     if largest == 0:
-        raise FwcError("sample_weight is 0 for every row: at least one row must count")
+        raise InputError("sample_weight is 0 for every row: at least one row must count")
     if weights.min() == largest:
         return None
     # In two steps: the sum of the largest weights may be beyond float64.
@@ -96,4 +96,4 @@ def _numbers(values: Any) -> np.ndarray:
             raise TypeError(f"{array.dtype} found")
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise FwcError(f"sample_weight must be numbers, one for each row ({error})") from None
+        raise InputError(f"sample_weight must be numbers, one for each row ({error})") from None

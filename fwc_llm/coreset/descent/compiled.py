@@ -135,7 +135,7 @@ class CompiledSteps:
         self._unsplit_medians = None  # room for the costs in float64
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
-        return inner, share_out(inner, label, self.problem)
+        return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     @property
     def skipped(self) -> float:

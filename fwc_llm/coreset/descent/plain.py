@@ -10,17 +10,18 @@ from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
 from fwc_llm.coreset.problem.ground_cost import BLOCK, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.weights import Masses
 
 
-def share_out(inner: Transport, label: np.ndarray, problem: Problem) -> Shares:
+def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None = None) -> Shares:
     """The plan, rows to cells, as each representative's share; `label` (G, n): the nearest in each cell."""
     return Shares(
         label[inner.cell, np.arange(len(inner.cell))],
         inner.split_row,
         label[inner.split_cell, inner.split_row],
         inner.split_share,
-        problem.m,
-        problem.masses,
+        m,
+        masses,
     )
 
 
@@ -54,7 +55,7 @@ class PlainSteps:
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         self.prices = inner.prices
-        return inner, share_out(inner, label, self.problem)
+        return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""

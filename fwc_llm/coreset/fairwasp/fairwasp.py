@@ -13,12 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.interface.given import read_given
+from fwc_llm.coreset.interface.parameters import Parameters
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, overall_target
-from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.frames import as_pandas
+from fwc_llm.coreset.problem.encoding import Encoder, Table
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
-from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.problem.problem import read_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
@@ -35,11 +34,13 @@ class FairWASP(Parameters):
     outcome y.
 
     Args:
-        epsilon: parity limit in [0, 1), or None for no constraint (the weights then stay as they are).
+        epsilon: parity limit in [0, 1), or None for no constraint (all weights are then 1).
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
         cost_sensitive: what it costs to move a row to another protected level.
         cost_outcome: what it costs to move a row to another outcome.
+        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
+            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n (the number of rows with a weight above
@@ -57,30 +58,34 @@ class FairWASP(Parameters):
         target: Any = None,
         cost_sensitive: float = 1.0,
         cost_outcome: float = 1.0,
+        scale: bool | str = "auto",
     ) -> None:
         self.epsilon = epsilon
         self.cost = cost
         self.target = target
         self.cost_sensitive = cost_sensitive
         self.cost_outcome = cost_outcome
+        self.scale = scale
 
-    def fit(self, X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> Self:
         """Weigh the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
-            y: (n,) outcomes, any labels.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame are read
+                by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`).
+            y: (n,) outcomes, any labels; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
+                left out with epsilon=None.
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
                 ratios count. A row of weight 0 is as if it were not there, and keeps the weight 0.
 
         Raises:
-            FwcError: bad input, naming the row, column or cell.
+            InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        rows = read_rows(as_pandas(X), y, sensitive, sample_weight, self.cost)
-        encoder, table, cells = rows.encoder, rows.table, rows.cells
+        terms = self.cost, self.scale, self.epsilon
+        rows = read_given(X, y, sensitive, sample_weight, *terms)
+        table, cells = rows.table, rows.cells
         if self.epsilon is not None:
             check_levels(cells)
             for g in np.flatnonzero(cells.counts == 0).tolist():
@@ -99,15 +104,15 @@ class FairWASP(Parameters):
             kept, parts = kept * mass, parts * mass[inner.split_row]
         weights = np.bincount(nearest[np.arange(table.n), inner.cell], kept, table.n)
         np.add.at(weights, nearest[inner.split_row, inner.split_cell], parts)
-        self.weights_ = np.zeros(rows.n_given)
-        self.weights_[rows.positions(np.arange(table.n))] = weights
+        self.weights_ = np.zeros(rows.n)
+        self.weights_[rows.of_all(np.arange(rows.n))] = weights
         self.objective_ = inner.objective
         self.lower_bound_ = inner.lower_bound
         held = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
-        if encoder is not None:
-            self.feature_names_in_ = np.array(encoder.order, dtype=object)
+        if isinstance(rows.encoding, Encoder):
+            self.feature_names_in_ = np.array(rows.encoding.order, dtype=object)
         return self
 
     def _check_parameters(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.coreset.weights import Masses
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
 
     Rows without mass are left out: what only they have is no level and no outcome.
 
-    Raises `FwcError` for wrong shapes and missing values.
+    Raises `InputError` for wrong shapes and missing values.
     """
     own = _labels(y, "y", n, columns=False)[0]
     columns = _labels(sensitive, "sensitive", n, columns=True)
@@ -108,16 +108,16 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
         found = list(array.T) if array.ndim == 2 else [array]
     shape = (len(found[0]), len(found)) if found and found[0].ndim == 1 else np.shape(values)
     if not found or found[0].ndim != 1 or (len(found) > 1 and not columns):
-        raise FwcError(f"{what} has shape {shape}: pass one value per row, ({n},)")
+        raise InputError(f"{what} has shape {shape}: pass one value per row, ({n},)")
     if len(found[0]) != n:
-        raise FwcError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
+        raise InputError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
     return [_sortable(column, what) for column in found]
 
 
 def _sortable(column: np.ndarray, what: str) -> np.ndarray:
     """Labels (n,), text where they are of mixed types: these cannot be sorted."""
     if column.dtype.kind == "c":
-        raise FwcError(f"{what} holds complex numbers: pass labels")
+        raise InputError(f"{what} holds complex numbers: pass labels")
     if column.dtype.kind == "f":
         missing = np.isnan(column)
     elif column.dtype.kind in "mM":
@@ -128,29 +128,29 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
         missing = np.zeros(column.shape, bool)
     if missing.any():
         row = int(missing.argmax())
-        raise FwcError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
+        raise InputError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
     if column.dtype.kind == "O":
         kinds = {type(v) for v in column}
         if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
             return column.astype(str)
         if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
-            raise FwcError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
+            raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
     return column
 
 
 def check_levels(cells: Cells) -> None:
     """Refuse a single protected level: parity needs at least two."""
     if cells.n_levels == 1:
-        raise FwcError(
+        raise InputError(
             f"sensitive has one level only ({cells.level_name(0)}), but parity needs at least two: "
             "pass another attribute, or epsilon=None"
         )
 
 
-def empty_cell(cells: Cells, g: int) -> FwcError:
+def empty_cell(cells: Cells, g: int) -> InputError:
     """The error for a cell that needs mass but has no rows."""
     lacking = "no rows" if cells.sizes is cells.counts else "no rows of positive weight"
-    return FwcError(
+    return InputError(
         f"cell {cells.name(g)} has {lacking}, but every level needs every outcome to be fair: merge or drop "
         "levels, or use epsilon=None"
     )
@@ -164,16 +164,16 @@ def overall_target(cells: Cells, target: Any) -> np.ndarray:
     if isinstance(target, Mapping):
         unknown = [key for key in target if key not in set(cells.outcomes.tolist())]
         if unknown or len(target) != cells.n_outcomes:
-            raise FwcError(
+            raise InputError(
                 f"target names {list(target)}: give a probability for each of {cells.outcomes.tolist()}"
             )
         target = [target[value] for value in cells.outcomes.tolist()]
     p = np.asarray(target, dtype=float)
     if p.shape != (cells.n_outcomes,):
-        raise FwcError(
+        raise InputError(
             f"target has shape {p.shape}: give one probability per outcome, in the order "
             f"{cells.outcomes.tolist()}"
         )
     if not np.isfinite(p).all() or (p <= 0).any() or abs(p.sum() - 1) > 1e-9:
-        raise FwcError(f"target {p.tolist()}: every probability must be positive and they must sum to 1")
+        raise InputError(f"target {p.tolist()}: every probability must be positive and they must sum to 1")
     return np.asarray(p / p.sum())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
+from fwc_llm.coreset.problem.frames import column_kind, plain_array
 from fwc_llm.coreset.weights import Masses
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ class Table:
             costs = self.span if cost == "l1" else self.span**2
         if costs.sum() > _LARGEST:
             k = int(costs.argmax())
-            raise FwcError(
+            raise InputError(
                 f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
                 "for double precision; scale that column"
             )
@@ -128,36 +128,41 @@ class Encoder:
     """Turns a DataFrame into a `Table` and points of that table back into a DataFrame.
 
     Numeric columns (numbers, decimals) and ordinal columns (pandas' ordered categorical dtype, replaced by
-    the rank of their category) are z-scored over the rows given, by their weight, a constant one becoming 0;
-    everything else (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
+    the rank of their category) are z-scored over the rows given, a constant one becoming 0; everything else
+    (text, booleans, unordered categoricals) is categorical: 1 for every mismatch.
     """
 
     columns: tuple[ColumnCode, ...]
     order: tuple[Any, ...]
 
     @classmethod
-    def fit(cls, frame: "pd.DataFrame", masses: Masses | None = None) -> tuple["Encoder", Table]:
-        """The encoder of this table, and the table encoded; `FwcError` for a missing or infinite value."""
-        weights = None if masses is None else masses.values
+    def fit(
+        cls, frame: "pd.DataFrame", scale: bool = True, masses: Masses | None = None
+    ) -> tuple["Encoder", Table]:
+        """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value.
+
+        Not `scale`: numbers and ranks are left as they are. `masses` weigh the rows.
+        """
         import pandas as pd
 
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
-            raise FwcError(f"column {twice!r} occurs twice: name every column once")
+            raise InputError(f"column {twice!r} occurs twice: name every column once")
         scaled: list[tuple[ColumnCode, np.ndarray]] = []
         coded: list[tuple[ColumnCode, np.ndarray]] = []
         for name in frame.columns:
             series = frame[name]
             missing = series.isna().to_numpy()
             if missing.any():
-                raise FwcError(
+                raise InputError(
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
             kind = column_kind(series)
             if kind == "ordinal":
                 values = np.asarray(series.cat.categories, dtype=object)
-                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float), weights))
+                ranks = series.cat.codes.to_numpy().astype(float)
+                scaled.append(z_scored(name, kind, values, ranks, scale, masses))
             elif kind == "categorical":
                 code, found = pd.factorize(series.astype(object), sort=False)
                 coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
@@ -165,32 +170,38 @@ class Encoder:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
-                    raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(_scaled(name, kind, np.empty(0), numeric, weights))
+                    raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
+                scaled.append(z_scored(name, kind, np.empty(0), numeric, scale, masses))
         if not scaled + coded:
-            raise FwcError("X has no columns: pass at least one feature")
+            raise InputError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
         return encoder, _as_table([column for _, column in scaled], [codes for _, codes in coded], len(frame))
 
-    def encode(self, points: "pd.DataFrame", strict: bool = True) -> Table:
-        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold."""
+    def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
+        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.
+
+        Errors call the points `what`.
+        """
         numbers, codes = [], []
         for column in self.columns:
             if column.name not in getattr(points, "columns", ()):
-                raise FwcError(
-                    f"init lacks the column {column.name!r}: pass a DataFrame with the columns of X"
+                raise InputError(
+                    f"{what} lacks the column {column.name!r}: pass a DataFrame with the columns of X"
                 )
             values: Any = points[column.name]
+            if (missing := values.isna().to_numpy()).any():
+                row = points.index[int(missing.argmax())]
+                raise InputError(f"column {column.name!r} of {what} is missing in row {row!r}")
             if column.kind != "numeric":
                 places = column.places(values)
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
-                    raise FwcError(f"column {column.name!r} of init holds {unknown!r}, which X does not")
+                    raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")
                 values = places
             if column.kind == "categorical":
                 codes.append(values)
             else:
-                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
+                numbers.append((_finite(values, column.name, what) - column.mean) / column.scale)
         return _as_table(numbers, codes, len(points))
 
     @property
@@ -224,20 +235,41 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _scaled(
-    name: Any, kind: str, values: np.ndarray, numbers: np.ndarray, weights: np.ndarray | None
+def _finite(values: Any, name: Any, what: str) -> np.ndarray:
+    """A column of points as finite numbers."""
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"column {name!r} of {what} is not numeric ({error}), but that of X is") from None
+    if not np.isfinite(numbers).all():
+        raise InputError(f"column {name!r} of {what} is infinite: clip or drop such values")
+    return numbers
+
+
+def z_scored(
+    name: Any,
+    kind: str,
+    values: np.ndarray,
+    numbers: np.ndarray,
+    scale: bool = True,
+    masses: Masses | None = None,
 ) -> tuple[ColumnCode, np.ndarray]:
-    """The z-scores of one column, of mean and variance by weight; a constant column is all 0."""
-    used = numbers if weights is None else numbers[weights > 0]
+    """The z-scores of one column, a constant one being all 0; not `scale`: the numbers as they are.
+
+    Mean and variance are by mass; rows without mass do not count.
+    """
+    if not scale:
+        return ColumnCode(name, kind, values), numbers
+    used = numbers if masses is None else numbers[masses.values > 0]
     if used.min() == used.max():
         return ColumnCode(name, kind, values, float(used[0]), 1.0), np.zeros(len(numbers))
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
-    if weights is None:
+    if masses is None:
         mean = float((numbers / size).mean())
         spread = float((numbers / size).std())
     else:
-        share = weights[weights > 0] / weights.sum()
+        share = masses.values[masses.values > 0] / masses.total
         mean = float(share @ (used / size))
         spread = float(np.sqrt(share @ (used / size - mean) ** 2))
     if spread == 0.0:  # constant up to rounding
@@ -257,25 +289,21 @@ def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
     array = plain_array(x)
     if array.ndim != 2:
-        raise FwcError(
-            f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
-            "X.reshape(-1, 1) for one feature"
+        raise InputError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to (rows, columns): "
+            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
         )
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise FwcError(f"Found array with shape {array.shape}: X needs at least one row and one column")
+    for found, what in zip(array.shape, ("sample(s)", "feature(s)"), strict=True):
+        if found == 0:
+            raise InputError(
+                f"Found array with 0 {what} (shape={array.shape}) while a minimum of 1 is required: X "
+                "needs at least one row and one column"
+            )
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
-        raise FwcError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
+        raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
     return Table(array, np.empty((len(array), 0), np.int32))
-
-
-def encode(X: Any, masses: Masses | None = None) -> tuple[Encoder | None, Table]:
-    """A table by its column kinds; anything else as a plain array, without an encoder."""
-    X = as_pandas(X)
-    if is_frame(X):
-        return Encoder.fit(X, masses)
-    return None, encode_array(X)
 
 
 def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:

@@ -2,16 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
-from fwc_llm.coreset.problem.frames import is_frame
+from fwc_llm.coreset.problem.cells import Cells
+from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.weights import Masses, read_weights
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.weights import Masses
 
 
 @dataclass(frozen=True)
@@ -83,53 +80,3 @@ class Problem:
             prices,
             sample_weight=self.masses,
         )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """What a caller gave, checked and encoded, without the rows of weight 0.
-
-    `kept` (n',) are the rows' positions in X, which has `n_given`; None if they are all of them.
-    """
-
-    encoder: Encoder | None
-    table: Table
-    cells: Cells
-    masses: Masses | None
-    kept: np.ndarray | None
-    n_given: int
-
-    def of_all(self, values: np.ndarray) -> np.ndarray:
-        """Those of the values, one for each row of X, that belong to these rows."""
-        return values if self.kept is None else values[self.kept]
-
-    def positions(self, rows: np.ndarray) -> np.ndarray:
-        """Where these rows stand in X."""
-        return rows if self.kept is None else self.kept[rows]
-
-    def places(self, positions: np.ndarray) -> np.ndarray:
-        """The rows at these positions in X; `FwcError` for one of weight 0."""
-        if self.kept is None:
-            return positions
-        places = np.minimum(np.searchsorted(self.kept, positions), len(self.kept) - 1)
-        lost = self.kept[places] != positions
-        if lost.any():
-            raise FwcError(f"init names row {positions[lost.argmax()]}, whose weight is 0")
-        return places
-
-
-def read_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any, cost: str) -> Rows:
-    """Check and encode the rows; X is a plain array or a pandas DataFrame.
-
-    A row of weight 0 is checked as the others are, and then it is as if it were not there.
-    """
-    masses = read_weights(sample_weight, len(X)) if is_frame(X) else None
-    encoder, table = encode(X, masses)
-    n = table.n
-    masses = read_weights(sample_weight, n) if masses is None else masses
-    cells = find_cells(y, sensitive, n, masses)
-    kept = None if masses is None else masses.positive
-    if masses is not None and kept is not None:
-        table, masses = table.take(kept), masses.take(kept)
-    table.check_costs(cost)
-    return Rows(encoder, table, cells, masses, kept, n)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
-from fwc_llm.coreset.problem.frames import is_frame
-from fwc_llm.coreset.weights import Masses, read_weights
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.entry import Encoding, encode_weighted
+from fwc_llm.coreset.weights import Masses
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ class LabelledTable(Table):
     levels: np.ndarray
     outcomes: np.ndarray
     source: Any
-    encoder: Encoder | None
+    encoder: Encoding
     masses: Masses | None = None
 
     @property
@@ -108,14 +108,14 @@ class LabelledTable(Table):
 
 
 def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> LabelledTable:
-    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are not numbers."""
-    early = read_weights(sample_weight, len(X)) if is_frame(X) else None
-    encoder, table = encode(X, early)
-    masses = read_weights(sample_weight, table.n) if early is None else early
+    """The rows (x, d, y) as points; `InputError` for wrong shapes and for values that are not numbers."""
+    encoder, table, masses = encode_weighted(X, sample_weight)
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
         if values.shape != (table.n,):
-            raise FwcError(f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row")
+            raise InputError(
+                f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row"
+            )
     levels, d = np.unique(sensitive, return_inverse=True)
     outcomes, outcome = np.unique(y, return_inverse=True)
     codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
@@ -127,7 +127,7 @@ def as_rows(X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> Labell
 def check_size(m: int, available: int) -> int:
     """Refuse a size below 1 or above the number of rows that may be chosen."""
     if not 1 <= m <= available:
-        raise FwcError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
+        raise InputError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
     return int(m)
 
 

@@ -12,7 +12,7 @@ from fwc_llm.coreset.exchange.exchange import Patience, exchange
 from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 MAX_CANDIDATES = 100_000
 
@@ -63,7 +63,7 @@ def swap_medoids(
 ) -> MedoidClusters:
     """FasterPAM from random medoids; every swap lowers the loss. Medoids are among `allowed` (positions)."""
     if metric not in METRICS:
-        raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
+        raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
     values = np.column_stack([rows.numbers, rows.codes]).astype(np.float32)
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
