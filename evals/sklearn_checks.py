@@ -4,8 +4,8 @@
 
 Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with outcomes of many
 kinds and without protected levels. So the estimators go through them three times: as they are without a
-parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as they are
-with the limit, where every check that fits fails, by name.
+parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as they
+are with the limit, where every check that fits fails, by name.
 """
 
 import argparse
@@ -132,8 +132,8 @@ def markdown(found: dict[str, Any]) -> str:
         *rows,
         "",
         "The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows",
-        "outcomes and protected levels by their positions. The last two lines are the estimators as they are, with a",
-        "parity limit: every check that needs a fit to succeed fails there, and only there.",
+        "outcomes and protected levels by their positions. The last two lines are the estimators as they are,",
+        "with a parity limit: every check that needs a fit to succeed fails there, and only there.",
         "",
         f"Expected to fail, because {NO_LEVELS}:",
         "",
