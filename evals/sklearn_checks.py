@@ -3,9 +3,9 @@
     python -m evals.sklearn_checks
 
 Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with outcomes of many
-kinds and without protected levels. So the estimators go through them three times: without a parity limit, as they
-are; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and with the limit as they
-are, where every check that fits fails, by name.
+kinds and without protected levels. So the estimators go through them three times: as they are without a
+parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as they
+are with the limit, where every check that fits fails, by name.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NO_LEVELS = "the check fits without `sensitive`, which a parity limit needs"
 
 
 def by_position(X: Any, y: Any) -> tuple[Any, np.ndarray]:
-    """Outcomes and protected levels by the positions of the rows, so that every cell has rows; no y stays none."""
+    """Outcomes and protected levels by the rows' positions, so that every cell has rows; no y stays none."""
     place = np.arange(len(np.asarray(X)) if not hasattr(X, "shape") else X.shape[0])
     return None if y is None else place // 2 % 2, place % 2
 
@@ -81,11 +81,11 @@ def cases() -> list[Case]:
     """What is checked."""
     no_levels = dict.fromkeys(_FITTED, NO_LEVELS)
     return [
-        Case("`FairCoreset(epsilon=None)`", FairCoreset(epsilon=None, n_init=1), {}),
+        Case("`FairCoreset(8, epsilon=None)`", FairCoreset(8, epsilon=None, n_init=1), {}),
         Case("`FairWASP(epsilon=None)`", FairWASP(epsilon=None), {}),
-        Case("`FairCoreset(m=4)`, levels by position", PositionedCoreset(m=4, n_init=1), {}),
+        Case("`FairCoreset(4)`, levels by position", PositionedCoreset(4, n_init=1), {}),
         Case("`FairWASP()`, levels by position", PositionedWASP(), {}),
-        Case("`FairCoreset()`", FairCoreset(n_init=1), no_levels),
+        Case("`FairCoreset(8)`", FairCoreset(8, n_init=1), no_levels),
         Case("`FairWASP()`", FairWASP(), no_levels),
     ]
 
@@ -138,9 +138,9 @@ def markdown(found: dict[str, Any]) -> str:
         "|---|---:|---:|---:|---:|---:|",
         *rows,
         "",
-        "The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows outcomes and",
-        "protected levels by their positions. The last two lines are the estimators as they are, with a parity limit:",
-        "every check that needs a fit to succeed fails there, and only there.",
+        "The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows",
+        "outcomes and protected levels by their positions. The last two lines are the estimators as they",
+        "are, with a parity limit: every check that needs a fit to succeed fails there, and only there.",
         "",
         f"Expected to fail, because {NO_LEVELS}:",
         "",

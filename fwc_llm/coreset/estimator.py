@@ -95,7 +95,7 @@ class FairCoreset(Applied):
 
     def __init__(
         self,
-        m: int = 8,
+        m: int,
         epsilon: float | None = 0.01,
         cost: str = "l1",
         support: str = "free",

@@ -106,7 +106,7 @@ def certify(
     own = find_cells(points_y, points_sensitive, encoded.n)
     outcome = places(own.outcomes, cells.outcomes)
     if (outcome < 0).any():
-        unknown = own.outcomes[outcome.argmin()]
+        unknown = own.outcomes.tolist()[outcome.argmin()]
         raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
     level, which = np.divmod(own.cell, own.n_outcomes)
     given_points = Represented(

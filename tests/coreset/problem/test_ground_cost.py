@@ -11,6 +11,7 @@ from fwc_llm.coreset.descent.compiled import CompiledMedoids, CompiledSteps
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.updates import Medoids
 from fwc_llm.coreset.fairwasp import fairwasp
+from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, Table
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
@@ -64,7 +65,7 @@ def test_the_nearest_rows_are_at_their_costs(
     table: Table, cost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = formula(table.numbers, table.codes, cost)
-    cells = fairwasp.find_cells(np.arange(60) % 2, np.arange(60) % 3, 60)
+    cells = find_cells(np.arange(60) % 2, np.arange(60) % 3, 60)
     for from_size in (np.inf, 0):  # numpy, compiled
         monkeypatch.setattr(fairwasp, "COMPILED", from_size)
         costs, rows = fairwasp.nearest_rows(table, cells, cost)
