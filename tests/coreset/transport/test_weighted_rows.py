@@ -1,0 +1,108 @@
+"""The inner problem of weighted rows: against repeated rows, and with weights of any size."""
+
+import numpy as np
+import pytest
+
+from fwc_llm.coreset.transport.cost_table import CostTable
+from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.narrowing import solve
+from fwc_llm.coreset.transport.parity import ParitySet, violation
+from fwc_llm.errors import FwcError
+
+
+def check(found: Transport, cost: np.ndarray, weights: np.ndarray, target: np.ndarray, epsilon: float) -> None:
+    """The certificate, from nothing but the plan, the costs and the weights."""
+    mass = weights / weights.sum()
+    plan = found.plan.toarray()
+    assert (plan >= 0).all()
+    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-12
+    assert np.allclose(plan.sum(axis=0), found.mass, rtol=1e-9, atol=0)
+    assert np.where(plan > 0, plan * cost, 0).sum() == pytest.approx(found.objective, rel=1e-9, abs=1e-12)
+    gap = found.objective - found.lower_bound
+    assert 0 <= gap <= 1e-9 * max(1.0, abs(found.objective))
+    assert violation(plan.sum(axis=0), target) <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_whole_weights_are_repeated_rows(ties: bool) -> None:
+    rng = np.random.default_rng(int(ties))
+    for turn in range(60):
+        n, levels, outcomes = int(rng.integers(3, 60)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+        shape = n, levels * outcomes
+        cost = rng.integers(0, 4, shape).astype(float) if ties else rng.random(shape)
+        weights = rng.integers(0, 5, n)
+        weights[0] = 1
+        target, epsilon = rng.dirichlet(np.full(outcomes, 3.0)), (0.0, 0.01, 0.3)[turn % 3]
+        terms = levels, outcomes, target, epsilon
+        found = fair_transport(cost, *terms, sample_weight=weights)
+        repeated = fair_transport(np.repeat(cost, weights, axis=0), *terms)
+        assert found.objective == pytest.approx(repeated.objective, rel=1e-9, abs=1e-12)
+        check(found, cost, weights, target, epsilon)
+
+
+def test_equal_weights_change_no_digit_and_scale_no_result() -> None:
+    rng = np.random.default_rng(0)
+    cost, weights = rng.random((3000, 4)), rng.random(3000)
+    plain = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01)
+    equal = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=np.full(3000, 1e200))
+    assert (plain.objective, plain.lower_bound) == (equal.objective, equal.lower_bound)
+    assert np.array_equal(plain.prices, equal.prices) and np.array_equal(plain.cell, equal.cell)
+    found, scaled, far = (
+        fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=weights * scale)
+        for scale in (1, 2.0**-900, 1e9 / 3)
+    )
+    assert np.array_equal(found.mass, scaled.mass) and found.objective == scaled.objective
+    assert far.objective == pytest.approx(found.objective, rel=1e-12)
+
+
+def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
+    rng = np.random.default_rng(3)
+    cost, weights = rng.random((50, 4)), rng.random(50)
+    weights[::3] = 0
+    cost[0] = [np.inf, np.inf, 5.0, 1.0]
+    kept = weights > 0
+    found = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=weights)
+    without = fair_transport(cost[kept], 2, 2, [0.3, 0.7], 0.01, sample_weight=weights[kept])
+    assert (found.objective, found.violation) == (without.objective, without.violation)
+    assert np.array_equal(found.cell[kept], without.cell) and found.cell[0] == (cost[0] - found.prices).argmin()
+    check(found, cost, weights, np.array([0.3, 0.7]), 0.01)
+
+
+def test_weights_without_a_parity_limit() -> None:
+    found = fair_transport([[1.0, 2.0], [5.0, 3.0]], 1, 2, [0.5, 0.5], None, sample_weight=[1, 3])
+    assert (found.objective, found.mass.tolist()) == (2.5, [0.25, 0.75])
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_table_that_is_narrowed(compiled: bool) -> None:
+    rng = np.random.default_rng(5)
+    cost, weights = rng.random((60_000, 4)), rng.integers(1, 4, 60_000)
+    weights[7] = 3000
+    fair = ParitySet(np.array([0.3, 0.7]), 0.01, 2)
+    mass = weights.astype(float)
+    found = solve(CostTable(cost, compiled, mass), np.zeros(4), fair, 1e-13)
+    repeated = fair_transport(np.repeat(cost, weights, axis=0), 2, 2, [0.3, 0.7], 0.01)
+    assert found.cost / mass.sum() == pytest.approx(repeated.objective, rel=1e-9)
+    assert violation(found.load, np.array([0.3, 0.7])) <= 0.01 + 1e-9
+
+
+@pytest.mark.parametrize("kind", ["one", "few", "half", "log"])
+@pytest.mark.parametrize("light", [1e-6, 1e-12, 1e-24])
+def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
+    rng = np.random.default_rng(1)
+    for turn in range(20):
+        n, levels, outcomes = int(rng.integers(8, 120)), int(rng.integers(2, 4)), int(rng.integers(2, 4))
+        weights = np.full(n, light)
+        if kind == "log":
+            weights = light ** rng.random(n)
+        else:
+            weights[: {"one": 1, "few": 3, "half": n // 2}[kind]] = 1.0
+        cost = rng.random((n, levels * outcomes))
+        target, epsilon = rng.dirichlet(np.full(outcomes, 4.0)), (0.0, 0.01, 0.3)[turn % 3]
+        found = fair_transport(cost, levels, outcomes, target, epsilon, sample_weight=weights)
+        check(found, cost, weights, target, epsilon)
+
+
+def test_bad_weights_are_refused() -> None:
+    with pytest.raises(FwcError, match="sample_weight of row 1 is -1"):
+        fair_transport([[1.0, 2.0], [5.0, 3.0]], 1, 2, [0.5, 0.5], None, sample_weight=[1, -1])
