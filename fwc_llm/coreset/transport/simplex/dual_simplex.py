@@ -78,6 +78,7 @@ class DualSimplex:
     prices: Floats
     fair: ParitySet
     noise: float
+    compiled: bool = False  # whether compiled code makes the pivots
     vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, for ties of the parity set
 
     def __post_init__(self) -> None:
@@ -99,7 +100,7 @@ class DualSimplex:
 
     def solve(self) -> Vertex:
         """Pivot until every tie has a feasible mass."""
-        for pivots in range(_MAX_PIVOTS):
+        for pivots in range(self._pivot_compiled() if self.compiled else 0, _MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
             lack = self.total * self.fair.masses(self.vertex) - np.bincount(
@@ -117,6 +118,27 @@ class DualSimplex:
         raise FwcError(
             f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
         )
+
+    def _pivot_compiled(self) -> int:
+        """Pivot in compiled code; returns how often. What is left to do, if anything, is for `solve`."""
+        from fwc_llm.coreset.transport.simplex.pivot_kernels import RISES_FOR_EVER, pivot
+
+        rows, fair = self.rows, self.fair
+        level = np.array([fair.level(self.vertex)])
+        lean = self.vertex[1].reshape(fair.n_levels, -1)[level[0]].copy()
+        slots = np.zeros(len(self.prices), dtype=np.intp)
+        leans = np.zeros((len(slots), len(lean)))
+        reason, pivots = pivot(
+            *(rows.cell, rows.excess, rows.start, rows.key, rows.own, self.mass, self.prices),
+            *(self.owner, self.pair, fair.target, fair.epsilon, self.total, level, lean, slots, leans),
+            _MAX_PIVOTS,
+        )
+        if reason == RISES_FOR_EVER:
+            raise _infeasible()
+        self.vertex = fair.vertex(int(level[0]), lean)
+        for slot in np.flatnonzero(self.owner == VERTEX).tolist():
+            self.vertices[slot] = fair.vertex(int(slots[slot]), leans[slot])
+        return int(pivots)
 
     def _equations(self) -> _Equations:
         """Write the ties as columns.
@@ -197,7 +219,7 @@ class DualSimplex:
         )
         way = walk(rows, tied, edge, least, leaving.slope, turns)
         if way is None:
-            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+            raise _infeasible()
         if way.time > 0:
             step = way.time * edge
             self.prices += step
@@ -259,3 +281,7 @@ class DualSimplex:
         amount[largest] = 0.0
         real = amount > 0
         return Vertex(self.prices - self.shift, key, rows[owner[real]], cell[real], amount[real], pivots)
+
+
+def _infeasible() -> InfeasibleError:
+    return InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
