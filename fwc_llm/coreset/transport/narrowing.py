@@ -13,6 +13,7 @@ Each step solves a smaller table of the same kind, so the method calls itself un
 enough for the simplex method. A large table is read once or twice, more often only if the prices are bad.
 """
 
+import os
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -21,13 +22,15 @@ import numpy as np
 from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.transport.tilt import Tilt
 
+COMPILED = bool(os.environ.get("COMP"))
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, up to which the simplex method solves a table directly
 _MANY = 2_000  # number of rows from which equal rows are merged
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 _ATTEMPTS = 5  # of the simplex method, each from the prices of the last
-_EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
+EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
 
 
@@ -37,8 +40,7 @@ class Scan:
 
     key: Ints  # (N,) cheapest cell of every row
     doubt: Ints  # rows whose next cell costs at most the margin more
-    cost: Floats  # (G, doubt) their costs
-    mass: Floats  # (doubt,) their masses
+    rows: "Columns"  # these rows
     kept: Floats  # (G,) mass of the other rows in their cell
     kept_cost: float  # cost of that mass
 
@@ -64,6 +66,7 @@ class Columns:
     cost: Floats  # (G, N), a column for each row
     mass: Floats  # (N,)
     anchors: int = 0
+    tilt: Tilt | None = None  # contained in the costs
 
     @property
     def size(self) -> int:
@@ -77,7 +80,11 @@ class Columns:
         mass = self.mass[rows]
         mass *= self.mass[:light].sum() / mass.sum()
         rows = np.concatenate([rows, np.arange(light, self.size)])
-        return Columns(self.cost[:, rows], np.concatenate([mass, self.mass[light:]]), self.anchors)
+        return replace(self._only(rows), mass=np.concatenate([mass, self.mass[light:]]), anchors=self.anchors)
+
+    def _only(self, rows: Ints) -> "Columns":
+        """Some rows, none of them an anchor."""
+        return Columns(self.cost[:, rows], self.mass[rows], 0, self.tilt and self.tilt.of(rows))
 
     def gaps(self, prices: Floats) -> Floats:
         """The difference between the two cheapest cells of each row except the anchors."""
@@ -94,8 +101,7 @@ class Columns:
         return Scan(
             key,
             doubt,
-            self.cost[:, doubt],
-            self.mass[doubt],
+            self._only(doubt),
             np.bincount(cell, mass, len(prices)),
             float(mass @ self.cost[cell, kept]),
         )
@@ -204,10 +210,12 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     anchors = np.flatnonzero(scan.kept > 0)
     cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
-    return Columns(
-        np.concatenate([scan.cost, cost], axis=1),
-        np.concatenate([scan.mass, scan.kept[anchors]]),
-        len(anchors),
+    return replace(
+        scan.rows,
+        cost=np.concatenate([scan.rows.cost, cost], axis=1),
+        mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
+        anchors=len(anchors),
+        tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),
     )
 
 
@@ -219,23 +227,27 @@ def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float
     """
     anchored = scan.kept[scan.key[scan.doubt]] > 0
     limit = np.full(inner.size, np.inf)
-    _, least, _ = two_cheapest(scan.cost, prices)
+    _, least, _ = two_cheapest(scan.rows.cost, prices)
     limit[: len(least)][anchored] = least[anchored] + margin
     return replace(inner, cost=np.where(inner.cost - prices[:, None] <= limit, inner.cost, np.inf))
 
 
 def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
-    groups = find_groups(table.cost, table.mass, table.anchors) if table.size > _MANY else None
+    groups = (
+        find_groups(table.cost, table.mass, table.anchors)
+        if table.size > _MANY and table.tilt is None
+        else None
+    )
     few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass)
     for _ in range(_ATTEMPTS):
         key, least, _ = two_cheapest(few.cost, prices)
         excess = few.cost - prices[:, None]
         excess -= least
-        vertex = DualSimplex(excess, key, few.mass, prices, fair, noise).solve()
+        vertex = DualSimplex(excess, key, few.mass, prices, fair, noise, few.tilt, COMPILED).solve()
         found = few.optimum(vertex)
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
         gap = found.cost - found.bound - float(few.mass.sum()) * fair.best(vertex.prices)[0]
-        if gap <= _EXACT * max(noise / 1e-12 * float(few.mass.sum()), abs(found.cost)):
+        if gap <= EXACT * max(noise / 1e-12 * float(few.mass.sum()), abs(found.cost)):
             break
         prices = vertex.prices
     return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))
