@@ -8,6 +8,7 @@ import numpy as np
 
 from fwc_llm.errors import InputError
 
+_DUST = 5e-10  # of all mass: below the certificate's tolerance
 _MOST_UNITS = 61  # bits of the sum of all units: their sums, twice over, stay within int64
 
 
@@ -44,6 +45,12 @@ class Masses:
         A weight below 2⁻⁶¹ of all weight has none.
         """
         return np.asarray(np.rint(self.values / self.unit), dtype=np.int64)
+
+    def heavy(self) -> np.ndarray:
+        """The rows, (n',), without the lightest ones, which together have less than 5e-10 of all mass."""
+        order = np.argsort(self.values, kind="stable")
+        light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
+        return np.sort(order[light:])
 
     def take(self, rows: np.ndarray) -> "Masses | None":
         """The masses of some rows; None if they are equal."""

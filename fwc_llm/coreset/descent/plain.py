@@ -22,6 +22,7 @@ def share_out(inner: Transport, label: np.ndarray, m: int, masses: Masses | None
         inner.split_share,
         m,
         masses,
+        inner.row_mass,
     )
 
 

@@ -19,7 +19,8 @@ class Shares:
     """Which representative carries each row, and where the parts of split rows go.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`. `masses` of the rows; None stands for 1 each.
+    which go to `part_label`. `masses` of the rows; None stands for 1 each. `row_mass` (n,) are their shares of
+    all mass as the plan has them, which may leave out the lightest; None: 1/n each.
     """
 
     label: np.ndarray
@@ -28,14 +29,15 @@ class Shares:
     part_weight: np.ndarray
     m: int
     masses: Masses | None = None
+    row_mass: np.ndarray | None = None
 
     def weights(self) -> np.ndarray:
-        """The mass that each representative carries, (m,) float64, exact as a plan's parts are."""
-        if self.masses is not None:
+        """How many rows (or how much mass) each representative carries, (m,), exact as a plan's parts are."""
+        if self.row_mass is not None:
             own = np.ones(len(self.label))
             np.subtract.at(own, self.part_row, self.part_weight)
-            total = np.bincount(self.label, own * self.masses.values, self.m)
-            np.add.at(total, self.part_label, self.part_weight * self.masses.values[self.part_row])
+            total = np.bincount(self.label, own * self.row_mass, self.m)
+            np.add.at(total, self.part_label, self.part_weight * self.row_mass[self.part_row])
             return np.asarray(total)
         total = np.bincount(self.label, minlength=self.m).astype(np.float64)
         np.subtract.at(total, self.label[self.part_row], self.part_weight)

@@ -110,7 +110,8 @@ def fair_transport(
             do not count if they say less than zeros would.
         warm: `prices` by their earlier name.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
-            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices.
+            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So do rows
+            that together have less than 5e-10 of all weight, where double precision cannot balance them.
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
@@ -123,15 +124,39 @@ def fair_transport(
     """
     costs = _checked_cost(cost, n_sensitive, n_outcomes)
     masses = read_weights(sample_weight, len(costs))
-    if masses is not None and masses.positive is not None:
-        given = warm if prices is None else prices
-        part = costs[masses.positive], n_sensitive, n_outcomes, target, epsilon, given
-        some = fair_transport(*part, sample_weight=masses.take(masses.positive))
-        return _with_idle_rows(some, costs, masses.positive)
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
     given = warm if prices is None else prices
     start = _checked_prices(given, costs.shape[1])
+    terms = share, epsilon, start, given is not None
+    if masses is None:
+        return _plan(costs, None, *terms)
+    try:
+        return _plan_of(masses.positive, costs, masses, *terms)
+    except _TooRareError:
+        heavy = masses.heavy()
+        if len(heavy) == np.count_nonzero(masses.values):
+            raise
+        return _plan_of(heavy, costs, masses, *terms)
+
+
+def _plan_of(rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses, *terms: Any) -> Transport:
+    """The plan of these rows, None for all; the others have no mass, and go where it is cheapest."""
+    if rows is None:
+        return _plan(costs, masses, *terms)
+    return _with_idle_rows(_plan(costs[rows], masses.take(rows), *terms), costs, rows)
+
+
+def _plan(
+    costs: NDArray[Any],
+    masses: Masses | None,
+    share: Floats,
+    epsilon: float | None,
+    start: Floats,
+    given: bool,
+) -> Transport:
+    """The plan of rows with a mass, from prices that may have been `given`."""
+    n_outcomes = len(share)
     live = _live_cells(costs, n_outcomes, epsilon)
     exponent = _extreme_exponent(costs)
     if exponent:
@@ -146,7 +171,7 @@ def fair_transport(
         found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        warm = given is not None and _are_better_than_none(start[live], rows, fair)
+        warm = given and _are_better_than_none(start[live], rows, fair)
         first = start[live] if warm else np.zeros(len(live))
         try:
             found = _solve(rows, first, fair, warm)
@@ -241,8 +266,12 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
     return bound(prices) > bound(np.zeros(len(prices)))
 
 
-def _too_rare(share: Floats) -> InputError:
-    return InputError(
+class _TooRareError(InputError):
+    """A share, of an outcome or of a row's weight, is too small."""
+
+
+def _too_rare(share: Floats) -> _TooRareError:
+    return _TooRareError(
         f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
         "outcome, or give it more"
     )

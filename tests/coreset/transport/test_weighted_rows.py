@@ -10,14 +10,16 @@ from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.errors import FwcError
 
 
-def check(found: Transport, cost: np.ndarray, weights: np.ndarray, target: np.ndarray, epsilon: float) -> None:
+def check(
+    found: Transport, cost: np.ndarray, weights: np.ndarray, target: np.ndarray, epsilon: float
+) -> None:
     """The certificate, from nothing but the plan, the costs and the weights."""
     mass = weights / weights.sum()
     plan = found.plan.toarray()
     assert (plan >= 0).all()
-    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-12
+    assert np.abs(plan.sum(axis=1) - mass).max() <= 1e-9  # the lightest may be left out
     assert np.allclose(plan.sum(axis=0), found.mass, rtol=1e-9, atol=0)
-    assert np.where(plan > 0, plan * cost, 0).sum() == pytest.approx(found.objective, rel=1e-9, abs=1e-12)
+    assert plan[plan > 0] @ cost[plan > 0] == pytest.approx(found.objective, rel=1e-9, abs=1e-12)
     gap = found.objective - found.lower_bound
     assert 0 <= gap <= 1e-9 * max(1.0, abs(found.objective))
     assert violation(plan.sum(axis=0), target) <= epsilon + 1e-9
@@ -64,7 +66,9 @@ def test_a_row_of_weight_zero_counts_nothing_and_keeps_its_place() -> None:
     found = fair_transport(cost, 2, 2, [0.3, 0.7], 0.01, sample_weight=weights)
     without = fair_transport(cost[kept], 2, 2, [0.3, 0.7], 0.01, sample_weight=weights[kept])
     assert (found.objective, found.violation) == (without.objective, without.violation)
-    assert np.array_equal(found.cell[kept], without.cell) and found.cell[0] == (cost[0] - found.prices).argmin()
+    assert (
+        np.array_equal(found.cell[kept], without.cell) and found.cell[0] == (cost[0] - found.prices).argmin()
+    )
     check(found, cost, weights, np.array([0.3, 0.7]), 0.01)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 
 _ROUNDING = 1e-13  # a level whose mass is this share of all mass below 0 has none
+_LIGHT = 1e-11  # relative error of a tree's mass from which on rows of very different masses are the cause
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Basis:
         """The cells' masses (G,), within the parity limit up to the last digit.
 
         Rounding alone may leave a level with a negative mass, or give mass to a level one of whose cells no
-        row can reach. Such levels get nothing, and the others' masses are fitted to what the rows have.
+        row can reach. Such levels get nothing, and the others' masses are fitted to what the rows have; so are
+        they where light rows share a tree, whose mass is less than the rounding of all mass.
         """
         level = np.array([fair.level(vertex) for vertex in vertices])
         supplied = self.settled.copy()
@@ -72,12 +74,16 @@ class Basis:
         supply = np.bincount(trees, self.settled)
         np.add.at(supply, trees[self.cell[np.unique(self.owner, return_index=True)[1]]], self.supply)
         total = float(supply.sum())
-        if not reached[level].all() or (mass < -_ROUNDING * total).any():
+        in_tree = np.zeros((len(supply), len(used)))
+        np.add.at(in_tree, trees, shape.T)
+        lost = np.abs(in_tree @ mass - supply) > _LIGHT * supply
+        if not reached[level].all() or (mass < -_ROUNDING * total).any() or lost.any():
             from scipy.optimize import nnls
 
-            in_tree = np.zeros((len(supply), len(used)))
-            np.add.at(in_tree, trees, shape.T)
-            mass = nnls(in_tree, supply)[0]
+            # Relative to what each tree has: a tree of light rows is to fit as well as one of heavy rows.
+            each = np.where(supply > 0, supply, total)
+            most = (in_tree / each[:, None]).max(axis=0)
+            mass = nnls(in_tree / each[:, None] / most, supply / each)[0] / most
         masses = np.maximum(mass, 0.0) @ shape
         return np.asarray(masses * (total / masses.sum()))
 
