@@ -19,8 +19,8 @@ class Shares:
     """Which representative carries each row, and where the parts of split rows go.
 
     Row i goes to `label[i]` (n,), except for the parts `part_weight` (s,) in (0, 1] of the rows `part_row`,
-    which go to `part_label`. `masses` of the rows; None stands for 1 each. `row_mass` (n,) are their shares of
-    all mass as the plan has them, which may leave out the lightest; None: 1/n each.
+    which go to `part_label`. `masses` of the rows; None stands for 1 each. `row_mass` (n,) are their shares
+    of all mass as the plan has them, which may leave out the lightest; None: 1/n each.
     """
 
     label: np.ndarray

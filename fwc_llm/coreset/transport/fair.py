@@ -110,8 +110,9 @@ def fair_transport(
             do not count if they say less than zeros would.
         warm: `prices` by their earlier name.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
-            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So do rows
-            that together have less than 5e-10 of all weight, where double precision cannot balance them.
+            place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
+            with rows that have less than 5e-10 of all weight together, if double precision cannot balance
+            them.
 
     Returns:
         The plan, whose rows sum to 1/n (or w_i / Σw), and its certificate: `objective` equals `lower_bound`
