@@ -63,9 +63,11 @@ def candidate_mask(candidates: Any, n: int) -> np.ndarray:
             f"candidates must be a boolean mask, one bool a row, ({n},), or positions of rows: got "
             f"{given.dtype} {given.shape}"
         )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise InputError(
+            f"candidates must be positions from 0 to {n - 1}: got {given.min()} to {given.max()}"
+        )
     rows = given.astype(np.int64)
-    if rows.size and (rows.min() < 0 or rows.max() >= n):
-        raise InputError(f"candidates must be positions from 0 to {n - 1}: got {rows.min()} to {rows.max()}")
     mask = np.zeros(n, bool)
     mask[rows] = True
     if mask.sum() < len(rows):

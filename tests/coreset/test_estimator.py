@@ -125,6 +125,7 @@ def test_bad_tables_get_one_clear_line(data):
         (np.zeros(200, int), "names a row twice"),  # meant as a mask
         ([0, 200], "from 0 to 199"),
         ([-1], "from 0 to 199"),
+        (np.array([2**64 - 1], np.uint64), "from 0 to 199"),
         ([], "no candidate among them"),
     ]:
         with pytest.raises(FwcError, match=words):

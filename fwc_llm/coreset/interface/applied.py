@@ -4,11 +4,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.distance.wasserstein import wasserstein
-from fwc_llm.coreset.interface.certificate import CoresetCertificate, certified
+from fwc_llm.coreset.interface.certificate import CoresetCertificate, certified, distance
 from fwc_llm.coreset.interface.not_fitted import check_fitted
 from fwc_llm.coreset.interface.parameters import Parameters
 from fwc_llm.coreset.interface.represented import Represented, Rows
+from fwc_llm.errors import InputError
 
 
 class Applied(Parameters):
@@ -51,7 +51,7 @@ class Applied(Parameters):
         sensitive is smaller: compare scores only where the same was given. Memory: 2.25 times n · m float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        return -wasserstein(points.costs(rows), self.weights_, rows.masses).value
+        return -distance(points.costs(rows), self.weights_, rows.masses).value
 
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
@@ -67,6 +67,9 @@ class Applied(Parameters):
             sample_weight: (n,) what each row stands for, as in `fit`.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
+        for name, given, known in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
+            if given is None and known is not None:
+                raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
         return certified(points, rows, weights)
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:

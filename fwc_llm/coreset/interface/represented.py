@@ -116,10 +116,18 @@ class Represented:
 
 
 def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The place of every label (of crossed attributes: a row) in `known`, −1 where it is not there."""
-    place = {_key(label): k for k, label in enumerate(known.tolist())}
-    return np.array([place.get(_key(label), -1) for label in labels.tolist()], dtype=np.intp)
+    """The place of every label (of crossed attributes: a row) in `known`, −1 where it is not there.
+
+    A label that is there as text, or as what the text says, is the same: files hold text for numbers.
+    """
+    place = {read(label): k for read in (_text, _key) for k, label in enumerate(known.tolist())}
+    found = [place.get(_key(label), place.get(_text(label), -1)) for label in labels.tolist()]
+    return np.array(found, dtype=np.intp)
 
 
 def _key(label: Any) -> Any:
     return tuple(label) if isinstance(label, list) else label
+
+
+def _text(label: Any) -> Any:
+    return tuple(map(str, label)) if isinstance(label, list) else str(label)

@@ -189,10 +189,15 @@ class Encoder:
                     f"{what} lacks the column {column.name!r}: pass a DataFrame with the columns of X"
                 )
             values: Any = points[column.name]
+            if values.ndim > 1:
+                raise InputError(f"column {column.name!r} occurs twice in {what}: name every column once")
             if (missing := values.isna().to_numpy()).any():
                 row = points.index[int(missing.argmax())]
                 raise InputError(f"column {column.name!r} of {what} is missing in row {row!r}")
-            if column.kind != "numeric":
+            kind = column_kind(values)  # refuses what is no value of a column
+            if column.kind == "numeric":
+                _check_numbers(values, kind, what)
+            else:
                 places = column.places(values)
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
@@ -201,7 +206,7 @@ class Encoder:
             if column.kind == "categorical":
                 codes.append(values)
             else:
-                numbers.append((_finite(values, column.name, what) - column.mean) / column.scale)
+                numbers.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
         return _as_table(numbers, codes, len(points))
 
     @property
@@ -235,15 +240,12 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _finite(values: Any, name: Any, what: str) -> np.ndarray:
-    """A column of points as finite numbers."""
-    try:
-        numbers = np.asarray(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"column {name!r} of {what} is not numeric ({error}), but that of X is") from None
-    if not np.isfinite(numbers).all():
-        raise InputError(f"column {name!r} of {what} is infinite: clip or drop such values")
-    return numbers
+def _check_numbers(values: "pd.Series[Any]", kind: str, what: str) -> None:
+    """Refuse a column of points that is not of finite numbers; yes and no are 1 and 0."""
+    if kind != "numeric" and values.dtype != bool:
+        raise InputError(f"column {values.name!r} of {what} is not numeric, but that of X is")
+    if not np.isfinite(np.asarray(values, dtype=float)).all():
+        raise InputError(f"column {values.name!r} of {what} is infinite: clip or drop such values")
 
 
 def z_scored(

@@ -190,6 +190,10 @@ def test_points_from_anywhere_are_certified() -> None:
         (lambda X: X.assign(town=None), "column 'town' of X is missing in row 0"),
         (lambda X: X.assign(pay=np.inf), "column 'pay' of X is infinite"),
         (lambda X: X.assign(pay="much"), "column 'pay' of X is not numeric"),
+        (lambda X: X.assign(pay="12"), "column 'pay' of X is not numeric"),
+        (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds dates"),
+        (lambda X: X.assign(town=[[1]] * 5), "column 'town' holds a list in row 0"),
+        (lambda X: pd.concat([X, X], axis=1), "column 'pay' occurs twice in X|'town' occurs twice in X"),
         (lambda X: X[:0], "X has no rows"),
         (lambda X: X[["pay", "age"]].to_numpy(), "FairCoreset was fitted on a DataFrame"),
     ],
@@ -203,6 +207,31 @@ def test_bad_rows_get_one_clear_line(model: FairCoreset, change, words: str) -> 
         model.certify(change(X), y, d)
     with pytest.raises(InputError, match="y has 4 rows but X has 5"):
         model.predict(X, y[:4])
+
+
+def test_labels_are_known_by_their_text_too() -> None:
+    X, y, d = arrays(80)
+    crossed = np.column_stack([d, np.arange(80) % 2])
+    model = FairCoreset(8, random_state=0, n_init=1).fit(X, y, crossed)
+    for same in (y.astype(str), y.astype(bool), y.astype(float), y.astype(object)):
+        assert model.score(X, same, crossed.astype(str)) == pytest.approx(-model.objective_, abs=1e-9)
+    assert model.score(X, y + 5, crossed) < -model.objective_
+    with pytest.raises(InputError, match="certify needs y, because the fit had it"):
+        model.certify(X, None, crossed)
+    with pytest.raises(InputError, match="certify needs sensitive"):
+        model.certify(X, y, None)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_extreme_units_change_nothing(size: float) -> None:
+    X, y, d = arrays(60)
+    options = {"random_state": 0, "n_init": 1, "cost_sensitive": 0, "cost_outcome": 0}
+    plain, model = FairCoreset(6, **options).fit(X, y, d), FairCoreset(6, **options).fit(X * size, y, d)
+    np.testing.assert_array_equal(model.predict(X * size), plain.predict(X))
+    assert model.score(X * size) / size == pytest.approx(plain.score(X))
+    kept = model.certify(X * size, y, d, model.weights_)
+    assert kept.objective / size == pytest.approx(plain.objective_)
+    assert kept.lower_bound / size == pytest.approx(plain.objective_)
 
 
 def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
