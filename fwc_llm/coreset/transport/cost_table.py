@@ -113,7 +113,9 @@ class CostTable:
             from fwc_llm.coreset.transport.scan_kernels import scan
 
             cost = read_only(self.cost)
-            Threads().over_rows(scan, cost, prices, slope, parts, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            Threads().over_rows(
+                scan, cost, prices, slope, parts, margin, BLOCK, *out, n=self.size, chunk=BLOCK
+            )
         else:
             for low in range(0, self.size, BLOCK):
                 high = min(low + BLOCK, self.size)

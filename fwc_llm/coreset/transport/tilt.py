@@ -12,10 +12,13 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints
 
-_GOLDEN = 0.6180339887498949  # its multiples, less their whole parts, are spread evenly however many there are
+_GOLDEN = (
+    0.6180339887498949  # its multiples, less their whole parts, are spread evenly however many there are
+)
 _TIED = 0.75  # share of different values below which costs tie
 _SOME = 2000  # rows to look at
 _FINE = 1e-5  # of the step between costs
+
 
 @dataclass(frozen=True)
 class Tilt:
