@@ -151,8 +151,7 @@ def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
     """Solve the costs, tilted where many rows tie, but judged as they are."""
     noise = rows.noise()
     slope = slope_of(rows.cost) if rows.is_large() else None
-    for finer in _FINER if slope is not None else ():
-        tilted = replace(rows, slope=slope * finer)
+    for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
         found = rows.judge(solve(tilted.table(), prices, fair, noise, warm))
         gap = found.cost - found.bound - rows.size * fair.best(found.vertex.prices)[0]
         if gap <= EXACT * max(noise / 1e-12 * rows.size, abs(found.cost)):

@@ -242,8 +242,8 @@ def _solve_directly(
 ) -> Optimum:
     """Solve by the simplex method alone, from `prices`.
 
-    A row may first go only to cells that cost at most `width` more than its cheapest one: few of many. The bound,
-    which knows all cells, says whether others are needed.
+    A row may first go only to cells that cost at most `width` more than its cheapest one: few of many. The
+    bound, which knows all cells, says whether others are needed.
     """
     groups = None
     if table.size > _MANY and table.tilt is None:

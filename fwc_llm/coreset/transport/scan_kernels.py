@@ -27,7 +27,8 @@ def scan(
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
-    Row i costs `parts[i] · slope[g]` more in cell g; the sums are without that. Rows `low` to `high` are one block of `size`, b = low / size: it writes key[low:], the doubtful rows to
+    Row i costs `parts[i] · slope[g]` more in cell g, unless there are no parts; the sums are without that.
+    Rows `low` to `high` are one block of `size`, b = low / size: it writes key[low:], the doubtful rows to
     doubt[low:][:n_doubt[b]], and the count (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
     cells = cost.shape[1]
