@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 _EXTREME = 400  # exponents of two beyond which products of costs overflow or vanish
 _FINER = (1.0, 1e-3)  # tilts that are tried
+_SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
 
 
@@ -203,13 +204,14 @@ def _scaled(result: Transport, exponent: int) -> Transport:
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
-    """Whether these prices bound the cost of some rows better than zeros do."""
+    """Whether these prices bound the cost of some rows as well as zeros do, or better."""
     some = rows.sample(_SOME)
 
     def bound(at: Floats) -> float:
         return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
 
-    return bound(prices) > bound(np.zeros(len(prices)))
+    none = bound(np.zeros(len(prices)))
+    return bool(prices.any()) and bound(prices) >= none - _SLACK * abs(none)
 
 
 def _too_rare(share: Floats) -> FwcError:

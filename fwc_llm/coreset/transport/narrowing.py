@@ -32,7 +32,7 @@ _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 _PATIENT = 5  # attempts before the rows in doubt become many
 _WHOLE = 10.0  # share in doubt from which no row is kept
 _MOST = 2  # times as many rows make a table worth narrowing
-_EASY = 4_000_000  # costs
+_EASY = 16_000_000  # costs
 _WORTH = 30_000_000  # cells · costs of a direct solution from which compiling pays
 _KERNELS = "fwc_llm.coreset.transport.simplex.pivot_kernels"
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
@@ -172,9 +172,9 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
         few = table.sample(count // 8)
         for part in _WARM if few.tilt is None else ():
             margin = few.margin(prices, part * share)
-            found, prices = _narrow(table, prices, margin, fair, noise)
-            if found:
-                return found
+            proven, prices = _narrow(table, prices, margin, fair, noise)
+            if proven:
+                return proven
     sample = table.sample(count)
     if 2 * sample.size >= table.size and isinstance(table, Columns):
         few = table.sample(max(_SMALL, table.size // 4))
@@ -182,12 +182,16 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
             return _solve_directly(table, prices, fair, noise)
         prices = solve(few, prices, fair, noise).vertex.prices
         return _solve_directly(table, prices, fair, noise, few.margin(prices, 0.5))
-    prices = solve(sample, prices, fair, noise).vertex.prices
+    if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
+        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, 0.5))
+    else:
+        found = solve(sample, prices, fair, noise)
+    prices = found.vertex.prices
     margin = sample.margin(prices, share)
     for attempt in count_from(1):
-        found, prices = _narrow(table, prices, margin, fair, noise)
-        if found:
-            return found
+        proven, prices = _narrow(table, prices, margin, fair, noise)
+        if proven:
+            return proven
         # The prices are better now. While they still change much, more rows in doubt would only cost time.
         share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
         margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
