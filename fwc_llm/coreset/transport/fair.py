@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 _EXTREME = 400  # exponents of two beyond which products of costs overflow or vanish
 _FINER = (1.0, 1e-3)  # tilts that are tried
+_SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
 
 
@@ -190,8 +191,7 @@ def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Opti
     """Solve the costs, tilted where many rows tie, but judged as they are."""
     noise = rows.noise()
     slope = slope_of(rows.cost) if rows.is_large() else None
-    for finer in _FINER if slope is not None else ():
-        tilted = replace(rows, slope=slope * finer)
+    for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
         found = rows.judge(solve(tilted.table(), prices, fair, noise, warm))
         gap = found.cost - found.bound - rows.total * fair.best(found.vertex.prices)[0]
         if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
@@ -258,13 +258,14 @@ def _scaled(result: Transport, exponent: int) -> Transport:
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
-    """Whether these prices bound the cost of some rows better than zeros do."""
+    """Whether these prices bound the cost of some rows as well as zeros do, or better."""
     some = rows.sample(_SOME)
 
     def bound(at: Floats) -> float:
         return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
 
-    return bound(prices) > bound(np.zeros(len(prices)))
+    none = bound(np.zeros(len(prices)))
+    return bool(prices.any()) and bound(prices) >= none - _SLACK * abs(none)
 
 
 class _TooRareError(InputError):

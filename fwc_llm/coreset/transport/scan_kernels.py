@@ -28,10 +28,10 @@ def scan(
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
-    Row i costs `parts[i] · slope[g]` more in cell g; the sums are without that. `mass` (n,) are the rows'
-    masses; empty, it stands for 1 each. Rows `low` to `high` are one block of `size`, b = low / size: it
-    writes key[low:], the doubtful rows to doubt[low:][:n_doubt[b]], and the mass (kept[b, g]) and cost
-    (kept_cost[b]) of the others.
+    Row i costs `parts[i] · slope[g]` more in cell g, unless there are no parts; the sums are without that.
+    `mass` (n,) are the rows' masses; empty, it stands for 1 each. Rows `low` to `high` are one block of
+    `size`, b = low / size: it writes key[low:], the doubtful rows to doubt[low:][:n_doubt[b]], and the mass
+    (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
     cells = cost.shape[1]
     block = low // size

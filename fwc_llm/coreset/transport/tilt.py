@@ -1,12 +1,14 @@
 """Small systematic changes of costs that tie, so that few rows are in doubt at any prices.
 
 In tables of whole numbers a large share of the rows costs the same in two cells at the best prices, and no
-narrowing helps. A tilt makes these rows different: row i pays `slope[g] · parts[i]` more in cell g. While it is
-small enough, the best basis of the tilted costs is a best one of the true costs too, and the true costs fix the
-prices of that basis. Whether it was small enough, the certificate says: it is computed from the true costs.
+narrowing helps. A tilt makes these rows different: row i pays `slope[g] · parts[i]` more in cell g. While it
+is small enough, the best basis of the tilted costs is a best one of the true costs too, and the true costs
+fix the prices of that basis. Whether it was small enough, the certificate says: it is computed from the true
+costs.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +57,7 @@ def slope_of(cost: np.ndarray) -> Floats | None:
     some = cost[:: max(1, len(cost) // _SOME)].astype(np.float64)
     different, steps = [], []
     order = np.argsort(np.where(np.isfinite(some), some, np.inf).sum(axis=0), kind="stable")
-    for one, other in zip(order[:-1], order[1:], strict=True):
+    for one, other in pairwise(order):
         both = np.isfinite(some[:, one]) & np.isfinite(some[:, other])
         if not both.any():
             continue
@@ -69,4 +71,5 @@ def slope_of(cost: np.ndarray) -> Floats | None:
     step = step[step > 1e-9 * size]
     if not len(step):
         return None
-    return np.random.default_rng(0).uniform(0.5, 1.0, cells) * (_FINE * float(np.quantile(step, 0.1)))
+    slope = np.asarray(np.random.default_rng(0).uniform(0.5, 1.0, cells))
+    return np.asarray(slope * (_FINE * float(np.quantile(step, 0.1))))

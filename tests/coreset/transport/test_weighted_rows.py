@@ -84,7 +84,7 @@ def test_a_table_that_is_narrowed(compiled: bool) -> None:
     weights[7] = 3000
     fair = ParitySet(np.array([0.3, 0.7]), 0.01, 2)
     mass = weights.astype(float)
-    found = solve(CostTable(cost, compiled, mass), np.zeros(4), fair, 1e-13)
+    found = solve(CostTable(cost, compiled, mass=mass), np.zeros(4), fair, 1e-13)
     repeated = fair_transport(np.repeat(cost, weights, axis=0), 2, 2, [0.3, 0.7], 0.01)
     assert found.cost / mass.sum() == pytest.approx(repeated.objective, rel=1e-9)
     assert violation(found.load, np.array([0.3, 0.7])) <= 0.01 + 1e-9

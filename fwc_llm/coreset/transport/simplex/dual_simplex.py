@@ -10,7 +10,7 @@ rises. The change at which D stops rising becomes the new tie. If no mass is neg
 and, because of the ties, optimal.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -94,6 +94,7 @@ class DualSimplex:
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
         self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
+        self.start = self.prices
         self.prices = self.prices + self.shift
         self.cost = excess + self.prices[cell]  # (P,) fixed, while `excess` follows the prices
         self.total = float(self.mass.sum())
@@ -103,7 +104,10 @@ class DualSimplex:
 
     def solve(self) -> Vertex:
         """Pivot until every tie has a feasible mass."""
-        for pivots in range(self._pivot_compiled() if self.compiled else 0, _MAX_PIVOTS):
+        done = self._pivot_compiled() if self.compiled else 0
+        if done is None:
+            return replace(self, prices=self.start, compiled=False, vertices={}).solve()
+        for pivots in range(done, _MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
             lack = self.total * self.fair.masses(self.vertex) - np.bincount(
@@ -122,9 +126,12 @@ class DualSimplex:
             f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
         )
 
-    def _pivot_compiled(self) -> int:
-        """Pivot in compiled code; returns how often. What is left to do, if anything, is for `solve`."""
-        from fwc_llm.coreset.transport.simplex.pivot_kernels import RISES_FOR_EVER, pivot
+    def _pivot_compiled(self) -> int | None:
+        """Pivot in compiled code; returns how often. What is left to do, if anything, is for `solve`.
+
+        None where rounding has made the basis singular: the plain code, which rounds less, begins anew.
+        """
+        from fwc_llm.coreset.transport.simplex.pivot_kernels import RISES_FOR_EVER, SINGULAR, pivot
 
         rows, fair = self.rows, self.fair
         level = np.array([fair.level(self.vertex)])
@@ -138,6 +145,8 @@ class DualSimplex:
         )
         if reason == RISES_FOR_EVER:
             raise _infeasible()
+        if reason == SINGULAR:
+            return None
         self.vertex = fair.vertex(int(level[0]), lean)
         for slot in np.flatnonzero(self.owner == VERTEX).tolist():
             self.vertices[slot] = fair.vertex(int(slots[slot]), leans[slot])

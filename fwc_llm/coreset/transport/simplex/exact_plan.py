@@ -54,8 +54,8 @@ class Basis:
         """The cells' masses (G,), within the parity limit up to the last digit.
 
         Rounding alone may leave a level with a negative mass, or give mass to a level one of whose cells no
-        row can reach. Such levels get nothing, and the others' masses are fitted to what the rows have; so are
-        they where light rows share a tree, whose mass is less than the rounding of all mass.
+        row can reach. Such levels get nothing, and the others' masses are fitted to what the rows have. So
+        they are where light rows share a tree, whose mass is less than the rounding of all mass.
         """
         level = np.array([fair.level(vertex) for vertex in vertices])
         supplied = self.settled.copy()

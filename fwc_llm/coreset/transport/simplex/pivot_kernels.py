@@ -1,4 +1,4 @@
-"""The pivots of the dual simplex method in compiled code: the same steps as `dual_simplex`, on the same arrays.
+"""Pivots of the dual simplex method in compiled code: the steps of `dual_simplex`, on the same arrays.
 
 What differs is only the bookkeeping. The inverse of the basis is updated where a pivot changes a column, not
 made anew, and a heap orders the changes along an edge. Sums are then rounded in another order.
@@ -11,6 +11,8 @@ from fwc_llm.coreset.compiling.kernel import kernel, part
 HELD = -2  # owner of an artificial tie
 VERTEX = -1  # owner of a tie of the parity set
 _UPDATES = 40  # of the inverse, until it is made anew
+_FEW = 24  # cells up to which it always is
+_INEXACT = 1e-9  # residual of the equations, relative to the masses, that shows an inverse worn out
 _THIN = 1e-6  # a pivot of an update that is smaller than this costs too many digits
 
 OPTIMAL, RISES_FOR_EVER, MANY_PIVOTS, SINGULAR = 0, 1, 2, 3
@@ -53,11 +55,18 @@ def pivot(  # type: ignore[no-untyped-def]
         while True:
             _lack(lack, mass, key, total, target, epsilon, top_level[0], top_lean)
             _times(inverse, lack, load)
+            wrong = 0.0
             for g in range(cells):
-                rest[g] = lack[g]
-            for g in range(cells):
+                value = lack[g]
                 for k in range(cells):
-                    rest[g] -= basis[g, k] * load[k]
+                    value -= basis[g, k] * load[k]
+                rest[g] = value
+                wrong = max(wrong, abs(value))
+            if updates > 0 and wrong > _INEXACT * total:
+                updates = _invert(basis, inverse, room)
+                if updates < 0:
+                    return SINGULAR, pivots
+                continue
             for g in range(cells):
                 value = 0.0
                 for k in range(cells):
@@ -289,7 +298,7 @@ def _follow(basis, fresh, inverse, room, rest, updates):  # type: ignore[no-unty
                 value += inverse[g, h] * fresh[h, k]
             rest[g] = value
         updates += 1
-        if abs(rest[k]) < _THIN or updates > _UPDATES:
+        if abs(rest[k]) < _THIN or updates > _UPDATES or cells <= _FEW:
             make = True
             continue
         for h in range(cells):
