@@ -13,7 +13,6 @@ import numpy as np
 from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.compiling.tile import WIDTH
 from fwc_llm.coreset.descent import assignment_kernels as kernels
-from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.assignment_kernels import (
     BOUNDED,
     DOUBTFUL,
@@ -25,9 +24,9 @@ from fwc_llm.coreset.descent.assignment_kernels import (
     Representatives,
     Rows,
 )
-from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
+from fwc_llm.coreset.descent.medians import CompiledMedoids, Means, Medians
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
+from fwc_llm.coreset.descent.updates import Shares, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
@@ -85,7 +84,7 @@ class CompiledSteps:
         self._small = table.n * problem.m * table.p < SMALL
         self._drift = np.inf
         self._objective = 0.0
-        self._unsplit_medians: Medians | None = None
+        self._mover: Medians | Means | None = None
         self._medoids: CompiledMedoids | None = None
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
@@ -132,7 +131,7 @@ class CompiledSteps:
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
-        self._unsplit_medians = None  # room for the costs in float64
+        self._mover = None  # room for the costs in float64
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         return inner, share_out(inner, label, self.problem.m)
@@ -226,41 +225,14 @@ class CompiledSteps:
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
-        move = self._medians if self.problem.cost == "l1" else self._means
-        return move(shares, points)
-
-    def _medians(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         table = self.problem.table
-        m = shares.m
-        if self._unsplit_medians is None:
-            self._unsplit_medians = Medians(table, m, self._threads)
-        label = shares.label.astype(label_type(m))
-        label[shares.part_row] = m  # split rows count for none here
-        moved = self._unsplit_medians.move(label, points)
-        torn = np.unique(np.concatenate([shares.label[shares.part_row], shares.part_label]))
-        moved[torn] = points[torn]
-        groups = shares.grouped(torn)
-        self._threads.over(lambda j: move_to_medians(table, groups, [j], moved), torn.tolist())
-        return modes(table, shares, moved)
-
-    def _means(self, shares: Shares, points: np.ndarray) -> np.ndarray:
-        table = self.problem.table
-
-        def add(low: int, high: int) -> np.ndarray:
-            sums = np.zeros((shares.m, table.n_numeric))
-            values = np.array(table.numbers[low:high], np.float64, order="C")
-            moves.sum_rows(values, shares.label[low:high], sums)
-            return sums
-
-        sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
-        total = np.sum(sums, axis=0)
-        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
-        np.subtract.at(total, shares.label[shares.part_row], parts)
-        np.add.at(total, shares.part_label, parts)
-        weights = shares.weights()
-        moved = points.copy()
-        moved[weights > 0, : table.n_numeric] = total[weights > 0] / weights[weights > 0, None]
-        return modes(table, shares, moved)
+        if self._mover is None:
+            self._mover = (
+                Medians(table, shares.m, self._threads)
+                if self.problem.cost == "l1"
+                else Means(table, self._threads)
+            )
+        return modes(table, shares, self._mover.move(shares, points))
 
     def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
         """See `Steps`."""
