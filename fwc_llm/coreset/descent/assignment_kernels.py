@@ -198,19 +198,22 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     n_numeric, squared, move, relative, absolute = costs
     place = work[4]
     cells, doubtful = len(prices), 0
-    for i in range(low, high):
+    for row in range(low, high):
+        i = np.uintp(row)
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
+        full = row == high - 1
         if which == EVERY:
             for g in range(cells):
                 queue[0, g, waiting[0, g]] = i
                 waiting[0, g] += tile_start[g] < tile_start[g + 1]
+                full |= waiting[0, g] == ROWS
         for turn in range(cells if which != EVERY else 0):
-            g = chose if turn == 0 else turn - 1 if turn <= chose else turn  # the chosen cell sets the limit
+            g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
                 continue
             if which == BOUNDED:
-                j, age = label[i, g], since[i, g]
+                j, age = np.uintp(label[i, g]), since[i, g]
                 if age == now:  # AGES iterations ago: what came before is forgotten now
                     second[i, g] = _lower(second[i, g], come[0, age, g])
                     other = rest = second[i, g]
@@ -233,9 +236,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                             limit = cost[i, g] - prices[g] + margin
                         continue
                 if squared:
-                    value = sqeuclidean_pair(x, i, points, j, n_numeric)
+                    value = sqeuclidean_pair(x, row, points, np.intp(j), n_numeric)
                 else:
-                    value = l1_pair(x, i, points, j, n_numeric)
+                    value = l1_pair(x, row, points, np.intp(j), n_numeric)
                 first[i, g] = (np.sqrt(value) if squared else value) + way[j]
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
@@ -249,12 +252,14 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                         cost[i, g] = value
                         queue[1, g, waiting[1, g]] = i
                         waiting[1, g] += 1
+                        full |= waiting[1, g] == ROWS
                         continue
             queue[0, g, waiting[0, g]] = i
             waiting[0, g] += 1
-        for g in range(cells):
+            full |= waiting[0, g] == ROWS
+        for g in range(cells if full else 0):
             count = waiting[1, g]
-            if count == ROWS or (i == high - 1 and count > 0):
+            if count == ROWS or (row == high - 1 and count > 0):
                 for lane in range(count, ROWS):
                     queue[1, g, lane] = queue[1, g, 0]  # looked at again: loops of known length are faster
                 doubtful += _scan(rows, reps, costs, g, queue[1, g], count, True, work)
@@ -263,7 +268,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     if place[lane] < 0:
                         queue[0, g, waiting[0, g]] = queue[1, g, lane]
                         waiting[0, g] += 1
-            while waiting[0, g] >= ROWS or (i == high - 1 and waiting[0, g] > 0):
+            while waiting[0, g] >= ROWS or (row == high - 1 and waiting[0, g] > 0):
                 count = min(waiting[0, g], ROWS)
                 waiting[0, g] -= count
                 start = waiting[0, g]
