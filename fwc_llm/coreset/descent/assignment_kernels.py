@@ -199,7 +199,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     place = work[4]
     cells, doubtful = len(prices), 0
     for row in range(low, high):
-        i = np.uintp(row)
+        i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
         full = row == high - 1
