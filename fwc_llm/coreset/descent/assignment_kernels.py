@@ -204,10 +204,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
         limit = np.float32(0)
         full = row == high - 1
         if which == EVERY:
-            for g in range(cells):
-                queue[0, g, waiting[0, g]] = i
-                waiting[0, g] += tile_start[g] < tile_start[g + 1]
-                full |= waiting[0, g] == ROWS
+            for c in range(cells):
+                queue[0, c, waiting[0, c]] = i
+                waiting[0, c] += tile_start[c] < tile_start[c + 1]
+                full |= waiting[0, c] == ROWS
         for turn in range(cells if which != EVERY else 0):
             g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
@@ -257,24 +257,24 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             queue[0, g, waiting[0, g]] = i
             waiting[0, g] += 1
             full |= waiting[0, g] == ROWS
-        for g in range(cells if full else 0):
-            count = waiting[1, g]
+        for c in range(cells if full else 0):
+            count = waiting[1, c]
             if count == ROWS or (row == high - 1 and count > 0):
                 for lane in range(count, ROWS):
-                    queue[1, g, lane] = queue[1, g, 0]  # looked at again: loops of known length are faster
-                doubtful += _scan(rows, reps, costs, g, queue[1, g], count, True, work)
-                waiting[1, g] = 0
+                    queue[1, c, lane] = queue[1, c, 0]  # looked at again: loops of known length are faster
+                doubtful += _scan(rows, reps, costs, c, queue[1, c], count, True, work)
+                waiting[1, c] = 0
                 for lane in range(count):
                     if place[lane] < 0:
-                        queue[0, g, waiting[0, g]] = queue[1, g, lane]
-                        waiting[0, g] += 1
-            while waiting[0, g] >= ROWS or (row == high - 1 and waiting[0, g] > 0):
-                count = min(waiting[0, g], ROWS)
-                waiting[0, g] -= count
-                start = waiting[0, g]
+                        queue[0, c, waiting[0, c]] = queue[1, c, lane]
+                        waiting[0, c] += 1
+            while waiting[0, c] >= ROWS or (row == high - 1 and waiting[0, c] > 0):
+                count = min(waiting[0, c], ROWS)
+                waiting[0, c] -= count
+                start = waiting[0, c]
                 for lane in range(count, ROWS):
-                    queue[0, g, start + lane] = queue[0, g, start]
-                doubtful += _scan(rows, reps, costs, g, queue[0, g, start:], count, False, work)
+                    queue[0, c, start + lane] = queue[0, c, start]
+                doubtful += _scan(rows, reps, costs, c, queue[0, c, start:], count, False, work)
     return doubtful
 
 

@@ -13,6 +13,7 @@ from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _LOADED = 2 * 10**8  # from which it pays to load it, if it is kept on disk
+_TINY = 4000  # n · m up to which numpy is as fast; many starts are compared there, to all digits
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
 SEARCHED = 4096  # rows above which many starts are tried on samples
@@ -153,6 +154,8 @@ class Solver:
 
 def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:
     """Whether compiled code that is kept on disk pays; in a process that has loaded it, it always does."""
+    if problem.table.n * problem.m <= _TINY:
+        return False
     if work >= _LOADED:
         import numba  # noqa: F401  # else no kernel is ready
     moves = {"l1": "move_to_middle", "sqeuclidean": "sum_rows"}[problem.cost]
