@@ -11,7 +11,7 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import TaskFile, choose_protected, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,8 @@ class Task:
     `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
-    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About").
+    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
+    attributes that can be protected, of which `protected` are.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Task:
     text: str = field(repr=False, default="")
     folder: Path | None = None
     about: Mapping[str, str] = field(repr=False, default_factory=dict)
+    offered: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -224,6 +226,9 @@ def load_task(
     folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
     has a `url`, it is downloaded. Nothing is read before it is needed.
 
+    `protected` chooses among the attributes that a task offers (`Task.offered`), one or several; by default
+    its own choice.
+
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
     the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
@@ -235,12 +240,12 @@ def load_task(
         if not hasattr(name, "columns"):
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         return _from_frame(name, protected, outcome, positive, above, question)
-    if any(given is not None for given in (protected, outcome, positive, above, question)):
-        raise FwcError("protected, outcome, positive, above and question are for a data frame alone")
+    if any(given is not None for given in (outcome, positive, above, question)):
+        raise FwcError("outcome, positive, above and question are for a data frame alone")
     text = str(name)
     if text.endswith(".toml"):
         path = home_expanded(text)
-        return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
+        return _from_file(_choose(read_taskfile(path), protected), data_dir, path.resolve().parent)
     if text not in task_names():
         if Path(text).is_file():
             raise FwcError(
@@ -251,8 +256,12 @@ def load_task(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
     if text == "census":
-        return census_task()
-    return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
+        census = census_task()
+        if protected is not None and _names(protected) != list(census.protected):
+            raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
+        return census
+    taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
+    return _from_file(_choose(taskfile, protected), data_dir, None)
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
@@ -291,6 +300,7 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
         columns=adult.columns,
         protected=tuple(attribute.name for attribute in adult.protected),
         outcome=adult.outcome.source,
+        offered=tuple(attribute.name for attribute in adult.protected),
         load=load,
         simulated=True,
         licence=adult.licence,
@@ -373,4 +383,15 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         text=taskfile.text,
         folder=beside,
         about=taskfile.about,
+        offered=tuple(attribute.name for attribute in taskfile.offered),
     )
+
+
+def _choose(taskfile: TaskFile, protected: str | Sequence[str] | None) -> TaskFile:
+    return taskfile if protected is None else choose_protected(taskfile, _names(protected))
+
+
+def _names(protected: str | Sequence[str]) -> list[str]:
+    """One name, several, or a text with commas between them."""
+    names = protected.split(",") if isinstance(protected, str) else protected
+    return [name.strip() for name in names]

@@ -5,7 +5,7 @@ documented in evals/tasks/README.md.
 """
 
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address, is_safe_redirect
-from fwc_llm.taskfile.parsing import parse_taskfile, read_taskfile
+from fwc_llm.taskfile.parsing import choose_protected, parse_taskfile, read_taskfile
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
     UNKNOWN,
@@ -26,6 +26,7 @@ __all__ = [
     "Protected",
     "Source",
     "TaskFile",
+    "choose_protected",
     "is_name_below",
     "is_safe_address",
     "is_safe_redirect",
