@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.words import ARMS, words
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ def power(
     base_parity: Annotated[
         str | None, typer.Option(help=f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
     ] = None,
-    shots: Annotated[
-        str, typer.Option(help="The arms, comma-separated: each asks about every row.")
-    ] = "zero,balanced,fwc",
+    shots: Annotated[str, typer.Option(help="The arms, comma-separated: each asks about every row.")] = ARMS,
     m: Annotated[int, typer.Option("--m", help="Examples per prompt.")] = 16,
     detect: Annotated[
         float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
@@ -136,7 +135,7 @@ def plan_lines(plan: "Plan") -> list[str]:
 def _arms(shots: str) -> list[str]:
     from fwc_llm.shots import is_per_row
 
-    arms = [word.strip() for word in shots.split(",") if word.strip()]
+    arms = list(words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:

@@ -6,6 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from fwc_llm.cli.words import words
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, Scored
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def model_names(text: str | None) -> tuple[str, ...]:
     """The models that --model names, each once; without it the simulation."""
     if text is None:
         return ("surrogate",)
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = words(text)
     if not names:
         raise FwcError("--model names no model: give a name, or several with commas between them")
     for name in names:

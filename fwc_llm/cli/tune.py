@@ -6,23 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fwc_llm.cli import service
 from fwc_llm.cli.pairs import read_pairs
-from fwc_llm.cli.service import (
-    Api,
-    ApiKeyEnv,
-    BaseUrl,
-    Batch,
-    CancelBatch,
-    Concurrency,
-    Deadline,
-    Logprobs,
-    MaxCost,
-    MaxTokens,
-    Param,
-    Prices,
-    Rpm,
-    Tpm,
-)
+from fwc_llm.cli.words import words
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
@@ -71,20 +57,20 @@ def tune(
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    api: Api = "chat",
-    base_url: BaseUrl = None,
-    api_key_env: ApiKeyEnv = None,
-    concurrency: Concurrency = 8,
-    rpm: Rpm = None,
-    tpm: Tpm = None,
-    deadline: Deadline = 300.0,
-    max_tokens: MaxTokens = None,
-    logprobs: Logprobs = False,
-    param: Param = None,
-    batch: Batch = False,
-    cancel_batch: CancelBatch = False,
-    max_cost: MaxCost = None,
-    prices: Prices = None,
+    api: service.Api = "chat",
+    base_url: service.BaseUrl = None,
+    api_key_env: service.ApiKeyEnv = None,
+    concurrency: service.Concurrency = 8,
+    rpm: service.Rpm = None,
+    tpm: service.Tpm = None,
+    deadline: service.Deadline = 300.0,
+    max_tokens: service.MaxTokens = None,
+    logprobs: service.Logprobs = False,
+    param: service.Param = None,
+    batch: service.Batch = False,
+    cancel_batch: service.CancelBatch = False,
+    max_cost: service.MaxCost = None,
+    prices: service.Prices = None,
 ) -> None:
     """Find examples with which a model reaches a fairness target at the least loss of accuracy.
 
@@ -96,7 +82,7 @@ def tune(
     from fwc_llm.models import Client
 
     try:
-        sizes = [int(size) for size in _words(m)]
+        sizes = [int(size) for size in words(m)]
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     client = Client(
@@ -106,7 +92,7 @@ def tune(
     )  # fmt: skip
     found = run(
         task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
-        templates=_words(template) or None, orders=_words(order) or None, strategies=_words(strategy) or None,
+        templates=words(template) or None, orders=words(order) or None, strategies=words(strategy) or None,
         n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
         cancel_batch=cancel_batch, shown=console.shown,
     )  # fmt: skip
@@ -117,10 +103,6 @@ def tune(
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
         )
-
-
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
 def _report(found: "Tuned") -> None:
