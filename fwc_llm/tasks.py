@@ -34,7 +34,7 @@ class Task:
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
-    attributes that can be protected, of which `protected` are.
+    attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Task:
     folder: Path | None = None
     about: Mapping[str, str] = field(repr=False, default_factory=dict)
     offered: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -210,6 +211,21 @@ def task_names() -> tuple[str, ...]:
     )
 
 
+def layout_names() -> tuple[str, ...]:
+    """Task files to copy beside a table that everybody fetches themselves (docs/data-sets.md)."""
+    return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
+
+
+def task_text(name: str) -> str:
+    """The text of a built-in task's file, or of one to copy; `FwcError` for other names."""
+    for folder in ("evals/tasks", "evals/tasks/layouts"):
+        path = resource_dir(folder) / f"{name}.toml"
+        if name in (*task_names(), *layout_names()) and path.is_file():
+            return path.read_text(encoding="utf-8")
+    names = ", ".join((*(known for known in task_names() if known != "census"), *layout_names()))
+    raise FwcError(f"there is no task file {name!r}; there are {names}")
+
+
 def load_task(
     name: "str | Path | pd.DataFrame",
     data_dir: str | Path | None = None,
@@ -251,6 +267,11 @@ def load_task(
             raise FwcError(
                 f"{text} is no task file (.toml); if it is a table, draft one: fwc-llm task init {text} "
                 "--protected COLUMN --outcome COLUMN"
+            )
+        if text in layout_names():
+            raise FwcError(
+                f"{text} is a task file to copy beside a table of your own: fwc-llm task copy {text}, then "
+                "name the copy with --task"
             )
         raise FwcError(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
@@ -301,6 +322,7 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
         protected=tuple(attribute.name for attribute in adult.protected),
         outcome=adult.outcome.source,
         offered=tuple(attribute.name for attribute in adult.protected),
+        usual=tuple(attribute.name for attribute in adult.protected),
         load=load,
         simulated=True,
         licence=adult.licence,
@@ -384,6 +406,7 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         folder=beside,
         about=taskfile.about,
         offered=tuple(attribute.name for attribute in taskfile.offered),
+        usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
     )
 
 

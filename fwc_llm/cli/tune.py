@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fwc_llm.cli import service
+from fwc_llm.cli.defaults import PROTECTED_HELP
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.words import words
 
@@ -18,6 +19,7 @@ _MOST_LINES = 12
 
 def tune(
     task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     model: Annotated[
         str, typer.Option(help="The model, as for `fwc-llm eval`; `surrogate` is a simulation.")
     ] = "surrogate",
@@ -80,6 +82,7 @@ def tune(
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.models import Client
+    from fwc_llm.tasks import load_task
 
     try:
         sizes = [int(size) for size in words(m)]
@@ -90,8 +93,9 @@ def tune(
         max_tokens=max_tokens, logprobs=logprobs, rpm=rpm, tpm=tpm, deadline=deadline,
         concurrency=concurrency, batch=batch, max_cost=max_cost, prices=prices,
     )  # fmt: skip
+    table = task if protected is None else load_task(task, data_dir, protected=protected)
     found = run(
-        task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
+        table, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
         templates=words(template) or None, orders=words(order) or None, strategies=words(strategy) or None,
         n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
         cancel_batch=cancel_batch, shown=console.shown,

@@ -22,13 +22,11 @@ def unmet(task: TaskFile, raw: Mapping[str, Texts], ids: Sequence[str]) -> dict[
 
 
 def _unmet(task: TaskFile, condition: Condition, cells: Texts, ids: Sequence[str]) -> list[int]:
-    met = {cell: _is_met(task, condition, cell, cells, ids) for cell in set(cells)}
+    met = {cell: _is_met(task, condition, cell, cells, ids) for cell in dict.fromkeys(cells)}
     return [place for place, cell in enumerate(cells) if not met[cell]]
 
 
-def _is_met(
-    task: TaskFile, condition: Condition, cell: str | None, cells: Texts, ids: Sequence[str]
-) -> bool:
+def _is_met(task: TaskFile, condition: Condition, cell: str | None, cells: Texts, ids: Sequence[str]) -> bool:
     if cell is None:
         return not condition.values and not condition.limits
     if (condition.values and cell not in condition.values) or cell in condition.without:

@@ -55,6 +55,8 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = [
                 cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
             ]
+        if item.strip_zeros:
+            raw[item.name] = [cell and (cell.lstrip("0") or "0") for cell in raw[item.name]]
         if item.written:
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
         if item.bands:

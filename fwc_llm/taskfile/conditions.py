@@ -30,7 +30,7 @@ def _condition(parser: _Complains, entry: Any, columns: Sequence[str]) -> Condit
     column = parser.string(table, "column", "keep")
     where = f"keep {column!r}"
     if column not in columns:
-        raise parser.fail(where, "there is no such column; list it (role = \"drop\" hides it)")
+        raise parser.fail(where, 'there is no such column; list it (role = "drop" hides it)')
     limits: dict[str, float | None] = dict.fromkeys(_LIMITS)
     for name in _LIMITS:
         if name in table:

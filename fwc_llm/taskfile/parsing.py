@@ -212,6 +212,7 @@ class _Parser:
             "unit",
             "order",
             "strip_suffix",
+            "strip_zeros",
             "missing",
             "written",
             "bands",
@@ -250,6 +251,7 @@ class _Parser:
             cast(MissingRule | None, missing),
             cast(Written, written),
             self.bands(table, where, kind),
+            self.flag(table, "strip_zeros", where, False),
         )
 
     def bands(self, table: Mapping[str, Any], where: str, kind: str) -> tuple[float, ...]:

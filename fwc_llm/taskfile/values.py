@@ -43,6 +43,7 @@ class Field:
 
     `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
     "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
+    `strip_zeros` makes one code of 07 and 7.
     """
 
     column: Column
@@ -51,6 +52,7 @@ class Field:
     missing: MissingRule | None = None
     written: Written = ""
     bands: tuple[float, ...] = ()
+    strip_zeros: bool = False
 
     @property
     def name(self) -> str:
