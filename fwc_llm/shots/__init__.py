@@ -1,7 +1,7 @@
 """Choose the examples of a prompt: one interface, one registry, one file format."""
 
 # Before the function of the same name: a folder that is imported later would take its place here.
-import fwc_llm.shots.strategies
+import fwc_llm.shots.strategies  # noqa: F401
 from fwc_llm.shots.base import Example, Request, Shots, Strategy
 from fwc_llm.shots.certificate import Certificate
 from fwc_llm.shots.order import ORDERS, order_shots
