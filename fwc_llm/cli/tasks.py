@@ -2,12 +2,16 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.cli.check import check as check_command
 from fwc_llm.cli.options import Command, Group, shown
+
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
 
 task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
 task_app.command("check", cls=Command)(shown(check_command))
@@ -17,6 +21,7 @@ def tasks(
     data_dir: Annotated[
         Path | None, typer.Option(help="Look for data here first.", show_default=False)
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """List the built-in tasks: rows, protected attribute, outcome, and where their data lies."""
     from rich.table import Table
@@ -25,6 +30,11 @@ def tasks(
     from fwc_llm.cli.console import out
     from fwc_llm.tasks import load_task, task_names
 
+    if as_json:
+        print_json(
+            {"format": "fwc-llm-tasks/1", "tasks": [_described(load_task(n, data_dir)) for n in task_names()]}
+        )
+        return
     listing = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("task", "rows", "protected", "outcome"):
         listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
@@ -45,6 +55,23 @@ def tasks(
     out.print()
     for source in sources:
         out.print(Text(source), soft_wrap=True)
+
+
+def _described(task: "Task") -> dict[str, Any]:
+    """A task as plain values; what only its table says is None where that is not here."""
+    files = task.locate()
+    return {
+        "task": task.name,
+        "title": task.title,
+        "outcome": task.outcome,
+        "protected": list(task.protected),
+        "groups": list(task.groups) if files is not None else None,
+        "rows": len(task.table) if files is not None else None,
+        "simulated": task.simulated,
+        "data": str(files[0].parent) if files else None,
+        "licence": task.licence,
+        "citation": task.citation,
+    }
 
 
 @task_app.command("init", cls=Command)
