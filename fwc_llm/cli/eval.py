@@ -198,7 +198,6 @@ def evaluate(
     """Query a model over test rows and report accuracy and demographic parity.
 
     Without options it is a demonstration: a simulated census and a simulated model.
-    With a real model: fwc-llm eval --model gpt-6-luna --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare

@@ -136,10 +136,19 @@ def compare(
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
+    from fwc_llm.report.thresholds import threshold_section, threshold_table
 
     with run_folders([run_a, run_b]) as (first, second):
         comparison = compare_runs(read_run(first), read_run(second))
-    if as_json:
-        print_json(comparison)
-    else:
+        if as_json:
+            sections = {
+                side: threshold_section(read_run(folder))
+                for side, folder in (("first", first), ("second", second))
+            }
+            print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": sections})
+            return
         out.print(comparison_table(comparison))
+        for side, folder in (("first", first), ("second", second)):
+            if (table := threshold_table(folder)) is not None:
+                out.print(f"\nThe {side} run, {comparison[side]['label']}, at its threshold", style="bold")
+                out.print(table)

@@ -73,7 +73,7 @@ def shots(
 ) -> None:
     """Choose the examples of a prompt and save them, or compare the strategies.
 
-    fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
+    Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m

@@ -8,13 +8,16 @@ import typer
 
 from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.cli.check import check as check_command
+from fwc_llm.cli.copies import task_copy
+from fwc_llm.cli.examples import epilog
 from fwc_llm.cli.options import Command, Group, shown
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
-task_app.command("check", cls=Command)(shown(check_command))
+task_app.command("check", cls=Command, epilog=epilog("task check"))(shown(check_command))
+task_app.command("copy", cls=Command, epilog=epilog("task copy"))(shown(task_copy))
 
 
 def tasks(
@@ -74,7 +77,7 @@ def _described(task: "Task") -> dict[str, Any]:
     }
 
 
-@task_app.command("init", cls=Command)
+@task_app.command("init", cls=Command, epilog=epilog("task init"))
 @shown
 def init(
     table: Annotated[

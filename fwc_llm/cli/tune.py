@@ -74,10 +74,7 @@ def tune(
     prices: service.Prices = None,
     as_json: Json = False,
 ) -> None:
-    """Find examples with which a model reaches a fairness target at the least loss of accuracy.
-
-    fwc-llm tune --task adult --model MODEL --target-dp 0.1 --max-loss 3 --out runs/tuned
-    """
+    """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
     from fwc_llm.cli import console
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
