@@ -216,6 +216,11 @@ def layout_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
 
 
+def layout(name: str) -> Task:
+    """The task of a file to copy, without a table."""
+    return _from_file(parse_taskfile(task_text(name), Path(f"{name}.toml")), None, None)
+
+
 def task_text(name: str) -> str:
     """The text of a built-in task's file, or of one to copy; `FwcError` for other names."""
     for folder in ("evals/tasks", "evals/tasks/layouts"):

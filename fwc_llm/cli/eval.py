@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli import service
+from fwc_llm.cli.as_json import Json
 from fwc_llm.cli.defaults import (
     M_HELP,
     N_TEST_HELP,
@@ -20,7 +21,7 @@ from fwc_llm.cli.defaults import (
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.forecast import print_forecast
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
-from fwc_llm.cli.outcome import ask, ask_one
+from fwc_llm.cli.outcome import ask, ask_one, eval_json
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.cli.words import ARMS, ablation, wordings, words
@@ -194,11 +195,11 @@ def evaluate(
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
+    as_json: Json = False,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
     Without options it is a demonstration: a simulated census and a simulated model.
-    With a real model: fwc-llm eval --model gpt-6-luna --shots fwc
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
@@ -275,14 +276,16 @@ def evaluate(
     jobs = [job.beside(name, console.err.print) for name in models] if len(models) > 1 else [job]
     gates.begin([arm.name for arm in job.plan.arms])
     if dry_run:
-        print_forecast(jobs)
+        print_forecast(jobs, as_json)
         return
     if len(jobs) > 1:
-        folders = ask_several(
-            jobs, out, lambda one, folder, elsewhere: ask(one, folder, cancel_batch, elsewhere)
+        results = ask_several(
+            jobs, out, lambda one, folder, elsewhere: ask(one, folder, cancel_batch, elsewhere), as_json
         )
-        settle_folders(gates, folders)
+        folders = {name: result.folder for name, result in results.items()}
+        settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
         return
     closing = _EXPLANATION.format(**job.plan.settings.as_json()) if demonstration else ""
-    result = ask_one(job, out, cancel_batch, closing)
-    settle_folders(gates, {job.model.name: result.folder})
+    result = ask_one(job, out, cancel_batch, closing, as_json)
+    name = job.model.name
+    settle_folders(gates, {name: result.folder}, eval_json(jobs, {name: result}) if as_json else None)

@@ -1,8 +1,10 @@
 """How `fwc-llm eval` asks one model, and what it says of the answers: whole, in part or interrupted."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from fwc_llm.cli.as_json import print_json, run_json
 from fwc_llm.cli.forecast import where
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Scored
 
@@ -31,8 +33,12 @@ def ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0
         return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
-def ask_one(job: "Job", out: Path | None, cancel_batch: bool, closing: str = "") -> "Result":
+def ask_one(
+    job: "Job", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
+) -> "Result":
     """Ask one model and print what the run found, then the closing words.
+
+    With `as_json` a whole run is the caller's to print, for its gates are in the document.
 
     Errors: `IncompleteRunError` for a request without a reply, after what is there was printed.
     """
@@ -45,14 +51,32 @@ def ask_one(job: "Job", out: Path | None, cancel_batch: bool, closing: str = "")
         raise
     except FwcError as error:
         if error.result is not None:
-            _print_result(job, error.result)
+            _print_part(job, error.result, as_json)
         raise
-    _print_result(job, result)
-    if closing:
+    missing = _missing(result) or _pool_missing(result)
+    if missing:
+        _print_part(job, result, as_json)
+    elif not as_json:
+        _print_result(job, result)
+    if closing and not as_json:
         console.out.print(closing, highlight=False)
-    if missing := _missing(result) or _pool_missing(result):
+    if missing:
         raise IncompleteRunError(missing)
     return result
+
+
+def eval_json(jobs: "Sequence[Job]", results: Mapping[str, Scored]) -> dict[str, Any]:
+    """What `fwc-llm eval --json` prints, before its gates are decided."""
+    shown = {job.model.name: job.price for job in jobs if job.model.name in results}
+    runs = [run_json(results[name].folder, results[name].data, price) for name, price in shown.items()]
+    return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}
+
+
+def _print_part(job: "Job", result: Scored, as_json: bool) -> None:
+    if as_json:
+        print_json(eval_json([job], {job.model.name: result}))
+    else:
+        _print_result(job, result)
 
 
 def _say_interrupted(result: Scored | None) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, PROTECTED_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.words import ARMS, words
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.planning import Assumptions
+    from fwc_llm.metrics.planning import Assumptions, Design
     from fwc_llm.runs.budget import Forecast
     from fwc_llm.runs.needed import Needed
     from fwc_llm.runs.plan import Plan
@@ -54,17 +55,14 @@ def power(
         typer.Option(help="A finished run that gives the share of rows answered differently."),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the differences that a design detects 4 times in 5, before it costs anything.
 
     With --detect 0.1: the rows and repeats that detect this difference, and their cost.
     """
-    import json
-
     from fwc_llm.cli import console
     from fwc_llm.metrics.planning import limit_of, smallest
-    from fwc_llm.metrics.statistics import plain
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.design import power_lines
@@ -111,7 +109,7 @@ def power(
             "detect": detect,
             "needed": [asdict(one) for one in found],
         }
-        console.out.print_json(json.dumps(plain(document), ensure_ascii=False))
+        print_json(document)
         return
     console.out.print(
         f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
@@ -127,10 +125,22 @@ def power(
 def plan_lines(plan: "Plan") -> list[str]:
     """Sentences on the differences that a planned run detects."""
     from fwc_llm.report.design import power_lines
+
+    return power_lines(_design(plan))
+
+
+def smallest_json(plan: "Plan") -> list[dict[str, Any]]:
+    """The same as plain values."""
+    from fwc_llm.metrics.planning import Assumptions, smallest
+
+    return [asdict(one) for one in smallest(_design(plan), Assumptions())]
+
+
+def _design(plan: "Plan") -> "Design":
     from fwc_llm.runs.splits import design_of
 
     settings = plan.settings
-    return power_lines(design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats))
+    return design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats)
 
 
 def _arms(shots: str) -> list[str]:

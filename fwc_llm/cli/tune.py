@@ -2,11 +2,12 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fwc_llm.cli import service
+from fwc_llm.cli.as_json import Json, print_json, run_json
 from fwc_llm.cli.defaults import PROTECTED_HELP
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.words import words
@@ -73,11 +74,9 @@ def tune(
     cancel_batch: service.CancelBatch = False,
     max_cost: service.MaxCost = None,
     prices: service.Prices = None,
+    as_json: Json = False,
 ) -> None:
-    """Find examples with which a model reaches a fairness target at the least loss of accuracy.
-
-    fwc-llm tune --task adult --model MODEL --target-dp 0.1 --max-loss 3 --out runs/tuned
-    """
+    """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
     from fwc_llm.cli import console
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
@@ -100,13 +99,29 @@ def tune(
         n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
         cancel_batch=cancel_batch, shown=console.shown,
     )  # fmt: skip
-    _report(found)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _report(found)
     if found.result is not None and found.result.unanswered:
         why = found.result.data["stopped"] or f"{found.result.unanswered} questions have no reply"
         where = quote(str(found.folder))
         raise IncompleteRunError(
             f"the test is not complete: {why}; the same command with --out {where} continues"
         )
+
+
+def _as_json(found: "Tuned") -> dict[str, Any]:
+    return {
+        "format": "fwc-llm-tune/1",
+        "folder": str(found.folder),
+        "verdict": found.verdict,
+        "reached": found.reached,
+        "template": found.template,
+        "shots": None if found.shots is None else str(found.folder / "shots.json"),
+        "tuning": found.tuning,
+        "run": None if found.result is None else run_json(found.folder, found.result.data),
+    }
 
 
 def _report(found: "Tuned") -> None:
