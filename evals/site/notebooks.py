@@ -18,15 +18,22 @@ SECONDS = 120  # for a cell
 
 
 def run(path: Path) -> dict[str, Any]:
-    """The notebook with the outputs of a fresh run, in an empty folder, without the network's help."""
+    """The notebook with the outputs of a fresh run, in an empty folder."""
     nbformat: Any = import_module("nbformat")  # without types of its own
+    from jupyter_client.manager import KernelManager
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
-    with TemporaryDirectory(prefix="fwc-llm-notebook-") as folder:
+    with TemporaryDirectory(prefix="fwc-llm-notebook-") as folder, TemporaryDirectory() as sockets:
         environment = {**os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(CHECKOUT)}
-        client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}})
-        client.execute(env=environment)
+        manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")  # a socket's path must be short
+        client = NotebookClient(
+            notebook, km=manager, timeout=SECONDS, resources={"metadata": {"path": folder}}
+        )
+        try:
+            client.execute(env=environment)
+        finally:
+            manager.shutdown_kernel(now=True)
     return settled(json.loads(nbformat.writes(notebook)))
 
 
