@@ -38,17 +38,21 @@ def run(path: Path) -> dict[str, Any]:
 
 
 def settled(notebook: dict[str, Any]) -> dict[str, Any]:
-    """The notebook without what differs between two runs: times, identifiers, and steps of progress."""
+    """The notebook without what differs between two runs: steps of progress, and where a stream is cut."""
     for cell in notebook["cells"]:
         cell["metadata"] = {}
-        kept = []
+        kept: list[dict[str, Any]] = []
         for output in cell.get("outputs", []):
             html = "".join(output.get("data", {}).get("text/html", ""))
             if output["output_type"] == "display_data" and re.search(r"<progress|: [\d.]+ s</div>", html):
                 continue
-            output["metadata"] = {}
-            if "text" in output:
-                output["text"] = re.sub(r"\b\d+(?:\.\d+)? s\b", "… s", "".join(output["text"]))
+            if output["output_type"] == "stream":
+                output["text"] = "".join(output["text"])
+                if kept and kept[-1].get("name") == output["name"]:  # where a stream is cut is chance
+                    kept[-1]["text"] += output["text"]
+                    continue
+            else:
+                output["metadata"] = {}
             kept.append(output)
         if "outputs" in cell:
             cell["outputs"] = kept

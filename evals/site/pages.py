@@ -159,5 +159,7 @@ def _contents(filled: dict[str, list[str]]) -> Iterator[str]:
     """The menu as hidden tables of contents."""
     for caption, pages in filled.items():
         yield f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n:titlesonly:\n"
-        yield from (place(page).removesuffix(".md") for page in pages)
+        for page in pages:
+            where = place(page).removesuffix(".md")
+            yield f"Notebook: {Path(page).stem} <{where}>" if page.endswith(".ipynb") else where
         yield "```\n"
