@@ -19,7 +19,6 @@ _SETTINGS = {
     "html_show_sphinx": False,
     "smartquotes": False,  # `--` stands for itself
     "html_show_copyright": False,
-    "pygments_dark_style": "one-dark",
     "myst_heading_anchors": 6,
     "myst_links_external_new_tab": False,
     # Blocks without a language are commands and drawings.
