@@ -15,7 +15,7 @@ import numpy as np
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.fairwasp.nearest import NearestRows
 from fwc_llm.coreset.fairwasp.weighing import weigh
-from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
+from fwc_llm.coreset.problem.cells import check_levels, empty_cell, find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters

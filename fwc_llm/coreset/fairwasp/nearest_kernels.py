@@ -9,7 +9,7 @@ from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_tile, sqeuclidean_til
 
 @part
 def _bound(columns, count, low, high, n_numeric, squared, bound):  # type: ignore[no-untyped-def]
-    """Writes `bound` (count,): what the rows, whose values are `columns` (p, count), cost to a box at least."""
+    """Writes `bound` (count,): the least that rows, of values `columns` (p, count), cost to a box."""
     none, one = np.float32(0), np.float32(1)
     for lane in range(count):
         bound[lane] = none

@@ -19,8 +19,8 @@ from fwc_llm.coreset.fairwasp.nearest import NearestRows
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
-_SAMPLE = 2048  # rows at least
-_DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
+SAMPLE = 2048  # rows at least
+DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 _ROUNDS = 6  # with margins; then all costs are found
 Say = Callable[[str], None]
 
@@ -61,7 +61,7 @@ def weigh(
     plan = solve(sample, None)
     if len(sample) == len(cells.cell):
         return Weighed(plan, found.row)
-    share = _DOUBT * (cells.n_cells / len(sample)) ** 0.5
+    share = DOUBT * (cells.n_cells / len(sample)) ** 0.5
     margin = _margin(found.cost[sample] - plan.prices, share)
     everyone = np.arange(len(cells.cell))
     for turn in range(_ROUNDS + 1):
@@ -88,7 +88,7 @@ class _Found:
         return bool((self.row[rows, cell] >= 0).all())
 
     def find_near(self, rows: np.ndarray, prices: np.ndarray, margin: float) -> None:
-        """Finds the costs of the `rows` that, less the price of the cell, may be within `margin` of the least."""
+        """Finds the costs of `rows` that, less the price of the cell, may be within `margin` of the least."""
         values = self.cost[rows] - prices
         values[self.row[rows] < 0] = np.inf
         least = values.min(axis=1) + margin
@@ -115,7 +115,7 @@ class _Found:
 def _sample(cells: Cells) -> np.ndarray:
     """Rows, in order, that hold of every cell its share; all of them if they are few."""
     n = len(cells.cell)
-    size = max(_SAMPLE, int(n ** (2 / 3) * cells.n_cells ** (1 / 3)))
+    size = max(SAMPLE, int(n ** (2 / 3) * cells.n_cells ** (1 / 3)))
     if 2 * size >= n:
         return np.arange(n)
     mixed = np.random.default_rng(0).permutation(n)
