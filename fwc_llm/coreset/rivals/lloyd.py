@@ -135,6 +135,7 @@ class PlainLloyd:
         self._centres = points[:0]
 
     def reached(self, rows: np.ndarray, closest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
         others = self._points[rows]
         squared = (
             self._norms - 2.0 * (others @ self._points.T) + np.einsum("ij,ij->i", others, others)[:, None]
@@ -143,6 +144,7 @@ class PlainLloyd:
         return found, found.sum(axis=1, dtype=np.float64)
 
     def assign(self, centres: np.ndarray) -> int:
+        """See `Steps`."""
         previous, n = self._labels, len(self._points)
         self._labels, self._centres = np.empty(n, np.int64), centres
         half = 0.5 * np.einsum("ij,ij->i", centres, centres)
@@ -155,15 +157,18 @@ class PlainLloyd:
         return int((self._labels != previous).sum())
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
         labels, k = self._labels, self._k
         counts = np.bincount(labels, minlength=k)
         sums = np.column_stack([np.bincount(labels, column, minlength=k) for column in self._points.T])
         return sums / np.maximum(counts, 1)[:, None], counts
 
     def labels(self) -> np.ndarray:
+        """See `Steps`."""
         return self._labels
 
     def distances(self) -> np.ndarray:
+        """See `Steps`."""
         apart = self._points - self._centres[self._labels]
         return np.asarray(np.einsum("ij,ij->i", apart, apart))
 

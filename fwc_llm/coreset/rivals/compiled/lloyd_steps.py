@@ -11,7 +11,7 @@ from fwc_llm.coreset.threads import CHUNK, Threads
 
 
 class CompiledLloyd:
-    """See `fwc_llm.coreset.rivals.lloyd.PlainLloyd`."""
+    """The `fwc_llm.coreset.rivals.lloyd.Steps` of large tables, in threads."""
 
     def __init__(self, points: np.ndarray, k: int) -> None:
         n, q = points.shape
@@ -27,6 +27,7 @@ class CompiledLloyd:
         self._blocks = np.ascontiguousarray(blocks.reshape(-1, ROWS, q).transpose(0, 2, 1))
 
     def reached(self, rows: np.ndarray, closest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
         n, count = len(self._x), len(rows)
         size = len(self._blocks) * ROWS
         padded = np.zeros(size, np.float32)  # rows that fill up are at no distance
@@ -44,6 +45,7 @@ class CompiledLloyd:
         return found[:, :n], sums.sum(axis=(0, 2))
 
     def assign(self, centres: np.ndarray) -> int:
+        """See `Steps`."""
         steps = np.sqrt(((centres - self._centres) ** 2).sum(axis=1))
         steps = (steps * np.float32(1 + 1e-5)).astype(np.float32)
         self._centres = centres
@@ -70,13 +72,16 @@ class CompiledLloyd:
         return sum(self._threads.over(run, range(0, n, CHUNK)))
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
         counts = self._counts.sum(axis=0)
         return self._sums.sum(axis=0) / np.maximum(counts, 1)[:, None], counts
 
     def labels(self) -> np.ndarray:
+        """See `Steps`."""
         return self._labels.astype(np.int64)
 
     def distances(self) -> np.ndarray:
+        """See `Steps`."""
         out = np.empty(len(self._x), np.float32)
         self._threads.over_rows(own_distances, self._x, self._centres, self._labels, out, n=len(out))
         return out
