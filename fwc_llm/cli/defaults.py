@@ -12,12 +12,18 @@ TASK_HELP = (
     "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
     "where adult's data is not on this machine]"
 )
+PROTECTED_HELP = (
+    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
+    "what a task offers). [default: the task's own choice]"
+)
 N_TEST_HELP = "[default: 200, or the nearest number that the table allows]"
 PARITY_HELP = "or `none`: rows as they fall. [default: 0.5, or none where cells are too small]"
 M_HELP = "[default: 16, or what the table's cells can give]"
 
 
-def open_task(name: str | None, data_dir: Path | None, weight: str | None = None) -> "Task":
+def open_task(
+    name: str | None, data_dir: Path | None, protected: str | None = None, weight: str | None = None
+) -> "Task":
     """The task called `name`, else the default of every command; says when the census stands in.
 
     `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
@@ -27,10 +33,10 @@ def open_task(name: str | None, data_dir: Path | None, weight: str | None = None
 
     column = "" if weight == "none" else weight
     if name is not None:
-        return load_task(name, data_dir, weight=column)
+        return load_task(name, data_dir, protected=protected, weight=column)
     task = default_task(data_dir)
-    if column is not None:
-        task = load_task(task.name, data_dir, weight=column)
+    if protected is not None or column is not None:
+        task = load_task(task.name, data_dir, protected=protected, weight=column)
     if task.simulated:
         err.print(
             "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",

@@ -52,7 +52,7 @@ class Masses:
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
-    def take(self, rows: np.ndarray) -> "Masses | None":
+    def take(self, rows: np.ndarray | slice) -> "Masses | None":
         """The masses of some rows; None if they are equal."""
         values = self.values[rows]
         return None if values.min() == values.max() else Masses(values)
