@@ -11,6 +11,7 @@ are with the limit, where every check that fits fails, by name.
 import argparse
 import json
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -50,7 +51,15 @@ class PositionedCoreset(FairCoreset):
 class PositionedWASP(FairWASP):
     """`FairWASP` for checks that know no protected levels."""
 
-    def fit(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive: Any = None,
+        sample_weight: Any = None,
+        *,
+        progress: Callable[[str], None] | None = None,
+    ) -> Self:
         """Fit with outcomes and levels by position."""
         return super().fit(X, *by_position(X, y), sample_weight=sample_weight)
 

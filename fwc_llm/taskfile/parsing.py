@@ -157,18 +157,8 @@ class _Parser:
         return float(number)
 
     def taskfile(self, data: Mapping[str, Any]) -> TaskFile:
-        keys = (
-            "name",
-            "title",
-            "question",
-            "missing",
-            "licence",
-            "citation",
-            "note",
-            "use_protected",
-            "weight",
-        )
-        tables = ("columns", "values", "data", "keep", "protected", "outcome", "about")
+        keys = ("name", "title", "question", "missing", "licence", "citation", "note", "use_protected")
+        tables = ("weight", "columns", "values", "data", "keep", "protected", "outcome", "about")
         top = self.table(data, "", (*keys, *tables))
         fields = self.fields(top)
         names = [item.name for item in fields]

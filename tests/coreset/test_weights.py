@@ -41,12 +41,15 @@ def test_equal_weights_are_no_weights() -> None:
 def test_masses_are_the_weights_scaled_by_a_power_of_two(scale: float) -> None:
     weights = np.array([3.0, 1.0, 0.0, 7.0, 5e6]) * scale
     masses = read_weights(weights, 5)
-    assert masses is not None and masses.positive is not None
+    assert masses is not None
+    assert masses.positive is not None
     factor = masses.values[0] / weights[0]
-    assert np.frexp(factor)[0] == 0.5 and np.array_equal(masses.values, weights * factor)
+    assert np.frexp(factor)[0] == 0.5
+    assert np.array_equal(masses.values, weights * factor)
     assert 0.5 <= masses.total / 4 < 1
     assert masses.positive.tolist() == [0, 1, 3, 4]
-    assert masses.take(np.array([1, 3])) is not None and masses.take(np.array([1, 1])) is None
+    assert masses.take(np.array([1, 3])) is not None
+    assert masses.take(np.array([1, 1])) is None
 
 
 def test_units_are_whole_and_their_sums_fit() -> None:

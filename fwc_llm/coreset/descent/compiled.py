@@ -118,7 +118,8 @@ class CompiledSteps:
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
-        return inner.objective, Shares(label, inner.split_row, part, inner.split_share, self.problem.m)
+        parts = inner.split_row, part, inner.split_share
+        return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""

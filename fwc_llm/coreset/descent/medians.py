@@ -70,17 +70,21 @@ class Means:
     def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """A copy of `points` (m, p), each moved to the weighted mean of what it carries."""
         table, (_, touched, _) = self._table, self._changes.find(shares, points)
+        mass = shares.row_mass
 
         def add(low: int, high: int) -> np.ndarray:
             sums = np.zeros((shares.m, table.n_numeric))
             values = np.array(table.numbers[low:high], np.float64, order="C")
+            if mass is not None:
+                values *= mass[low:high, None]
             moves.sum_rows(values, shares.label[low:high], touched, sums)
             return sums
 
         # The same chunks for any number of threads, as their sums are rounded.
         sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
         total = np.sum(sums, axis=0)
-        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
+        part_mass = shares.part_weight if mass is None else shares.part_weight * mass[shares.part_row]
+        parts = table.numbers[shares.part_row] * part_mass[:, None]
         np.subtract.at(total, shares.label[shares.part_row], parts)
         np.add.at(total, shares.part_label, parts)
         weights, moved = shares.weights(), points.copy()
@@ -115,6 +119,7 @@ class Medians:
 
         threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
         self._count = np.empty((m + 1, q, bins), np.int32)  # rows by representative and bin
+        self._held = np.empty((0, q, bins), np.int64)  # their mass, where rows have masses
         self._changes = Changes()
 
     def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
@@ -129,6 +134,9 @@ class Medians:
             self._over(q, n, moves.count_bins, self._bins, label, self._count)
         else:
             self._over(q, len(changed), moves.recount_bins, self._bins, old, label, changed, self._count)
+        units = None if shares.masses is None else shares.masses.units
+        if units is not None:
+            self._weigh(old, label, changed, units)
         which = np.flatnonzero(touched)
         t = len(which)
         part_row, part_label, part_mass = shares.torn()
@@ -137,7 +145,8 @@ class Medians:
         band = np.full((2, shares.m + 1, q), NONE, np.uint8)
         size, below = np.zeros((t, q), np.int64), np.empty((t, q), np.int64)
         total = np.empty(t, np.int64)
-        fixed = (which, self._count, self._only, self._bins, UNIT, (part_row, part_mass), ends)
+        parts = part_row, part_mass
+        fixed = (which, self._count, self._held, self._only, self._bins, UNIT, parts, ends)
         written = (place, band, size, below, total)
         self._over(
             t,
@@ -149,15 +158,19 @@ class Medians:
         end = np.cumsum(size) - size.ravel()  # of the values of each place, so far
         near, mass = np.empty(size.sum()), np.empty(size.sum(), np.int64)
 
-        def find(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        def find(low: int, high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             room = (high - low) * q + 1
             at, where = np.empty(room, np.int64), np.empty(room, np.int64)
             found = moves.find_entries(self._bins, label, slot, band, *self._steps, at, where, low, high)
             # The places first, then the values: so the reads of distant values overlap.
-            return self._flat.take(at[:found]).astype(np.float64), where[:found]
+            values = self._flat.take(at[:found]).astype(np.float64)
+            if units is None:
+                return values, where[:found], np.full(found, UNIT)
+            rows = at[:found] // q if self._steps[1] == 1 else at[:found] % n
+            return values, where[:found], units[rows]
 
-        for values, where in self._over(n if len(near) else 0, q, find):
-            moves.put_in_place(values, np.full(len(values), UNIT), where, end, near, mass)
+        for values, where, own in self._over(n if len(near) else 0, q, find):
+            moves.put_in_place(values, own, where, end, near, mass)
         of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
         values = self._numbers[part_row[of], k].astype(np.float64)
         moves.put_in_place(values, part_mass[of], slot[part_label[of]] * q + k, end, near, mass)
@@ -165,6 +178,16 @@ class Medians:
         moved[which, :q] = place
         self._changes.keep(moved)
         return moved
+
+    def _weigh(
+        self, old: np.ndarray | None, label: np.ndarray, changed: np.ndarray | None, units: np.ndarray
+    ) -> None:
+        """Brings the masses by representative and bin up to date, from the labels before."""
+        n, q = self._bins.shape
+        if old is None or changed is None or 2 * len(changed) > n:
+            self._held = np.zeros(self._count.shape, np.int64)
+            old, changed = label[:0], np.arange(n)
+        self._over(q, len(changed), moves.weigh_bins, self._bins, old, label, changed, units, self._held)
 
     def _over(self, n: int, work: int, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
         """`kernel(*arguments, low, high)` on ranges of n things, in threads if there is enough work."""

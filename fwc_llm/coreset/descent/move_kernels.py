@@ -52,28 +52,44 @@ def recount_bins(bins, old, new, rows, count, low, high):  # type: ignore[no-unt
 
 
 @kernel
+def weigh_bins(bins, old, new, rows, units, held, low, high):  # type: ignore[no-untyped-def]
+    """Adds the `units` (n,) of the `rows` to these columns of `held` (m + 1, q, bins), by their new label.
+
+    They are taken from those of their `old` label, if there are old labels.
+    """
+    for q in range(len(rows)):
+        i = rows[q]
+        for k in range(low, high):
+            if len(old):
+                held[old[i], k, bins[i, k]] -= units[i]
+            held[new[i], k, bins[i, k]] += units[i]
+
+
+@kernel
 def find_bands(  # type: ignore[no-untyped-def]
-    which, count, only, bins, unit, parts, ends, mass, place, band, size, below, total, low, high
+    which, count, held, only, bins, unit, parts, ends, mass, place, band, size, below, total, low, high
 ):
     """Finds the bins in which the medians of the labels `which[low … high − 1]` lie.
 
-    `count` (m + 1, q, bins) are the rows of each label by bin, each of mass `unit`; `parts`, rows and masses,
+    `count` (m + 1, q, bins) are the rows of each label by bin, and `held` (m + 1, q, bins) their mass; if it
+    is empty, each row has the mass `unit`. `parts`, rows and masses,
     are split rows, of which the label `which[t]` has those from `ends[0, t]` and before `ends[1, t]`. Where
     both medians lie in bins that hold `only` (q, bins) one value, `place` (t, q) is moved here. Else `band`
     (2, m + 1, q) gets the two bins, `size` (t, q) how many entries they have, and `below` (t, q) the mass in
     the bins before. `total` (t,) gets the mass of the label, and `mass` (bins,) is room.
     """
     part_row, part_mass = parts
+    weighted = len(held) > 0
     for t in range(low, high):
         j = which[t]
         total[t] = 0
         for b in range(count.shape[2] if count.shape[1] else 0):
-            total[t] += count[j, 0, b] * unit
+            total[t] += held[j, 0, b] if weighted else count[j, 0, b] * unit
         for e in range(ends[0, t], ends[1, t]):
             total[t] += part_mass[e]
         for k in range(count.shape[1] if total[t] else 0):
             for b in range(count.shape[2]):
-                mass[b] = count[j, k, b] * unit
+                mass[b] = held[j, k, b] if weighted else count[j, k, b] * unit
             for e in range(ends[0, t], ends[1, t]):
                 mass[bins[part_row[e], k]] += part_mass[e]
             before, left = 0, 0

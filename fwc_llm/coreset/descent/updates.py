@@ -66,9 +66,10 @@ class Shares:
         return np.asarray(np.rint(self.part_weight * unit), dtype=np.int64)
 
     def torn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All parts of split rows by label: their rows, ascending labels, and masses, UNIT to a whole row."""
+        """All parts of split rows by label: their rows, ascending labels, and masses in units."""
         split, at = np.unique(self.part_row, return_inverse=True)
-        rest, part = np.full(len(split), UNIT, np.int64), self.part_units()
+        rest = np.full(len(split), UNIT, np.int64) if self.masses is None else self.masses.units[split]
+        part = self.part_units()
         np.subtract.at(rest, at, part)
         rows = np.concatenate([split, self.part_row]).astype(np.int64)
         label = np.concatenate([self.label[split], self.part_label]).astype(np.int64)
