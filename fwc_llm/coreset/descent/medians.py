@@ -1,4 +1,4 @@
-"""Compiled moves of the representatives, to medians and to medoids.
+"""Compiled moves of the representatives to medians.
 
 Medians are found without keeping any column sorted. Every column is cut into up to 256 *bins*, and each
 entry's bin kept in a byte. How many of a representative's rows lie in each bin tells in which one their
@@ -6,14 +6,10 @@ median lies, and only the values in that bin have to be looked at. From one iter
 change their representative: the counts are kept up to date.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.updates import Groups, Medoids
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 
 _BINS = 256
@@ -31,7 +27,7 @@ class Medians:
         # So few that the counts take little against the table.
         bins = int(np.clip(n // (8 * m), 4, _BINS))
         edges = np.empty((q, bins - 1))
-        for k, own in enumerate(threads.over(lambda column: _cut(column, bins), self._columns)):
+        for k, own in enumerate(threads.over(lambda column: cut(column, bins), self._columns)):
             edges[k] = own
         self._bins = np.empty((q, n), np.uint8)
 
@@ -84,7 +80,7 @@ def label_type(m: int) -> type[np.unsignedinteger]:
     return np.uint16 if m < 2**16 else np.uint32
 
 
-def _cut(values: np.ndarray, bins: int) -> np.ndarray:
+def cut(values: np.ndarray, bins: int) -> np.ndarray:
     """The edges between `bins` bins, ascending, (bins − 1,): quantiles of a sample.
 
     A value that two quantiles share gets a bin of its own, up to the next number. Edges left over are inf.
@@ -94,41 +90,3 @@ def _cut(values: np.ndarray, bins: int) -> np.ndarray:
     frequent = quantiles[1:][quantiles[1:] == quantiles[:-1]]
     edges = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
     return np.concatenate([edges, np.full(bins - 1 - len(edges), np.inf, values.dtype)])
-
-
-class CompiledMedoids(Medoids):
-    """The same medoids from compiled tables, some representatives at a time."""
-
-    def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
-        self._threads = threads
-        self._offset = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
-        self._longest = max(len(values) for values in self.values)
-        self._flat = np.concatenate(self.values).astype(np.float64)
-
-    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """See `Medoids`."""
-        out = np.empty(candidates.shape[1])
-        moves.medoid_costs(
-            *(rows, weight, self.codes, self._flat, self._offset, self.table.n_numeric),
-            *(self.cost == "sqeuclidean", candidates, np.empty(self._longest), out),
-        )
-        return out
-
-    def _costs(
-        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
-    ) -> Iterator[tuple[int, float, np.ndarray]]:
-        occupied = np.flatnonzero(np.diff(groups.start))
-        batch = 4 * self._threads.count
-
-        def one(j: int) -> tuple[int, float, np.ndarray]:
-            rows, weight = groups.of(j)
-            own = np.ascontiguousarray(self.codes[:, row_index[j : j + 1]])
-            return (
-                j,
-                float(self.costs(rows, weight, own)[0]),
-                self.costs(rows, weight, self.pool_codes[cell_of[j]]),
-            )
-
-        for start in range(0, len(occupied), batch):
-            yield from self._threads.over(one, occupied[start : start + batch].tolist())
