@@ -12,10 +12,13 @@ from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
 _PASSES = 10  # of the assignment in a descent, about
-_SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
-SEARCHED = 4096  # rows above which many starts are tried on samples
+_SWAPPED = 2**18  # rows up to which the inner problem judges swaps on all rows
+SEARCHED = 4096  # rows above which many starts are tried on samples, where these hold enough of them:
+_FOR_EACH = 24  # rows for every representative
 _SMALLEST = 2048  # sample to grow from
-_ROUNDS = 8  # of swaps and descents, at most
+_ROUNDS = 8  # of swaps and descents, at most, while each gains `_WORTHWHILE` of the objective
+_LARGE_ROUNDS, _LARGE = 2, 30_000  # the same, above so many rows
+_WORTHWHILE = 1e-4
 _SAMPLES = 3  # on which swaps are sought, at most
 _PROGRESSIVE = 100_000  # rows from which a start grows
 _GROWTH = 4  # of the sample, from one level to the next
@@ -40,7 +43,7 @@ class Solver:
         self.effort = effort
         n, p, m = problem.table.n, problem.table.p, problem.m
         fits = problem.table.fits_single
-        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED and fits
+        self._swaps = bool(effort.swaps) and problem.support != "free" and n <= _SWAPPED and fits
         self._sampled_swaps = effort.swaps is True and not self._swaps and fits
         self._progressive = (
             n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
@@ -48,6 +51,9 @@ class Solver:
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
+        self._searches = (
+            self._swaps and not self._progressive and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
+        )
         self._threads: Any = None
         self.steps: Steps
         if work >= WORTH and fits:
@@ -63,7 +69,7 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > SEARCHED:
+        if self._searches and self._threads and init == "k-means++":
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
@@ -98,14 +104,17 @@ class Solver:
             return found
         from fwc_llm.coreset.search.swaps import swap_rows
 
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if self.problem.table.n <= _LARGE else _LARGE_ROUNDS):
             rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break
             again = descend(self.steps, rows, self.effort.max_iter)
             if again.objective >= found.objective:
                 break
+            gain = found.objective - again.objective
             found = again.after(found)
+            if gain < _WORTHWHILE * found.objective:
+                break
         return found
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
@@ -121,8 +130,7 @@ class Solver:
             start = self._grow_to(np.sort(order[:size]), start, init, rng)
         if start is None:
             start = start_rows(problem, init, rng)
-        found = descend(self.steps, start, self.effort.max_iter, _FINE)
-        return self._swap_on_samples(found, rng) if self._sampled_swaps else found
+        return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)
 
     def _grow_to(
         self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator

@@ -15,7 +15,7 @@ from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap
 _SCREEN = 2048  # rows on which a swap's gain is estimated
-_SCREENED = 1024  # candidates that are worth a look at all rows
+_SCREENED, _SCREENED_EACH = 1024, 16  # candidates that are worth a look at all rows, for a representative
 _JUDGED = Patience(passes=1, least=_LEAST, again=32, batch=512)
 _SAMPLE = 8192  # rows at least
 _EACH = 24  # rows for every representative
@@ -96,7 +96,8 @@ def swap_rows(
 
     objective, prices = ask(rows)
     points = swaps.on_rows(rows)
-    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)[:_SCREENED]
+    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)
+    order = order[: max(_SCREENED, _SCREENED_EACH * len(rows))]
     found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
     return np.where(found.rows < 0, rows, found.rows)
 
