@@ -3,10 +3,10 @@
     python -m evals.bench.memory            # a minute: n = 100,000
     python -m evals.bench.memory --full     # n = 1,000,000 too; records the results
 
-Every fit runs in a process of its own, after a small one has compiled what it runs. What is counted is the peak
-of the process's resident memory during the fit, less what is resident before it: libraries, compiled code and
-the table as the caller holds it, with labels. The unit is 4 bytes for each of the table's n × p entries. Linux
-only.
+Every fit runs in a process of its own, after a small one has compiled what it runs. What is counted is the
+peak of the process's resident memory during the fit, less what is resident before it: libraries, compiled
+code and the table as the caller holds it, with labels. The unit is 4 bytes for each of the table's n × p
+entries. Linux only.
 """
 
 import argparse
@@ -81,9 +81,9 @@ def report(found: dict[str, Any]) -> str:
         "",
         f"`{found['command']}` on {found['machine']}",
         "",
-        f"m = {M}, p = {P}, the default call. Peak resident memory during the fit above what is resident before it "
-        "(libraries, the caller's table and labels), in units of the table as float32 numbers. Mixed: a DataFrame "
-        "of 15 numeric and 10 categorical columns.",
+        f"m = {M}, p = {P}, the default call. Peak resident memory during the fit above what is resident "
+        "before it (libraries, the caller's table and labels), in units of the table as float32 numbers. "
+        "Mixed: a DataFrame of 15 numeric and 10 categorical columns.",
         "",
         "| n | support | G | " + " | ".join(FORMS) + " |",
         "|---:|---|---:|" + "---:|" * len(FORMS),

@@ -1,9 +1,9 @@
 """Medoids in compiled code: a lower bound of every candidate's cost, and the exact costs of the few below it.
 
 The cost of a candidate is a sum over columns, each a convex function of one number (or, for a category, of
-the mass on it). Every column is cut into bins, and each entry's bin kept in a byte. On a bin the function is at
-least what its tangents at the bin's two ends say. These bounds, summed, are below the exact cost and nearly
-reach it: only candidates whose bound is below the cost of the representative's own row are looked at.
+the mass on it). Every column is cut into bins, and each entry's bin kept in a byte. On a bin the function is
+at least what its tangents at the bin's two ends say. These bounds, summed, are below the exact cost and
+nearly reach it: only candidates whose bound is below the cost of the representative's own row are looked at.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.medians import cut
+from fwc_llm.coreset.descent.medians import Changes, cut, make_grid
+from fwc_llm.coreset.descent.move_kernels import NONE
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 
-_BINS = 256
 _BLOCK = 4096  # candidates at once
 _ONE_BY_ONE = 50  # candidates to cost one after the other: for more, columns are sorted
 _ROUNDING = 1e-9  # of a bound, relative
@@ -31,44 +31,31 @@ class CompiledMedoids(Medoids):
         super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
         table, self._threads = problem.table, threads
         n, q, p = table.n, table.n_numeric, table.p
-        self._bins = np.empty((p, n), np.uint8)
-        edges = np.empty((q, _BINS - 1))
-        for k, own in enumerate(threads.over(lambda column: cut(column, _BINS), table.numbers.T)):
-            edges[k] = own
+        edges, only = np.full((q, NONE - 1), np.inf), np.empty(NONE)
+        for own, column in zip(edges, table.numbers.T, strict=True):
+            cut(own, only, column)
+        grid = make_grid(edges)
+        self._bins = np.empty((n, p), np.uint8)
 
-        def put(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-            least, most = np.empty((q, _BINS)), np.empty((q, _BINS))
+        def put(low: int, high: int) -> None:
             values = np.array(table.numbers[low:high], np.float64, order="C")
-            moves.put_in_bins(values, edges, self._bins[:q, low:high], least, most)
-            self._bins[q:, low:high] = table.codes[low:high].T % _BINS
-            return least, most
+            moves.put_in_bins(values, edges, *grid, self._bins[low:high])
+            self._bins[low:high, q:] = table.codes[low:high] % NONE
 
-        ends = threads.over_rows(put, n=n, chunk=max(CHUNK, -(-n // 16)))
-        self._least = np.min([low for low, _ in ends], axis=0)
-        self._most = np.max([high for _, high in ends], axis=0)
-        self._seen: Shares | None = None
-        self._rows = np.empty(0, np.int64)  # where the representatives were then
-        self._open = np.empty(0, bool)  # which of them had a better row, whether or not it was free
+        threads.over_rows(put, n=n, chunk=max(CHUNK, -(-n // 16)))
+        least = table.numbers.min(axis=0).astype(np.float64)[:, None]
+        most = table.numbers.max(axis=0).astype(np.float64)[:, None]
+        self._ends = np.hstack([least, np.minimum(edges, most), most])  # (q, bins + 1) of the bins
+        self._changes = Changes()
+        self._open = np.empty(0, bool)  # which representatives had a better row, whether or not it was free
 
     def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         """See `Medoids`."""
-        active = self._changed(shares, row_index)
-        self._seen, self._rows, self._open = shares, row_index.copy(), np.zeros(shares.m, bool)
+        _, touched, changed = self._changes.find(shares, row_index[:, None])
+        active = touched[:-1] if changed is None else touched[:-1] | self._open
+        self._changes.keep(row_index[:, None])
+        self._open = np.zeros(shares.m, bool)
         return self._move(shares.grouped(np.flatnonzero(active)), row_index, cell_of)
-
-    def _changed(self, shares: Shares, row_index: np.ndarray) -> np.ndarray:
-        """(m,) whether a representative may have a better row now."""
-        old = self._seen
-        if old is None:
-            return np.ones(shares.m, bool)
-        active = self._open | (row_index != self._rows)
-        moved = np.flatnonzero(shares.label != old.label)
-        for label in (shares.label[moved], old.label[moved]):
-            active[label] = True
-        for plan in (shares, old):
-            active[plan.label[plan.part_row]] = True
-            active[plan.part_label] = True
-        return np.asarray(active)
 
     def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:
         occupied = np.flatnonzero(np.diff(groups.start))
@@ -90,12 +77,12 @@ class CompiledMedoids(Medoids):
         point = table.values[own].astype(np.float64)
         values = np.array(table.values[rows].T, np.float64, order="C")
         cost = float(weight @ feature_costs(values, table.n_numeric, point, self.cost))
-        low = np.empty((table.p, _BINS))
+        low = np.empty((table.p, NONE))
         # About the representative, where no sum exceeds its cost by much.
         centre = point[: table.n_numeric]
         values[: table.n_numeric] -= centre[:, None]
-        least, most = self._least - centre[:, None], self._most - centre[:, None]
-        bound_costs(self._bins, values, rows, weight, least, most, squared, *np.empty((2, _BINS)), low)
+        ends = self._ends - centre[:, None]
+        bound_costs(self._bins, values, rows, weight, ends, squared, *np.empty((2, NONE)), low)
         floor = low.min(axis=1)
         low -= floor[:, None]
         limit = cost - float(floor.sum()) + _ROUNDING * cost
@@ -128,19 +115,19 @@ class CompiledMedoids(Medoids):
 
 
 @kernel
-def bound_costs(bins, values, rows, weight, least, most, squared, mass, moment, low):  # type: ignore[no-untyped-def]
+def bound_costs(bins, values, rows, weight, ends, squared, mass, moment, low):  # type: ignore[no-untyped-def]
     """Writes `low` (p, bins): the least that the weighted rows can cost at a value of each bin, by column.
 
-    `bins` (p, n) are all entries' bins, `values` (p, r) those of the `rows` (r,). `least` and `most` (q, bins)
-    are the ends of the bins of the q columns of numbers. `mass` and `moment` (bins,) are room.
+    `bins` (n, p) are all entries' bins, `values` (p, r) those of the `rows` (r,). `ends` (q, bins + 1) are
+    the ends of the bins of the q columns of numbers. `mass` and `moment` (bins,) are room.
     """
     size = len(mass)
-    for k in range(len(bins)):
+    for k in range(bins.shape[1]):
         for b in range(size):
             mass[b], moment[b] = 0.0, 0.0
         total, sums, spread = 0.0, 0.0, 0.0
         for i in range(len(rows)):
-            b, v, w = bins[k, rows[i]], values[k, i], weight[i]
+            b, v, w = bins[rows[i], k], values[k, i], weight[i]
             mass[b] += w
             moment[b] += w * v
             total += w
@@ -148,13 +135,11 @@ def bound_costs(bins, values, rows, weight, least, most, squared, mass, moment, 
             spread += w * v * v
         below, part = 0.0, 0.0  # of the bins before this one
         for b in range(size):
-            if k >= len(least):
+            if k >= len(ends):
                 low[k, b] = total - mass[b]  # several categories may share a bin
                 continue
-            first, last = least[k, b], most[k, b]
-            if first > last:  # an empty bin
-                low[k, b] = np.inf
-            elif squared:
+            first, last = ends[k, b], ends[k, b + 1]
+            if squared:
                 middle = min(max(sums / total, first), last)
                 low[k, b] = middle * (total * middle - 2 * sums) + spread
             else:
@@ -177,18 +162,18 @@ def bound_costs(bins, values, rows, weight, least, most, squared, mass, moment, 
 def below(bins, pool, low, limit, place, cost, found):  # type: ignore[no-untyped-def]
     """Writes those rows of the `pool` (c,) whose bounds sum to at most `limit` to `found`; returns how many.
 
-    `bins` (p, n) are all entries' bins, `low` (p, bins) the bounds; `place` and `cost` are room for a block.
+    `bins` (n, p) are all entries' bins, `low` (p, bins) the bounds; `place` and `cost` are room for a block.
     """
     total = 0
     for start in range(0, len(pool), len(place)):
         count = min(len(place), len(pool) - start)
         for c in range(count):
             place[c], cost[c] = pool[start + c], 0.0
-        for k in range(len(bins)):
+        for k in range(bins.shape[1]):
             kept = 0
             for c in range(count):  # without a branch that could be mispredicted
                 row = place[c]
-                value = cost[c] + low[k, bins[k, row]]
+                value = cost[c] + low[k, bins[row, k]]
                 place[kept], cost[kept] = row, value
                 kept += value <= limit
             count = kept

@@ -63,7 +63,7 @@ class Standing:
         return np.concatenate(slots), np.concatenate(changes)
 
     def swap(self, slots: np.ndarray, values: np.ndarray, prices: np.ndarray | None = None) -> None:
-        """Puts other `values` (k, p) in the place of the points `slots` (k,), and sets new prices, if given."""
+        """Puts other `values` (k, p) in the place of the points `slots` (k,); sets new prices, if given."""
         self._points[slots] = values
         if prices is not None:
             self.set_prices(prices.astype(np.float32))

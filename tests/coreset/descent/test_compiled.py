@@ -32,7 +32,7 @@ def problem(cost="l1", support="free", m=24, data=None, **options):
 
 @pytest.fixture
 def bounded(monkeypatch):
-    """Small tables use the bounds too, as large ones do."""
+    """Small tables leave pairs at their bounds too, as large ones do."""
     monkeypatch.setattr(compiled, "SMALL", 0)
 
 
