@@ -25,7 +25,8 @@ from fwc_llm.coreset.descent.assignment_kernels import (
     Representatives,
     Rows,
 )
-from fwc_llm.coreset.descent.medians import CompiledMedoids, Means, Medians
+from fwc_llm.coreset.descent.medians import Means, Medians
+from fwc_llm.coreset.descent.medoids import CompiledMedoids
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.updates import Shares, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs

@@ -1,4 +1,4 @@
-"""Compiled moves of the representatives, to medians, to means and to medoids.
+"""Compiled moves of the representatives, to medians and to means.
 
 Medians are found without keeping any column sorted. Every column is cut into up to 255 *bins*, and each
 entry's bin kept in a byte. What a representative carries in each bin tells in which one its median lies, and
@@ -8,16 +8,15 @@ From one iteration to the next few rows change their representative. The counts 
 the representatives that gained or lost something are looked at again.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.move_kernels import NONE
-from fwc_llm.coreset.descent.updates import UNIT, Groups, Medoids, Shares
+from fwc_llm.coreset.descent.updates import UNIT, Shares
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 
 _SAMPLE = 16_384  # rows by which bins are cut
@@ -109,8 +108,8 @@ class Medians:
         edges = np.full((q, bins - 1), np.inf)
         self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
         columns = zip(edges, self._only, table.numbers.T, strict=True)
-        threads.over(lambda column: _cut(*column), columns)
-        grid = _grid(edges)
+        threads.over(lambda column: cut(*column), columns)
+        grid = make_grid(edges)
         self._bins = np.empty((n, q), np.uint8)
 
         def put(low: int, high: int) -> None:
@@ -202,7 +201,7 @@ def label_type(m: int) -> type[np.unsignedinteger]:
     return np.uint16 if m < 2**16 else np.uint32
 
 
-def _cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
+def cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
     """Writes edges between bins, ascending, to `edges` (bins − 1,): quantiles of a sample of the values.
 
     A value that two quantiles share gets a bin of its own, up to the next number; it is written to its place
@@ -216,7 +215,7 @@ def _cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
     only[np.searchsorted(found, frequent) + 1] = frequent
 
 
-def _grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def make_grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Start and step (q,) of a grid on each column, and (q, _GRID + 1) the first edge in each of its steps.
 
     Places on the grid are rounded, but an edge in an earlier place than a value is not above it all the same.
@@ -231,41 +230,3 @@ def _grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     for k, own in enumerate(place):
         first[k] = np.searchsorted(np.nan_to_num(own, nan=_GRID - 1).astype(np.int64), np.arange(_GRID + 1))
     return start, step, first
-
-
-class CompiledMedoids(Medoids):
-    """The same medoids from compiled tables, some representatives at a time."""
-
-    def __init__(self, problem: Problem, threads: Threads) -> None:
-        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
-        self._threads = threads
-        self._offset = np.concatenate([[0], np.cumsum([len(values) for values in self.values])])
-        self._longest = max(len(values) for values in self.values)
-        self._flat = np.concatenate(self.values).astype(np.float64)
-
-    def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
-        """See `Medoids`."""
-        out = np.empty(candidates.shape[1])
-        moves.medoid_costs(
-            *(rows, weight, self.codes, self._flat, self._offset, self.table.n_numeric),
-            *(self.cost == "sqeuclidean", candidates, np.empty(self._longest), out),
-        )
-        return out
-
-    def _costs(
-        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
-    ) -> Iterator[tuple[int, float, np.ndarray]]:
-        occupied = np.flatnonzero(np.diff(groups.start))
-        batch = 4 * self._threads.count
-
-        def one(j: int) -> tuple[int, float, np.ndarray]:
-            rows, weight = groups.of(j)
-            own = np.ascontiguousarray(self.codes[:, row_index[j : j + 1]])
-            return (
-                j,
-                float(self.costs(rows, weight, own)[0]),
-                self.costs(rows, weight, self.pool_codes[cell_of[j]]),
-            )
-
-        for start in range(0, len(occupied), batch):
-            yield from self._threads.over(one, occupied[start : start + batch].tolist())

@@ -1,4 +1,4 @@
-"""Compiled moves of the representatives: medians by bins, means, medoids from tables."""
+"""Compiled moves of the representatives: medians by bins, means."""
 
 import numpy as np
 
@@ -207,51 +207,3 @@ def sum_rows(values, label, wanted, sums):  # type: ignore[no-untyped-def]
         if wanted[label[i]]:
             for k in range(values.shape[1]):
                 sums[label[i], k] += values[i, k]
-
-
-@kernel
-def medoid_costs(  # type: ignore[no-untyped-def]
-    rows, weight, codes, values, offset, n_numeric, squared, candidates, table, out
-):
-    """Cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c); `out` (c,).
-
-    `codes` (p, n) are places among the column's distinct values, `values[offset[k]:offset[k + 1]]`; `table`
-    is room for a number for each of these.
-    """
-    for c in range(candidates.shape[1]):
-        out[c] = 0.0
-    for k in range(len(codes)):
-        size = offset[k + 1] - offset[k]
-        value = values[offset[k] : offset[k + 1]]
-        for c in range(size):
-            table[c] = 0.0
-        total, moment = 0.0, 0.0
-        for q in range(len(rows)):
-            c = codes[k, rows[q]]
-            table[c] += weight[q]
-            total += weight[q]
-            moment += weight[q] * value[c]
-        if k >= n_numeric:
-            for c in range(size):
-                table[c] = total - table[c]
-        else:
-            # About the weighted mean, so that neither sum cancels.
-            centre = moment / total
-            if squared:
-                spread = 0.0
-                for c in range(size):
-                    spread += table[c] * ((value[c] - centre) * (value[c] - centre))
-                for c in range(size):
-                    table[c] = total * ((value[c] - centre) * (value[c] - centre)) + spread
-            else:
-                moment = 0.0
-                for c in range(size):
-                    moment += table[c] * (value[c] - centre)
-                below, part = 0.0, 0.0
-                for c in range(size):
-                    v = value[c] - centre
-                    below += table[c]
-                    part += table[c] * v
-                    table[c] = v * (2 * below - total) - (2 * part - moment)
-        for c in range(candidates.shape[1]):
-            out[c] += table[candidates[k, c]]

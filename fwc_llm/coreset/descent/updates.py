@@ -5,6 +5,7 @@ See docs/method.md, "Updates of the representatives".
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -173,6 +174,16 @@ def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     return points
 
 
+@dataclass(frozen=True)
+class Better:
+    """What a `representative`'s rows cost at its `own` row and, `costs` (c,), at the candidates `rows`."""
+
+    representative: int
+    own: float
+    rows: np.ndarray
+    costs: np.ndarray
+
+
 class Medoids:
     """Finds each representative's best real row, exactly and without row-to-row distances.
 
@@ -186,45 +197,43 @@ class Medoids:
         self.cost = cost
         self.ids = ids
         self.pools = pools
-        self.values, self.codes = column_codes(table)
-        # Columns first: the gathers of one column then run through memory in order.
-        one = all(pool is pools[0] for pool in pools)
-        self.pool_codes = [
-            np.ascontiguousarray(self.codes[:, pool]) for pool in (pools[:1] if one else pools)
-        ]
-        self.pool_codes *= len(pools) if one else 1
-        self.pool_ids = [ids[pool] for pool in pools]
 
     def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         """The representatives' rows (m,), moved one after another, distinct by `ids` wherever they were."""
-        groups = shares.grouped()
+        return self._move(shares.grouped(), row_index, cell_of)
+
+    def _move(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         moved = row_index.copy()
-        taken = np.zeros((len(self.pools), int(self.ids.max()) + 1), bool)
-        taken[cell_of, self.ids[moved]] = True
-        for j, own, costs in self._costs(groups, row_index, cell_of):
-            g = cell_of[j]
-            costs[taken[g][self.pool_ids[g]]] = np.inf
-            best = int(costs.argmin())
-            if costs[best] < own - 1e-12 * abs(own):
-                taken[g, self.ids[moved[j]]] = False
-                moved[j] = self.pools[g][best]
-                taken[g, self.ids[moved[j]]] = True
+        for found in self._better(groups, row_index, cell_of):
+            j, costs = found.representative, found.costs
+            taken = np.isin(self.ids[found.rows], self.ids[moved[cell_of == cell_of[j]]])
+            costs = np.where(taken, np.inf, costs)
+            if costs.min(initial=np.inf) < found.own - 1e-12 * abs(found.own):
+                moved[j] = found.rows[costs.argmin()]
         return moved
 
-    def _costs(
-        self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray
-    ) -> Iterator[tuple[int, float, np.ndarray]]:
-        """For every representative that carries rows: the cost of its own row, and of each candidate."""
+    def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:
+        """For every representative that carries rows: the candidates among which a better row may be."""
         for j, g in enumerate(cell_of):
             rows, weight = groups.of(j)
             if len(rows):
                 own = self.costs(rows, weight, self.codes[:, row_index[j : j + 1]])
-                yield j, float(own[0]), self.costs(rows, weight, self.pool_codes[g])
+                pool = self.pools[g]
+                yield Better(j, float(own[0]), pool, self.costs(rows, weight, self.codes[:, pool]))
+
+    @cached_property
+    def _columns(self) -> tuple[list[np.ndarray], np.ndarray]:
+        return column_codes(self.table)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Every entry's place among the distinct values of its column, (p, n)."""
+        return self._columns[1]
 
     def costs(self, rows: np.ndarray, weight: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         """(c,) cost of moving the weighted `rows` to each of the `candidates`, given as codes (p, c)."""
         total = np.zeros(candidates.shape[1])
-        for k, values in enumerate(self.values):
+        for k, values in enumerate(self._columns[0]):
             mass = np.bincount(self.codes[k, rows], weights=weight, minlength=len(values))
             total += column_table(mass, values, k < self.table.n_numeric, self.cost)[candidates[k]]
         return total

@@ -23,6 +23,7 @@ from fwc_llm.coreset.exchange.standing import Standing
 from fwc_llm.coreset.threads import Threads
 
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
+_ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain together
 
 
 @dataclass(frozen=True)
@@ -139,15 +140,16 @@ class _Swapping:
         self._lowest = judge.objective if judge else 0.0
         self._kept = self.standing.prices  # those that belong to what stands
         self._slack = 0.0  # of the bound at the present prices: what it is below the objective
+        self._most = 1 + patience.again  # swaps at once
 
     def without_standing(self, batch: np.ndarray) -> np.ndarray:
         """Those of the candidates, by their places, whose key stands nowhere."""
         return np.asarray(batch[self._taken[self._key[batch]] == 0])
 
     def take_best(self, batch: np.ndarray) -> bool:
-        """Swaps in the best candidates, by their places, while one of them gains; whether one did.
+        """Swaps in the best candidates, by their places, while some of them gain; whether some did.
 
-        A candidate that fails says at which prices it does. These bound all others too, so that the next one
+        Candidates that fail say at which prices they do. These bound all others too, so that the next one
         tried is the best by all bounds.
         """
         found, refused = False, 0
@@ -162,17 +164,40 @@ class _Swapping:
             if len(ranking) == 0:
                 break
             batch, bound, slot = batch[ranking], bound[ranking], slot[ranking]
-            if self._swap(int(slot[0]), int(batch[0])):
+            many = self._apart(batch, slot)
+            gained = self._swap(slot[many], batch[many], float(bound[many].sum()))
+            if gained:
                 found, refused, bound = True, 0, np.full(len(batch), -np.inf)
+                self._most = min(2 * len(many), 2 * self._most)
+            elif len(many) > 1:
+                self._most = len(many) // 4 or 1
             else:
                 refused += 1
             left = self._taken[self._key[batch]] == 0
-            left[0] = False
+            left[0] &= len(many) > 1
             batch, bound, slot = batch[left], bound[left], slot[left]
         if refused:
             self.standing.set_prices(self._kept)
             self._slack = 0.0
         return found
+
+    def _apart(self, batch: np.ndarray, slot: np.ndarray) -> np.ndarray:
+        """The first candidates whose swaps should not be in each other's way, at most `_most`, by position.
+
+        Each takes another point away, comes closer to the rows of another, and has another key.
+        """
+        chosen: list[int] = []
+        touched: set[int] = set()
+        keys: set[int] = set()
+        near = self.standing.labels[self._candidates[batch]].tolist()
+        for q, (own, key) in enumerate(zip(slot.tolist(), self._key[batch].tolist(), strict=True)):
+            if own not in touched and near[q] not in touched and key not in keys:
+                chosen.append(q)
+                touched |= {own, near[q]}
+                keys.add(key)
+            if len(chosen) == self._most:
+                break
+        return np.array(chosen)
 
     def _compare(self, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best point to exchange for each candidate, and the change."""
@@ -185,23 +210,32 @@ class _Swapping:
         )
         return slots, changes
 
-    def _swap(self, slot: int, place: int) -> bool:
-        """Puts a candidate in the place of a point, if the judge agrees."""
+    def _swap(self, slots: np.ndarray, places: np.ndarray, expected: float) -> bool:
+        """Puts candidates in the places of points, if the judge agrees or the loss falls as `expected`."""
         standing, judge = self.standing, self._judge
-        row, values = self.rows[slot], standing.values(slot)
-        self.rows[slot] = self._candidates[place]
+        rows, state = self.rows.copy(), standing.state()
+        self.rows[slots] = self._candidates[places]
         objective, prices = judge.ask(self.rows) if judge else (0.0, None)
-        standing.swap(slot, self._values[self.rows[slot]], prices)
-        if judge:
-            if objective >= self._lowest * (1 - self._patience.least):
+        alone = len(slots) == 1
+        refused = judge is not None and objective >= self._lowest * (1 - self._patience.least)
+        if not (refused and not alone):
+            standing.swap(slots, self._values[self.rows[slots]], prices)
+        if judge is None and not alone:
+            refused = standing.loss() - self.losses[-1] > _ENOUGH * expected
+        if refused:
+            if judge and alone:
                 fair = objective - standing.loss()  # n · min ⟨u, w⟩ over fair w
-                standing.swap(slot, values)
-                self.rows[slot] = row
+                standing.restore(state)
+                standing.set_prices(np.asarray(prices, np.float32))
                 self._slack = self._lowest - standing.loss() - fair
-                return False
+            else:
+                standing.restore(state)
+            self.rows = rows
+            return False
+        if judge:
             self._lowest, self._slack, self._kept = objective, 0.0, standing.prices
-        self._taken[self._key_of[slot]] -= 1
-        self._key_of[slot] = self._key[place]
-        self._taken[self._key_of[slot]] += 1
+        np.subtract.at(self._taken, self._key_of[slots], 1)
+        self._key_of[slots] = self._key[places]
+        np.add.at(self._taken, self._key_of[slots], 1)
         self.losses.append(standing.loss())
         return True

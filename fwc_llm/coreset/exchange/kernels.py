@@ -37,9 +37,9 @@ class Sorted:
     removal: np.ndarray
 
 
-def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
-    """The rows, of values `columns` (p, n), sorted; beyond its `reach` (n,) no candidate matters to a row."""
-    n = len(reach)
+def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
+    """The rows of `space` sorted; beyond its `reach` (n,) no candidate matters to a row."""
+    n, p = space.values.shape
     order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
     count = np.bincount(nearest.first, minlength=m)
     chunks = -(-count // _CHUNK)
@@ -50,10 +50,11 @@ def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.nda
     place[np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)] = order
     full = place < n
     rows = np.where(full, place, 0)
-    values = np.take(columns, rows, axis=1).reshape(len(columns), -1, ROWS)
+    blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
+    _lay_out(space.values, rows, blocks)
     far = np.float32(-np.inf)
     return Sorted(
-        blocks=np.ascontiguousarray(values.transpose(1, 0, 2)),
+        blocks=blocks,
         apart=np.take(space.move, space.cell[rows], axis=1),
         d_first=np.where(full, nearest.d_first[rows], far),
         d_second=np.where(full, nearest.d_second[rows], far),
@@ -94,13 +95,18 @@ def two_nearest(
     prices: np.ndarray,
     points: np.ndarray,
     cell_of: np.ndarray,
+    slots: np.ndarray | None,
     rows: np.ndarray,
     found: Nearest,
 ) -> None:
-    """Writes which two points are nearest to the `rows`, and what the rows cost there."""
+    """Writes which two points are nearest to the `rows`, and what the rows cost there.
+
+    With `slots` only these points are looked at: they are new, and none of them is among those found.
+    """
+    only = np.arange(len(points)) if slots is None else slots
     _two_nearest(
-        *(space.values, space.cell, rows, _in_groups(points, WIDTH), cell_of),
-        *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
+        *(space.values, space.cell, rows, _in_groups(points[only], WIDTH), only, cell_of[only]),
+        *(slots is None, space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
         *(np.empty((space.values.shape[1], ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)),
         *(found.first, found.second, found.d_first, found.d_second),
     )
@@ -191,11 +197,24 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _lay_out(values, rows, blocks):  # type: ignore[no-untyped-def]
+    """Writes the `values` (n, p) of the `rows` to `blocks` (B, p, ROWS)."""
+    for b in range(len(blocks)):
+        for lane in range(ROWS):
+            row = rows[b * ROWS + lane]
+            for k in range(values.shape[1]):
+                blocks[b, k, lane] = values[row, k]
+
+
+@kernel
 def _two_nearest(  # type: ignore[no-untyped-def]
-    values, cell, rows, tiles, cell_of, n_numeric, l1, l2, move, prices, block, tile,
+    values, cell, rows, tiles, slots, cell_of, anew, n_numeric, l1, l2, move, prices, block, tile,
     nearest, second, d_nearest, d_second,
 ):  # fmt: skip
-    """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room."""
+    """Writes the last four (n,) for the `rows`; `block` (p, ROWS) and `tile` are room.
+
+    `slots` (q,) are the points of the `tiles` and `cell_of` (q,) their cells; `anew`: there are no others.
+    """
     m = len(cell_of)
     for start in range(0, len(rows), ROWS):
         count = min(ROWS, len(rows) - start)
@@ -203,18 +222,19 @@ def _two_nearest(  # type: ignore[no-untyped-def]
             i = rows[start + min(lane, count - 1)]
             for k in range(values.shape[1]):
                 block[k, lane] = values[i, k]
-        for lane in range(count):
-            i = rows[start + lane]
-            nearest[i], second[i] = -1, -1
-            d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
+        if anew:
+            for lane in range(count):
+                i = rows[start + lane]
+                nearest[i], second[i] = -1, -1
+                d_nearest[i], d_second[i] = np.float32(np.inf), np.float32(np.inf)
         for t in range(len(tiles)):
             if l1:
                 l1_tile(block, tiles, t, n_numeric, tile)
             else:
                 sqeuclidean_tile(block, tiles, t, n_numeric, tile)
             for w in range(min(WIDTH, m - t * WIDTH)):
-                j = t * WIDTH + w
-                g = cell_of[j]
+                j = slots[t * WIDTH + w]
+                g = cell_of[t * WIDTH + w]
                 for lane in range(count):
                     i = rows[start + lane]
                     d = tile[w, lane] + move[g, cell[i]]

@@ -30,12 +30,12 @@ class Sorted:
     removal: np.ndarray
 
 
-def sort_rows(columns: np.ndarray, space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
-    """The rows, whose values are `columns` (p, n), sorted; all are looked at, whatever their `reach`."""
+def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
+    """The rows of `space` sorted; all are looked at, whatever their `reach`."""
     order = np.argsort(nearest.first, kind="stable")
     occupied, starts = np.unique(nearest.first[order], return_index=True)
     return Sorted(
-        columns=np.take(columns, order, axis=1),
+        columns=np.ascontiguousarray(space.values[order].T),
         apart=space.move[:, space.cell[order]],
         d_first=nearest.d_first[order].astype(np.float64),
         d_second=nearest.d_second[order].astype(np.float64),
@@ -86,21 +86,31 @@ def two_nearest(
     prices: np.ndarray,
     points: np.ndarray,
     cell_of: np.ndarray,
+    slots: np.ndarray | None,
     rows: np.ndarray,
     found: Nearest,
 ) -> None:
-    """Writes which two points are nearest to the `rows`, and what the rows cost there."""
-    for part in _parts(len(rows), len(points)):
+    """Writes which two points are nearest to the `rows`, and what the rows cost there.
+
+    With `slots` only these points are looked at: they are new, and none of them is among those found.
+    """
+    only = np.arange(len(points)) if slots is None else slots
+    for part in _parts(len(rows), len(only)):
         own = rows[part]
+        costs = feature_costs(np.ascontiguousarray(space.values[own].T), space, points[only])
+        costs += space.move[cell_of[only]][:, space.cell[own]]
+        costs = (np.sqrt(costs) if space.cost == "l2" else costs) - prices[cell_of[only], None]
+        label = np.repeat(only[:, None], len(own), axis=1)
+        if slots is not None:  # what was nearest comes first: of equally near ones it stays
+            costs = np.vstack([found.d_first[own], found.d_second[own], costs])
+            label = np.vstack([found.first[own], found.second[own], label])
         places = np.arange(len(own))
-        costs = feature_costs(np.ascontiguousarray(space.values[own].T), space, points)
-        costs += space.move[cell_of][:, space.cell[own]]
-        costs = (np.sqrt(costs) if space.cost == "l2" else costs) - prices[cell_of, None]
-        found.first[own] = costs.argmin(axis=0)
-        found.d_first[own] = costs[found.first[own], places]
-        costs[found.first[own], places] = np.inf
-        found.second[own] = costs.argmin(axis=0) if len(points) > 1 else -1
-        found.d_second[own] = costs.min(axis=0)
+        for nearest, d_nearest in ((found.first, found.d_first), (found.second, found.d_second)):
+            least = costs.argmin(axis=0)
+            nearest[own], d_nearest[own] = label[least, places], costs[least, places]
+            costs[least, places] = np.inf
+        if slots is None and len(points) == 1:
+            found.second[own] = -1
 
 
 def _parts(count: int, width: int) -> Iterator[slice]:

@@ -19,7 +19,6 @@ class Standing:
         self._kernels: Any = plain
         self._threads = threads
         values = np.ascontiguousarray(space.values, np.float32)
-        self._columns = np.ascontiguousarray(values.T)
         if threads:
             from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.exchange import kernels
@@ -29,7 +28,7 @@ class Standing:
         self.prices = space.prices.astype(np.float32)
         self._points, self._cell_of = points.values.astype(np.float32), points.cells
         self._n = n = len(values)
-        places, costs = np.empty((2, n), np.int64), np.empty((2, n), np.float32)
+        places, costs = np.empty((2, n), np.int32), np.empty((2, n), np.float32)
         self._nearest = Nearest(*places, *costs)
         self._sorted: Any = None  # until something is compared
         self._find_nearest(np.arange(n))
@@ -63,18 +62,16 @@ class Standing:
         slots, changes = zip(*self._threads.over(exchanges, parts), strict=True)
         return np.concatenate(slots), np.concatenate(changes)
 
-    def values(self, slot: int) -> np.ndarray:
-        """The values (p,) of a point."""
-        return np.array(self._points[slot])
-
-    def swap(self, slot: int, values: np.ndarray, prices: np.ndarray | None = None) -> None:
-        """Puts other values in the place of point `slot`, and sets new prices, if given."""
-        self._points[slot] = values
+    def swap(self, slots: np.ndarray, values: np.ndarray, prices: np.ndarray | None = None) -> None:
+        """Puts other `values` (k, p) in the place of the points `slots` (k,); sets new prices, if given."""
+        self._points[slots] = values
         if prices is not None:
             self.set_prices(prices.astype(np.float32))
             return
-        stale = (self._nearest.first == slot) | (self._nearest.second == slot)
-        self._come_closer(slot, ~stale)
+        gone = np.zeros(len(self._points), bool)
+        gone[slots] = True
+        stale = gone[self._nearest.first] | gone[self._nearest.second]
+        self._find_nearest(np.flatnonzero(~stale), slots)
         self._find_nearest(np.flatnonzero(stale))
 
     def set_prices(self, prices: np.ndarray) -> None:
@@ -82,23 +79,32 @@ class Standing:
         self.prices = prices
         self._find_nearest(np.arange(self._n))
 
-    def _come_closer(self, slot: int, rows: np.ndarray) -> None:
-        """Point `slot` is new: puts it where it is nearer than the two nearest of the `rows` (n,) bool."""
-        space, cell, near = self._space, self._cell_of[slot], self._nearest
-        costs = plain.feature_costs(self._columns, space, self._points[slot : slot + 1])[0]
-        costs += space.move[cell, space.cell]
-        costs = (np.sqrt(costs) if space.cost == "l2" else costs) - self.prices[cell]
-        first = rows & (costs < near.d_first)
-        second = rows & ~first & (costs < near.d_second)
-        near.second[first], near.d_second[first] = near.first[first], near.d_first[first]
-        near.first[first], near.d_first[first] = slot, costs[first]
-        near.second[second], near.d_second[second] = slot, costs[second]
+    def state(self) -> tuple[Any, ...]:
+        """What stands now, for `restore`."""
+        near = self._nearest
+        found = Nearest(near.first.copy(), near.second.copy(), near.d_first.copy(), near.d_second.copy())
+        return self._points.copy(), self.prices, found, self._sorted
 
-    def _find_nearest(self, rows: np.ndarray) -> None:
-        """Finds the two nearest points of the rows."""
+    def restore(self, state: tuple[Any, ...]) -> None:
+        """Makes what stood then stand again."""
+        self._points, self.prices, self._nearest, self._sorted = state
+
+    def _find_nearest(self, rows: np.ndarray, slots: np.ndarray | None = None) -> None:
+        """Finds the two nearest points of the rows, of all or, beside those known, of some that are new."""
         near = self._nearest
         self._sorted = None
-        self._kernels.two_nearest(self._space, self.prices, self._points, self._cell_of, rows, near)
+
+        def find(part: np.ndarray) -> None:
+            self._kernels.two_nearest(
+                *(self._space, self.prices, self._points, self._cell_of, slots, part, near)
+            )
+
+        work = len(rows) * (self._points if slots is None else self._points[slots]).size
+        count = self._threads.count if self._threads and work >= _WORTH_SHARING else 1
+        if self._threads and count > 1:
+            self._threads.over(find, np.array_split(rows, count))
+        else:
+            find(rows)
         if len(self._points) == 1:  # no second point: F(i, x) ≤ F(i, s) + F(x, s), where s is the single one
             price = self.prices[self._cell_of[0]]
             near.d_second[:] = 4 * (near.d_first.max() + price) - price + 1
@@ -114,4 +120,4 @@ class Standing:
         second = near.d_second + self.prices[self._cell_of].max()
         if self._space.cost == "sqeuclidean":
             first, second = np.sqrt(np.maximum(first, 0)), np.sqrt(np.maximum(second, 0))
-        return self._kernels.sort_rows(self._columns, self._space, near, first + second, m)
+        return self._kernels.sort_rows(self._space, near, first + second, m)

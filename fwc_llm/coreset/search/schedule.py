@@ -15,10 +15,13 @@ WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were
 _LOADED = 2 * 10**8  # from which it pays to load it, if it is kept on disk
 _TINY = 4000  # n · m up to which numpy is as fast; many starts are compared there, to all digits
 _PASSES = 10  # of the assignment in a descent, about
-_SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
-SEARCHED = 4096  # rows above which many starts are tried on samples
+_SWAPPED = 2**18  # rows up to which the inner problem judges swaps on all rows
+SEARCHED = 4096  # rows above which many starts are tried on samples, where these hold enough of them:
+_FOR_EACH = 24  # rows for every representative
 _SMALLEST = 2048  # sample to grow from
-_ROUNDS = 8  # of swaps and descents, at most
+_ROUNDS = 8  # of swaps and descents, at most, while each gains `_WORTHWHILE` of the objective
+_LARGE_ROUNDS = 2  # the same, where nothing judges the swaps
+_WORTHWHILE = 1e-4
 _SAMPLES = 3  # on which swaps are sought, at most
 _GROWN = 64  # rows a free representative from which a start grows
 _PROGRESSIVE = 100_000  # rows from which it grows with a support of rows
@@ -44,7 +47,7 @@ class Solver:
         self.effort = effort
         n, p, m = problem.table.n, problem.table.p, problem.m
         fits = problem.table.fits_single
-        self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED and fits
+        self._swaps = bool(effort.swaps) and problem.support != "free" and n <= _SWAPPED and fits
         self._sampled_swaps = effort.swaps is True and not self._swaps and fits
         self._progressive = (
             n >= (max(_GROWN * m, _GROWTH * _SMALLEST) if problem.support == "free" else _PROGRESSIVE)
@@ -57,7 +60,7 @@ class Solver:
         self._threads: Any = None
         self.steps: Steps
         # The same whether or not compiled code is at hand.
-        self._searched = self._swaps and work >= WORTH and n > SEARCHED
+        self._searched = self._swaps and work >= WORTH and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
         if fits and (work >= WORTH or _at_hand(problem, work, self._swaps or self._sampled_swaps)):
             from fwc_llm.coreset.descent.compiled import CompiledSteps
             from fwc_llm.coreset.threads import Threads
@@ -71,13 +74,7 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if (
-            self._swaps
-            and self._threads
-            and self._searched
-            and init == "k-means++"
-            and self.problem.table.n > SEARCHED
-        ):
+        if self._searched and self._threads and init == "k-means++":
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
@@ -110,16 +107,19 @@ class Solver:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
-        from fwc_llm.coreset.search.swaps import swap_rows
+        from fwc_llm.coreset.search.swaps import JUDGED, swap_rows
 
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS if self.problem.table.n <= JUDGED else _LARGE_ROUNDS):
             rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break
             again = descend(self.steps, rows, self.effort.max_iter)
             if again.objective >= found.objective:
                 break
+            gain = found.objective - again.objective
             found = again.after(found)
+            if gain < _WORTHWHILE * found.objective:
+                break
         return found
 
     def _grow(self, init: str, rng: np.random.Generator) -> Descent:
@@ -135,8 +135,7 @@ class Solver:
             start = self._grow_to(np.sort(order[:size]), start, init, rng)
         if start is None:
             start = start_rows(problem, init, rng)
-        found = descend(self.steps, start, self.effort.max_iter, _FINE)
-        return self._swap_on_samples(found, rng) if self._sampled_swaps else found
+        return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)
 
     def _grow_to(
         self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator
@@ -161,7 +160,7 @@ def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:
     moves = {"l1": "move_to_middle", "sqeuclidean": "sum_rows"}[problem.cost]
     needed = [
         ("descent.assignment_kernels", "assign_rows"),
-        ("descent.move_kernels", moves if problem.support == "free" else "medoid_costs"),
+        ("descent.move_kernels", moves) if problem.support == "free" else ("descent.medoids", "below"),
     ]
     if swaps:
         needed.append(("exchange.kernels", "_best_exchanges"))

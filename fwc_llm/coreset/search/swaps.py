@@ -15,8 +15,11 @@ from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap
 _SCREEN = 2048  # rows on which a swap's gain is estimated
-_SCREENED = 1024  # candidates that are worth a look at all rows
+_SCREENED, _SCREENED_EACH = 1024, 16  # candidates that are worth a look at all rows, for a representative
+_LOOKED_AT = 2**17  # candidates of which these are chosen
 _JUDGED = Patience(passes=1, least=_LEAST, again=32, batch=512)
+JUDGED = 12_000  # rows up to which the inner problem judges every few swaps
+_AT_PRICES = Patience(passes=1, least=1e-6, again=63, batch=512)
 _SAMPLE = 8192  # rows at least
 _EACH = 24  # rows for every representative
 _ON_SAMPLE = Patience(passes=4, least=1e-5)
@@ -87,7 +90,10 @@ class Swaps:
 def swap_rows(
     steps: Steps, rows: np.ndarray, threads: Threads | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (m,) that swaps make of `rows`; each of them has lowered the objective."""
+    """Rows (m,) that swaps make of `rows`; each of them has lowered the objective.
+
+    Not so on large tables: there the prices stay, and the descent that follows says whether the swaps gained.
+    """
     swaps, table = Swaps(steps.problem, threads), steps.problem.table
 
     def ask(moved: np.ndarray) -> tuple[float, np.ndarray]:
@@ -96,8 +102,13 @@ def swap_rows(
 
     objective, prices = ask(rows)
     points = swaps.on_rows(rows)
-    order = swaps.screen(points, prices, rng.permutation(len(swaps.candidates)), rng)[:_SCREENED]
-    found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
+    wanted = max(_SCREENED, _SCREENED_EACH * len(rows))
+    some = rng.permutation(len(swaps.candidates))[:_LOOKED_AT]
+    order = swaps.screen(points, prices, some, rng)[:wanted]
+    if table.n > JUDGED:
+        found = swaps.seek(points, prices, order, _AT_PRICES)
+    else:
+        found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
     return np.where(found.rows < 0, rows, found.rows)
 
 

@@ -103,7 +103,9 @@ def test_a_judge_has_the_last_word(threads: Threads | None) -> None:
     assert len(found.losses) == 1
     every = costs(where, points.values, points.cells)
     np.testing.assert_array_equal(found.labels, every.argmin(axis=1))
-    assert all((rows >= 0).sum() == 1 for rows in asked), "a swap that is refused is undone"
+    swaps = [int((rows >= 0).sum()) for rows in asked]
+    assert swaps[-1] == 1, "what is refused is undone, and fewer swaps are tried, in the end a single one"
+    assert max(swaps) <= 6
 
 
 def test_an_estimate_from_all_rows_is_what_the_best_swap_changes() -> None:

@@ -33,7 +33,7 @@ def test_changes_are_the_same_compiled_and_true(cost: str, n: int, m: int, count
     for q in range(min(len(order), 8)):
         swapped = Standing(space, points, Threads(1))
         before = swapped.loss()
-        swapped.swap(int(found[0][q]), space.values[order[q]])
+        swapped.swap(found[0][q : q + 1], space.values[order[q : q + 1]])
         assert swapped.loss() - before == pytest.approx(found[1][q], abs=1e-4 * before + 1e-3)
         afresh = points.values.copy()
         afresh[found[0][q]] = space.values[order[q]]
@@ -59,6 +59,6 @@ def test_what_is_given_is_not_written_to(threads: Threads | None) -> None:
     kept = space.values.copy(), points.values.copy()
     standing = Standing(space, points, threads)
     standing.compare(space.values[:9], points.cells[[0] * 9])
-    standing.swap(2, space.values[50])
+    standing.swap(np.array([2]), space.values[50:51])
     np.testing.assert_array_equal(space.values, kept[0])
     np.testing.assert_array_equal(points.values, kept[1])

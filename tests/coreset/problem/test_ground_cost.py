@@ -1,13 +1,11 @@
 """The ground cost: every implementation gives what the formula says, on random mixed tables."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.compiled import CompiledMedoids, CompiledSteps
+from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.updates import Medoids
 from fwc_llm.coreset.fairwasp import nearest
@@ -109,11 +107,6 @@ def test_tables_of_sums_give_the_summed_costs(shape: tuple[int, int], cost: str)
     carried, weight = rng.choice(400, 50, replace=False), rng.random(50)
     candidates = rng.choice(400, 30, replace=False)
     expected = weight @ cost_matrix(problem.table.take(carried), problem.table.take(candidates), cost)
-    medoids: tuple[Callable[[], Medoids], ...] = (
-        lambda: Medoids(problem.table, cost, problem.ids, problem.pools),
-        lambda: CompiledMedoids(problem, Threads(1)),
-    )
-    for made in medoids:
-        found = made()
-        codes = np.ascontiguousarray(found.codes[:, candidates])
-        np.testing.assert_allclose(found.costs(carried, weight, codes), expected, rtol=1e-9)
+    found = Medoids(problem.table, cost, problem.ids, problem.pools)
+    codes = np.ascontiguousarray(found.codes[:, candidates])
+    np.testing.assert_allclose(found.costs(carried, weight, codes), expected, rtol=1e-9)

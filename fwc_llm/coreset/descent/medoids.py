@@ -1,0 +1,185 @@
+"""Medoids in compiled code: a lower bound of every candidate's cost, and the exact costs of the few below it.
+
+The cost of a candidate is a sum over columns, each a convex function of one number (or, for a category, of
+the mass on it). Every column is cut into bins, and each entry's bin kept in a byte. On a bin the function is
+at least what its tangents at the bin's two ends say. These bounds, summed, are below the exact cost and
+nearly reach it: only candidates whose bound is below the cost of the representative's own row are looked at.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fwc_llm.coreset.compiling.kernel import kernel
+from fwc_llm.coreset.descent import move_kernels as moves
+from fwc_llm.coreset.descent.medians import Changes, cut, make_grid
+from fwc_llm.coreset.descent.move_kernels import NONE
+from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
+from fwc_llm.coreset.problem.ground_cost import feature_costs
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.threads import CHUNK, Threads
+
+_BLOCK = 4096  # candidates at once
+_ONE_BY_ONE = 50  # candidates to cost one after the other: for more, columns are sorted
+_ROUNDING = 1e-9  # of a bound, relative
+
+
+class CompiledMedoids(Medoids):
+    """See `Medoids`; it remembers which representatives had no better row, and skips them while unchanged."""
+
+    def __init__(self, problem: Problem, threads: Threads) -> None:
+        super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
+        table, self._threads = problem.table, threads
+        n, q, p = table.n, table.n_numeric, table.p
+        edges, only = np.full((q, NONE - 1), np.inf), np.empty(NONE)
+        for own, column in zip(edges, table.numbers.T, strict=True):
+            cut(own, only, column)
+        grid = make_grid(edges)
+        self._bins = np.empty((n, p), np.uint8)
+
+        def put(low: int, high: int) -> None:
+            values = np.array(table.numbers[low:high], np.float64, order="C")
+            moves.put_in_bins(values, edges, *grid, self._bins[low:high])
+            self._bins[low:high, q:] = table.codes[low:high] % NONE
+
+        threads.over_rows(put, n=n, chunk=max(CHUNK, -(-n // 16)))
+        least = table.numbers.min(axis=0).astype(np.float64)[:, None]
+        most = table.numbers.max(axis=0).astype(np.float64)[:, None]
+        self._ends = np.hstack([least, np.minimum(edges, most), most])  # (q, bins + 1) of the bins
+        self._changes = Changes()
+        self._open = np.empty(0, bool)  # which representatives had a better row, whether or not it was free
+
+    def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
+        """See `Medoids`."""
+        _, touched, changed = self._changes.find(shares, row_index[:, None])
+        active = touched[:-1] if changed is None else touched[:-1] | self._open
+        self._changes.keep(row_index[:, None])
+        self._open = np.zeros(shares.m, bool)
+        return self._move(shares.grouped(np.flatnonzero(active)), row_index, cell_of)
+
+    def _better(self, groups: Groups, row_index: np.ndarray, cell_of: np.ndarray) -> Iterator[Better]:
+        occupied = np.flatnonzero(np.diff(groups.start))
+        batch = 4 * self._threads.count
+
+        def one(j: int) -> Better:
+            return self._better_rows(*groups.of(j), int(row_index[j]), self.pools[cell_of[j]], j)
+
+        for start in range(0, len(occupied), batch):
+            for found in self._threads.over(one, occupied[start : start + batch].tolist()):
+                self._open[found.representative] = bool((found.costs < found.own).any())
+                yield found
+
+    def _better_rows(
+        self, rows: np.ndarray, weight: np.ndarray, own: int, pool: np.ndarray, j: int
+    ) -> Better:
+        """The candidates of `pool` that may cost the weighted `rows` less than the row `own` does."""
+        table, squared = self.table, self.cost == "sqeuclidean"
+        point = table.values[own].astype(np.float64)
+        values = np.array(table.values[rows].T, np.float64, order="C")
+        cost = float(weight @ feature_costs(values, table.n_numeric, point, self.cost))
+        low = np.empty((table.p, NONE))
+        # About the representative, where no sum exceeds its cost by much.
+        centre = point[: table.n_numeric]
+        values[: table.n_numeric] -= centre[:, None]
+        ends = self._ends - centre[:, None]
+        bound_costs(self._bins, values, rows, weight, ends, squared, *np.empty((2, NONE)), low)
+        floor = low.min(axis=1)
+        low -= floor[:, None]
+        limit = cost - float(floor.sum()) + _ROUNDING * cost
+        found = np.empty(len(pool), np.int64)
+        room = np.empty(_BLOCK, np.int64), np.empty(_BLOCK)
+        few = found[: below(self._bins, pool, low, limit, *room, found)]
+        few = few[few != own]
+        if len(few) > _ONE_BY_ONE:
+            costs = self._cost_together(values, weight, few, centre)
+        else:
+            others = table.values[few].astype(np.float64)
+            others[:, : table.n_numeric] -= centre
+            costs = np.array(
+                [weight @ feature_costs(values, table.n_numeric, other, self.cost) for other in others]
+            )
+        return Better(j, cost, few, costs)
+
+    def _cost_together(
+        self, values: np.ndarray, weight: np.ndarray, candidates: np.ndarray, centre: np.ndarray
+    ) -> np.ndarray:
+        """What the weighted rows of `values` (p, r), about the `centre`, cost at each of the candidates."""
+        total = np.zeros(len(candidates))
+        for k, own in enumerate(values):
+            numeric = k < self.table.n_numeric
+            others = self.table.values[candidates, k].astype(np.float64) - (centre[k] if numeric else 0.0)
+            distinct, place = np.unique(np.concatenate([own, others]), return_inverse=True)
+            mass = np.bincount(place[: len(own)], weights=weight, minlength=len(distinct))
+            total += column_table(mass, distinct, numeric, self.cost)[place[len(own) :]]
+        return total
+
+
+@kernel
+def bound_costs(bins, values, rows, weight, ends, squared, mass, moment, low):  # type: ignore[no-untyped-def]
+    """Writes `low` (p, bins): the least that the weighted rows can cost at a value of each bin, by column.
+
+    `bins` (n, p) are all entries' bins, `values` (p, r) those of the `rows` (r,). `ends` (q, bins + 1) are
+    the ends of the bins of the q columns of numbers. `mass` and `moment` (bins,) are room.
+    """
+    size = len(mass)
+    for k in range(bins.shape[1]):
+        for b in range(size):
+            mass[b], moment[b] = 0.0, 0.0
+        total, sums, spread = 0.0, 0.0, 0.0
+        for i in range(len(rows)):
+            b, v, w = bins[rows[i], k], values[k, i], weight[i]
+            mass[b] += w
+            moment[b] += w * v
+            total += w
+            sums += w * v
+            spread += w * v * v
+        below, part = 0.0, 0.0  # of the bins before this one
+        for b in range(size):
+            if k >= len(ends):
+                low[k, b] = total - mass[b]  # several categories may share a bin
+                continue
+            first, last = ends[k, b], ends[k, b + 1]
+            if squared:
+                middle = min(max(sums / total, first), last)
+                low[k, b] = middle * (total * middle - 2 * sums) + spread
+            else:
+                upto, whole = below + mass[b], part + moment[b]
+                falls, rises = 2 * below - total, 2 * upto - total  # the slopes before and behind the bin
+                at_first = first * falls - (2 * part - sums)
+                at_last = last * rises - (2 * whole - sums)
+                if falls >= 0:
+                    low[k, b] = at_first
+                elif rises <= 0:
+                    low[k, b] = at_last
+                else:
+                    cross = (at_first - at_last + rises * last - falls * first) / (rises - falls)
+                    low[k, b] = at_first + falls * (cross - first)
+            below += mass[b]
+            part += moment[b]
+
+
+@kernel
+def below(bins, pool, low, limit, place, cost, found):  # type: ignore[no-untyped-def]
+    """Writes those rows of the `pool` (c,) whose bounds sum to at most `limit` to `found`; returns how many.
+
+    `bins` (n, p) are all entries' bins, `low` (p, bins) the bounds; `place` and `cost` are room for a block.
+    """
+    total = 0
+    for start in range(0, len(pool), len(place)):
+        count = min(len(place), len(pool) - start)
+        for c in range(count):
+            place[c], cost[c] = pool[start + c], 0.0
+        for k in range(bins.shape[1]):
+            kept = 0
+            for c in range(count):  # without a branch that could be mispredicted
+                row = place[c]
+                value = cost[c] + low[k, bins[row, k]]
+                place[kept], cost[kept] = row, value
+                kept += value <= limit
+            count = kept
+            if count == 0:
+                break
+        for c in range(count):
+            found[total + c] = place[c]
+        total += count
+    return total
