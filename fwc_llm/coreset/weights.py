@@ -52,6 +52,16 @@ class Masses:
         light = int(np.cumsum(self.values[order]).searchsorted(_DUST * self.total))
         return np.sort(order[light:])
 
+    def priorities(self, rng: np.random.Generator) -> np.ndarray:
+        """(n,) how soon each row is sampled, the highest first (Duffield, Lund and Thorup 2007)."""
+        return np.asarray(self.values / (1.0 - rng.random(len(self.values))))
+
+    def sampled(self, rows: np.ndarray, priority: np.ndarray) -> "Masses | None":
+        """What some `rows`, those of the highest priorities, stand for: with them, every sum is unbiased."""
+        left = len(self.values) - len(rows)
+        least = np.partition(priority, left - 1)[left - 1] if left > 0 else 0.0
+        return Masses(np.maximum(self.values[rows], least)).take(slice(None))
+
     def take(self, rows: np.ndarray | slice) -> "Masses | None":
         """The masses of some rows; None if they are equal."""
         values = self.values[rows]

@@ -59,6 +59,7 @@ def wasserstein(cost: Any, weights: Any, sample_weight: Any = None) -> Distance:
             value = balance(rows, *capacities(share, size), prices) / size
         else:
             supply = _supply(masses.values if chosen is None else masses.values[chosen])
+            rows, supply = (rows, supply) if supply.all() else (rows[supply > 0], supply[supply > 0])
             units = int(supply.sum())
             value = balance(rows, _parts(share, units), supply, prices) / units
     if not np.isfinite(value):

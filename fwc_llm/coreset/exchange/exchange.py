@@ -111,7 +111,8 @@ def estimate(
     threads: Threads | None,
 ) -> np.ndarray:
     """(q,) by how much the best swap with each candidate changes the loss of some `rows`."""
-    part = replace(space, values=space.values[rows], cell=space.cell[rows])
+    mass = None if space.mass is None else space.mass[rows]
+    part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
     return Standing(part, points, threads).compare(space.values[candidates], cells)[1]
 
 

@@ -26,6 +26,7 @@ class Sorted:
     row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
     the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
     rows' values, and `apart` (G, n') is what every cell is from theirs. `removal` (m,): see `Nearest`.
+    `mass` (n',) is empty where every row counts the same.
     """
 
     blocks: np.ndarray
@@ -35,6 +36,7 @@ class Sorted:
     slot: np.ndarray
     reach: np.ndarray
     removal: np.ndarray
+    mass: np.ndarray
 
 
 def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
@@ -60,7 +62,8 @@ def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sort
         d_second=np.where(full, nearest.d_second[rows], far),
         slot=slot,
         reach=np.where(full, reach[rows], far)[::_CHUNK],
-        removal=nearest.removal(m),
+        removal=nearest.removal(m, space.mass),
+        mass=np.zeros(0, np.float32) if space.mass is None else np.where(full, space.mass[rows], 0),
     )
 
 
@@ -82,7 +85,16 @@ def best_exchanges(
     slots, changes = np.empty(len(cells), np.int64), np.empty(len(cells))
     room = np.empty((WIDTH, ROWS), np.float32), np.empty((WIDTH, len(points)), np.float32)
     _best_exchanges(
-        *(rows.blocks, rows.apart, rows.d_first, rows.d_second, rows.slot, rows.reach, rows.removal),
+        *(
+            rows.blocks,
+            rows.apart,
+            rows.d_first,
+            rows.d_second,
+            rows.slot,
+            rows.reach,
+            rows.removal,
+            rows.mass,
+        ),
         *(_in_groups(points, ROWS), cell_of, _in_groups(candidates, WIDTH), cells),
         *(space.n_numeric, space.cost == "l1", space.cost == "l2", space.move, prices),
         *(*room, np.empty((WIDTH, len(points))), slots, changes),
@@ -139,9 +151,25 @@ def _gains(tile, w, d_first, d_second, first, low, size):  # type: ignore[no-unt
     return np.float64(added), np.float64(gain)
 
 
+@part(fastmath={"reassoc", "nsz"})
+def _weighted_gains(tile, w, d_first, d_second, mass, first, low, size):  # type: ignore[no-untyped-def]
+    """The sums of `_gains`, each row as often as its mass says."""
+    none = np.float32(0)
+    added, gain = none, none
+    for start in range(np.uint64(0), size, np.uint64(_CHUNK)):
+        for lane in range(np.uint64(_CHUNK)):
+            i = low + start + lane
+            d, nearest, weight = tile[w, i], d_first[first + i], mass[first + i]
+            closer = d - nearest
+            added += weight * (closer if closer < none else none)
+            change = (d if d > nearest else nearest) - d_second[first + i]
+            gain += weight * (change if change < none else none)
+    return np.float64(added), np.float64(gain)
+
+
 @kernel
 def _best_exchanges(  # type: ignore[no-untyped-def]
-    blocks, apart, d_first, d_second, slot, reach, removal, point_blocks, cell_of, tiles, cells,
+    blocks, apart, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
     n_numeric, l1, l2, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
     """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
@@ -184,7 +212,10 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
                     tile[w, lane] -= price
                 for c in range(_IN_BLOCK):
                     low, size = np.uint64(c * _CHUNK), np.uint64(_CHUNK)
-                    added, change = _gains(tile, w, d_first, d_second, first, low, size)
+                    if len(mass):
+                        added, change = _weighted_gains(tile, w, d_first, d_second, mass, first, low, size)
+                    else:
+                        added, change = _gains(tile, w, d_first, d_second, first, low, size)
                     changes[t * WIDTH + w] += added
                     gain[w, slot[b * _IN_BLOCK + c]] += change
         for w in range(width):

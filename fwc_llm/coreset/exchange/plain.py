@@ -28,6 +28,7 @@ class Sorted:
     occupied: np.ndarray
     starts: np.ndarray
     removal: np.ndarray
+    mass: np.ndarray | None
 
 
 def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
@@ -41,7 +42,8 @@ def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sort
         d_second=nearest.d_second[order].astype(np.float64),
         occupied=occupied,
         starts=starts,
-        removal=nearest.removal(m),
+        removal=nearest.removal(m, space.mass),
+        mass=None if space.mass is None else space.mass[order],
     )
 
 
@@ -74,10 +76,14 @@ def best_exchanges(
         costs = (costs - prices[cells[part], None]).astype(np.float64)
         gain = np.tile(rows.removal, (len(costs), 1))
         change = np.minimum(np.maximum(costs, rows.d_first) - rows.d_second, 0)
+        added = np.minimum(costs - rows.d_first, 0)
+        if rows.mass is not None:
+            change *= rows.mass
+            added *= rows.mass
         gain[:, rows.occupied] += np.add.reduceat(change, rows.starts, axis=1)
         gain[cells[part, None] != cell_of] = np.inf
         slots[part] = gain.argmin(axis=1)
-        changes[part] = gain.min(axis=1) + np.minimum(costs - rows.d_first, 0).sum(axis=1)
+        changes[part] = gain.min(axis=1) + added.sum(axis=1)
     return slots, changes
 
 

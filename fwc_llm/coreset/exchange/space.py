@@ -14,7 +14,8 @@ class Space:
     two cells; in L2 it is the root of such a sum of squares. The cost "sqeuclidean" is F² of L2.
 
     `values` (n, p) float32 are `n_numeric` columns of numbers, then codes. `cell` (n,) is each row's cell,
-    `move` (G, G) symmetric, `prices` (G,), and `cost` "l1", "l2" or "sqeuclidean".
+    `move` (G, G) symmetric, `prices` (G,), and `cost` "l1", "l2" or "sqeuclidean". `mass` (n,)
+    float32 says how much each row counts; None stands for 1.
     """
 
     values: np.ndarray
@@ -23,6 +24,7 @@ class Space:
     move: np.ndarray
     prices: np.ndarray
     cost: str
+    mass: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,9 @@ class Nearest:
     d_first: np.ndarray
     d_second: np.ndarray
 
-    def removal(self, m: int) -> np.ndarray:
-        """(m,) by how much the loss rises without each point."""
+    def removal(self, m: int, mass: np.ndarray | None) -> np.ndarray:
+        """(m,) by how much the loss of rows of this `mass` rises without each point."""
         rises = self.d_second.astype(np.float64) - self.d_first
+        if mass is not None:
+            rises *= mass
         return np.bincount(self.first, rises, minlength=m)

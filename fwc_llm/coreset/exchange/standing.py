@@ -39,8 +39,9 @@ class Standing:
         return self._nearest.first
 
     def loss(self) -> float:
-        """The sum of the rows' costs."""
-        return float(self._nearest.d_first.sum(dtype=np.float64))
+        """The sum of the rows' costs, each as often as its mass says."""
+        costs, mass = self._nearest.d_first, self._space.mass
+        return float(costs.sum(dtype=np.float64) if mass is None else costs.astype(np.float64) @ mass)
 
     def compare(self, candidates: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """For each candidate (q, p), to stand for a cell (q,), the best point to exchange, and the change."""

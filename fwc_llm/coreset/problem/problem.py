@@ -44,10 +44,14 @@ class Problem:
         """The mass of all rows."""
         return float(self.table.n) if self.masses is None else self.masses.total
 
-    def subset(self, rows: np.ndarray, masses: Masses | None = None) -> "Problem":
-        """The same problem for some of the rows (n',), of other `masses` if given; renumbered 0, 1, …"""
-        if masses is None and self.masses is not None:
-            masses = self.masses.take(rows)
+    def subset(self, rows: np.ndarray, priority: np.ndarray | None = None) -> "Problem":
+        """The same problem for some of the rows (n',); they are renumbered 0, 1, …
+
+        Rows that were sampled by `priority` (n,) stand for those that were not, too.
+        """
+        masses = self.masses
+        if masses is not None:
+            masses = masses.take(rows) if priority is None else masses.sampled(rows, priority)
         place = np.full(self.table.n, -1)
         place[rows] = np.arange(len(rows))
         return replace(
@@ -58,6 +62,10 @@ class Problem:
             ids=self.ids[rows],
             masses=masses,
         )
+
+    def priorities(self, rng: np.random.Generator) -> np.ndarray | None:
+        """(n,) how soon each row is sampled; None where all rows count the same."""
+        return None if self.masses is None else self.masses.priorities(rng)
 
     def candidates(self) -> tuple[np.ndarray, np.ndarray]:
         """One row for every distinct value that may represent a cell with representatives, and that cell."""

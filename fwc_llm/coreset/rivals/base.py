@@ -1,7 +1,8 @@
 """Shared parts of the rivals: the rows as points (x, d, y), and the value that every rival returns.
 
-Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`. X is an (n, p) float array, used
-as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
+Every rival is a function `rival(X, y, sensitive, m, seed=0, …) -> Coreset`; all but fairlets take
+`sample_weight` (n,), what each row stands for (docs/method.md, "Weighted rows"). X is an (n, p) float array,
+used as it is, or a DataFrame of mixed columns, scaled as `FairCoreset` does
 (docs/method.md, "Ground cost and scaling"). docs/baselines.md has their sources and formulas.
 """
 
@@ -29,7 +30,8 @@ class Coreset:
 
     `points` (m, p) in the units of X, a DataFrame when X was one; `rows` (m,) their positions in X, None when
     the points are free; `sensitive` (m,) and `y` (m,) their levels and outcomes; `weights` (m,) the number of
-    rows that each represents: they sum to n, for sensitivity sampling only in expectation. `note` names any
+    rows that each represents (in rows of mean weight): they sum to n, for sensitivity sampling only in
+    expectation. `note` names any
     bound or omission.
     """
 
@@ -72,6 +74,11 @@ class LabelledTable(Table):
     def mass(self) -> np.ndarray | None:
         """(n,) what every row stands for; None: 1 each."""
         return None if self.masses is None else self.masses.values
+
+    @property
+    def total(self) -> float:
+        """The mass of all rows."""
+        return float(self.n) if self.masses is None else self.masses.total
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -131,6 +138,12 @@ def check_size(m: int, available: int) -> int:
     return int(m)
 
 
-def candidate_rows(candidates: Any, n: int) -> np.ndarray:
-    """Positions that may be chosen: all of them, or where the mask `candidates` (n,) is true."""
-    return np.flatnonzero(candidate_mask(candidates, n))
+def candidate_rows(candidates: Any, rows: LabelledTable) -> np.ndarray:
+    """Positions that may be chosen: where the mask `candidates` (n,), if given, is true, and a weight is."""
+    may = candidate_mask(candidates, rows.n)
+    return np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
+
+
+def sizes(labels: np.ndarray, m: int, rows: LabelledTable) -> np.ndarray:
+    """(m,) how many rows, of mean weight, have each label (n,)."""
+    return np.bincount(labels, rows.mass, m) * (rows.n / rows.total)

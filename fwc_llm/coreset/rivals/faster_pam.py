@@ -10,7 +10,15 @@ import numpy as np
 
 from fwc_llm.coreset.exchange.exchange import Patience, exchange
 from fwc_llm.coreset.exchange.space import Points, Space
-from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.rivals.base import (
+    METRICS,
+    Coreset,
+    LabelledTable,
+    as_rows,
+    candidate_rows,
+    check_size,
+    sizes,
+)
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.errors import InputError
 
@@ -37,14 +45,15 @@ def kmedoids(
     metric: str = "l1",
     max_passes: int = 20,
     candidates: Any = None,
+    sample_weight: Any = None,
 ) -> Coreset:
     """m rows with the least summed distance to all rows, in L1 or (not squared) L2; weight = cluster size.
 
     A local optimum with respect to swaps of one medoid for one candidate. `max_passes` bounds the rounds over
     all candidates; of more than 100,000 candidates a seeded sample of that size is tried, with a note.
     """
-    rows = as_rows(X, y, sensitive)
-    allowed = candidate_rows(candidates, rows.n)
+    rows = as_rows(X, y, sensitive, sample_weight)
+    allowed = candidate_rows(candidates, rows)
     check_size(m, len(allowed))
     rng = np.random.default_rng(seed)
     note = ""
@@ -54,8 +63,7 @@ def kmedoids(
     found = swap_medoids(rows, m, rng, metric, max_passes, allowed)
     if not found.converged:
         note = "; ".join(filter(None, (note, f"stopped after {max_passes} passes")))
-    weights = np.bincount(found.labels, minlength=m).astype(float)
-    return rows.chosen(found.medoids, weights, note)
+    return rows.chosen(found.medoids, sizes(found.labels, m, rows), note)
 
 
 def swap_medoids(
@@ -68,7 +76,8 @@ def swap_medoids(
     order = rng.permutation(allowed)
     medoids = np.ascontiguousarray(order[:m])
     cell = np.zeros(rows.n, int)
-    space = Space(values, rows.numbers.shape[1], cell, np.zeros((1, 1)), np.zeros(1), metric)
+    mass = None if rows.mass is None else rows.mass.astype(np.float32)
+    space = Space(values, rows.numbers.shape[1], cell, np.zeros((1, 1)), np.zeros(1), metric, mass)
     start = Points(values[medoids], np.zeros(m, int), medoids)
     cells, patience = np.zeros(len(order), int), Patience(passes=max_passes)
     found = exchange(space, start, order, cells, order, patience, Threads())

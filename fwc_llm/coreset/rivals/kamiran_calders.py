@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.rivals.base import Coreset, as_rows, candidate_rows, check_size
+from fwc_llm.coreset.weights import random_order
 
 
 def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
@@ -24,14 +25,26 @@ def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
     return np.asarray(weight * by_level[level] * by_outcome[outcome] / (total * held))
 
 
-def reweighing(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, candidates: Any = None) -> Coreset:
+def reweighing(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
     """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
 
     In expectation the draw has about the parity of the reweighed table.
     """
-    rows = as_rows(X, y, sensitive)
-    allowed = candidate_rows(candidates, rows.n)
+    rows = as_rows(X, y, sensitive, sample_weight)
+    allowed = candidate_rows(candidates, rows)
     check_size(m, len(allowed))
-    weights = reweigh(rows.y, rows.sensitive)[allowed]
-    chosen = np.random.default_rng(seed).choice(allowed, m, replace=False, p=weights / weights.sum())
+    weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
+    rng = np.random.default_rng(seed)
+    if rows.mass is None:
+        chosen = rng.choice(allowed, m, replace=False, p=weights / weights.sum())
+    else:
+        chosen = allowed[random_order(weights, rng)[:m]]
     return rows.chosen(chosen, np.full(m, rows.n / m))

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, check_size
+from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, candidate_rows, check_size, sizes
 
 COMPILED = 10**8  # number of differences an iteration has from which compiled code is faster
 _CHUNK = 1 << 22  # entries of a block of distances: 16 MB of float32
@@ -24,16 +24,25 @@ class Clusters:
     n_iter: int
 
 
-def kmeans(X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, max_iter: int = 300) -> Coreset:
+def kmeans(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    max_iter: int = 300,
+    sample_weight: Any = None,
+) -> Coreset:
     """m free centres of the points (x, d, y) in squared L2, weighted by the rows they represent.
 
     A centre's protected level, outcome and categorical features are the most frequent ones of its cluster.
     See `lloyd` for when the iteration stops.
     """
-    rows = as_rows(X, y, sensitive)
-    check_size(m, rows.n)
-    clusters = lloyd(rows.dense(np.sqrt(0.5)), m, np.random.default_rng(seed), max_iter)
-    return rounded_coreset(rows, clusters, np.bincount(clusters.labels, minlength=m))
+    rows = as_rows(X, y, sensitive, sample_weight)
+    check_size(m, len(candidate_rows(None, rows)))
+    points = rows.dense(np.sqrt(0.5))
+    clusters = lloyd(points, m, np.random.default_rng(seed), max_iter, mass=rows.mass)
+    return rounded_coreset(rows, clusters, sizes(clusters.labels, m, rows))
 
 
 def rounded_coreset(rows: LabelledTable, clusters: Clusters, weights: np.ndarray) -> Coreset:
@@ -50,17 +59,22 @@ def rounded_coreset(rows: LabelledTable, clusters: Clusters, weights: np.ndarray
 
 
 def lloyd(
-    points: np.ndarray, k: int, rng: np.random.Generator, max_iter: int = 300, tol: float = 1e-4
+    points: np.ndarray,
+    k: int,
+    rng: np.random.Generator,
+    max_iter: int = 300,
+    tol: float = 1e-4,
+    mass: np.ndarray | None = None,
 ) -> Clusters:
-    """k-means of `points` (n, q) float32.
+    """k-means of `points` (n, q) float32, of this `mass` (n,); None stands for 1 each.
 
     Stops when no row changes its centre, when the centres' squared shifts sum to less than `tol` times the
     mean variance of a column (scikit-learn's rule), or after `max_iter` iterations. A centre that loses all
     its rows restarts at the row that is farthest from its own.
     """
-    steps = _steps(points, k)
-    centres = plus_plus(points, k, rng, steps)
-    limit = tol * float(points.var(axis=0, dtype=np.float64).mean())
+    steps = _steps(points, k, mass)
+    centres = plus_plus(points, k, rng, steps, mass)
+    limit = tol * _mean_variance(points, mass)
     n_iter = 0
     for n_iter in range(1, max_iter + 1):  # noqa: B007 - the count is reported
         changed = steps.assign(centres)
@@ -68,7 +82,8 @@ def lloyd(
         moved = means.astype(np.float32)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
-            moved[empty] = points[np.argsort(-steps.distances(), kind="stable")[: len(empty)]]
+            far = steps.distances() if mass is None else steps.distances() * (mass > 0)
+            moved[empty] = points[np.argsort(-far, kind="stable")[: len(empty)]]
         shift = float(np.sum((moved - centres) ** 2, dtype=np.float64))
         centres = moved
         if shift <= limit or not changed:
@@ -78,17 +93,21 @@ def lloyd(
 
 
 def plus_plus(
-    points: np.ndarray, k: int, rng: np.random.Generator, steps: "Steps | None" = None
+    points: np.ndarray,
+    k: int,
+    rng: np.random.Generator,
+    steps: "Steps | None" = None,
+    mass: np.ndarray | None = None,
 ) -> np.ndarray:
-    """k starting rows: each the best of 2 + ln k rows drawn with probability ∝ squared distance."""
-    steps = steps or _steps(points, k)
+    """k starting rows: each the best of 2 + ln k rows drawn with probability ∝ mass · squared distance."""
+    steps = steps or _steps(points, k, mass)
     n, trials = len(points), 2 + int(np.log(k))
-    chosen = [int(rng.integers(n))]
+    chosen = [_any_row(n, rng, mass)]
     closest = steps.reached(np.array(chosen), np.full(n, np.inf, np.float32))[0][0]
     for _ in range(1, k):
-        cumulative = np.cumsum(closest, dtype=np.float64)
+        cumulative = np.cumsum(closest if mass is None else mass * closest, dtype=np.float64)
         if cumulative[-1] <= 0:  # fewer distinct rows than centres: any row will do
-            chosen.append(int(rng.integers(n)))
+            chosen.append(_any_row(n, rng, mass))
             continue
         drawn = np.searchsorted(cumulative, rng.random(trials) * cumulative[-1], side="right")
         drawn = np.minimum(drawn, n - 1)
@@ -126,10 +145,10 @@ class Steps(Protocol):
 
 
 class PlainLloyd:
-    """The steps with numpy alone, in blocks of bounded memory."""
+    """The steps with numpy alone, in blocks of bounded memory; the sums are weighted by `mass` (n,)."""
 
-    def __init__(self, points: np.ndarray, k: int) -> None:
-        self._points, self._k = points, k
+    def __init__(self, points: np.ndarray, k: int, mass: np.ndarray | None = None) -> None:
+        self._points, self._k, self._mass = points, k, mass
         self._norms = np.einsum("ij,ij->i", points, points)
         self._labels = np.full(len(points), -1)
         self._centres = points[:0]
@@ -141,7 +160,7 @@ class PlainLloyd:
             self._norms - 2.0 * (others @ self._points.T) + np.einsum("ij,ij->i", others, others)[:, None]
         )
         found = np.minimum(np.maximum(squared, 0.0), closest)
-        return found, found.sum(axis=1, dtype=np.float64)
+        return found, found.sum(axis=1, dtype=np.float64) if self._mass is None else found @ self._mass
 
     def assign(self, centres: np.ndarray) -> int:
         """See `Steps`."""
@@ -158,7 +177,11 @@ class PlainLloyd:
 
     def means(self) -> tuple[np.ndarray, np.ndarray]:
         """See `Steps`."""
-        labels, k = self._labels, self._k
+        labels, k, mass = self._labels, self._k, self._mass
+        if mass is not None:
+            held = np.bincount(labels, mass, k)
+            sums = np.column_stack([np.bincount(labels, mass * column, k) for column in self._points.T])
+            return sums / np.where(held > 0, held, 1.0)[:, None], held
         counts = np.bincount(labels, minlength=k)
         sums = np.column_stack([np.bincount(labels, column, minlength=k) for column in self._points.T])
         return sums / np.maximum(counts, 1)[:, None], counts
@@ -173,9 +196,24 @@ class PlainLloyd:
         return np.asarray(np.einsum("ij,ij->i", apart, apart))
 
 
-def _steps(points: np.ndarray, k: int) -> Steps:
-    if points.size * k < COMPILED:
-        return PlainLloyd(points, k)
+def _any_row(n: int, rng: np.random.Generator, mass: np.ndarray | None) -> int:
+    """A row drawn by mass."""
+    return int(rng.integers(n) if mass is None else rng.choice(n, p=mass / mass.sum()))
+
+
+def _mean_variance(points: np.ndarray, mass: np.ndarray | None) -> float:
+    """The mean variance of a column."""
+    if mass is None:
+        return float(points.var(axis=0, dtype=np.float64).mean())
+    share = mass / mass.sum()
+    return float((share @ (points - share @ points) ** 2).mean())
+
+
+def _steps(points: np.ndarray, k: int, mass: np.ndarray | None = None) -> Steps:
+    if (
+        mass is not None or points.size * k < COMPILED
+    ):  # weights need sums that the compiled steps do not have
+        return PlainLloyd(points, k, mass)
     from fwc_llm.coreset.rivals.compiled.lloyd_steps import CompiledLloyd
 
     return CompiledLloyd(points, k)

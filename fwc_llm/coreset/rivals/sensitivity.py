@@ -16,31 +16,55 @@ _FAIRNESS_SLACK = 0.1
 
 
 def kmedian_coreset(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, k: int = 50, candidates: Any = None
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    k: int = 50,
+    candidates: Any = None,
+    sample_weight: Any = None,
 ) -> Coreset:
     """m draws with replacement in proportion to the k-median sensitivity; E[Σ weights] = n."""
-    return _sampled(X, y, sensitive, m, seed, k, candidates, individually_fair=False)
+    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=False)
 
 
 def indfair_coreset(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int = 0, k: int = 50, candidates: Any = None
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    k: int = 50,
+    candidates: Any = None,
+    sample_weight: Any = None,
 ) -> Coreset:
     """m draws with replacement in proportion to the individually fair sensitivity; E[Σ weights] = n."""
-    return _sampled(X, y, sensitive, m, seed, k, candidates, individually_fair=True)
+    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=True)
 
 
 def _sampled(
-    X: Any, y: Any, sensitive: Any, m: int, seed: int, k: int, candidates: Any, individually_fair: bool
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int,
+    k: int,
+    candidates: Any,
+    sample_weight: Any,
+    individually_fair: bool,
 ) -> Coreset:
-    rows = as_rows(X, y, sensitive)
-    allowed = candidate_rows(candidates, rows.n)
+    rows = as_rows(X, y, sensitive, sample_weight)
+    allowed = candidate_rows(candidates, rows)
     check_size(m, len(allowed))
     rng = np.random.default_rng(seed)
     probability = sampling_probability(rows, rng, k, individually_fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
     # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
-    share = rows.n / len(allowed)
-    return rows.chosen(chosen, share / (m * probability[chosen]))
+    if rows.mass is None:
+        return rows.chosen(chosen, rows.n / len(allowed) / (m * probability[chosen]))
+    own = rows.mass[chosen] / rows.mass[allowed].sum()
+    return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
 
 
 def sampling_probability(
@@ -49,6 +73,8 @@ def sampling_probability(
     """(n,) probability of each row in one draw; rows outside `allowed` (positions) have 0."""
     scores = np.zeros(rows.n)
     scores[allowed] = sensitivity(rows, rng, k, individually_fair)[allowed]
+    if rows.mass is not None:
+        scores *= rows.mass
     return np.asarray(scores / scores.sum())
 
 
@@ -57,17 +83,24 @@ def sensitivity(rows: LabelledTable, rng: np.random.Generator, k: int, individua
 
     `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i the Euclidean distance to the nearest centre,
     b(i) its cluster, c̄ and c̄_b the mean of d over all rows and over the cluster, α = 16 (ln k + 2); the
-    individually fair bound adds `16 k ln n / (0.1 n)`.
+    individually fair bound adds `16 k ln n / (0.1 n)`. Means and sizes are weighted; the mean weight is 1.
     """
     n = rows.n
-    k = min(k, n)
+    k = min(k, n if rows.mass is None else np.count_nonzero(rows.mass))
     points = rows.dense(np.sqrt(0.5))
-    clusters = lloyd(points, k, rng, max_iter=1)
+    clusters = lloyd(points, k, rng, max_iter=1, mass=rows.mass)
     labels, squared = nearest_centre(points, clusters.centres)
     distance = np.sqrt(squared.astype(float))
-    mean = distance.mean()
-    size = np.bincount(labels, minlength=k)
-    cluster_mean = np.bincount(labels, weights=distance, minlength=k) / np.maximum(size, 1)
+    if rows.mass is None:
+        mean = distance.mean()
+        size = np.bincount(labels, minlength=k)
+        cluster_mean = np.bincount(labels, weights=distance, minlength=k) / np.maximum(size, 1)
+    else:
+        mass = rows.mass * (n / rows.total)
+        mean = mass @ distance / n
+        size = np.bincount(labels, mass, k)
+        cluster_mean = np.bincount(labels, mass * distance, k) / np.where(size > 0, size, 1.0)
+        size = np.where(size > 0, size, np.inf)  # rows without weight alone
     alpha = 16.0 * (np.log(k) + 2.0)
     spread = (distance + cluster_mean[labels]) / mean if mean > 0 else np.zeros(n)
     scores = alpha * spread + 4.0 * n / size[labels]

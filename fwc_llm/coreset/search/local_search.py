@@ -42,13 +42,15 @@ def search(
     sample: int = _SAMPLE,
 ) -> Descent:
     """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows."""
-    rows = sample_rows(problem, min(sample, problem.table.n), rng)
-    small = Sample(problem.subset(rows))
+    priority = problem.priorities(rng)
+    rows = sample_rows(problem, min(sample, problem.table.n), rng, priority)
+    small = Sample(problem.subset(rows, priority))
     found = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
     finalists = [rows[optimum.rows] for optimum in found[:_FINALISTS]]
-    more = sample_rows(problem, min(_LARGER, problem.table.n), rng)
+    priority = problem.priorities(rng)
+    more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority)
     rows = np.unique(np.concatenate([more, *finalists]))
-    large = Sample(problem.subset(rows))
+    large = Sample(problem.subset(rows, priority))
     seeds = rng.spawn(len(finalists))
 
     def settle(q: int) -> Optimum:

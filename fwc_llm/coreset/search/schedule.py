@@ -129,19 +129,25 @@ class Solver:
         sizes = [n]
         while sizes[0] / _GROWTH >= max(_SMALLEST, 16 * problem.m):
             sizes.insert(0, sizes[0] // _GROWTH)
-        order = sampling_order(problem, sizes[0], rng)
+        priority = problem.priorities(rng)
+        order = sampling_order(problem, sizes[0], rng, priority)
         start: np.ndarray | None = None
         for size in sizes[:-1]:
-            start = self._grow_to(np.sort(order[:size]), start, init, rng)
+            start = self._grow_to(np.sort(order[:size]), priority, start, init, rng)
         if start is None:
             start = start_rows(problem, init, rng)
         return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)
 
     def _grow_to(
-        self, rows: np.ndarray, start: np.ndarray | None, init: str, rng: np.random.Generator
+        self,
+        rows: np.ndarray,
+        priority: np.ndarray | None,
+        start: np.ndarray | None,
+        init: str,
+        rng: np.random.Generator,
     ) -> np.ndarray:
         """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p)."""
-        part = Solver(self.problem.subset(rows), replace(self.effort, progressive=False), 1)
+        part = Solver(self.problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
         if start is None:
             start = start_rows(part.problem, init, rng)
         elif start.ndim == 1:
@@ -175,9 +181,14 @@ def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndar
     return spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses)
 
 
-def sampling_order(problem: Problem, least: int, rng: np.random.Generator) -> np.ndarray:
-    """All rows in random order, but enough candidates for every cell among the first `least` of them."""
-    order = rng.permutation(problem.table.n)
+def sampling_order(
+    problem: Problem, least: int, rng: np.random.Generator, priority: np.ndarray | None = None
+) -> np.ndarray:
+    """All rows in random order, but enough candidates for every cell among the first `least` of them.
+
+    Rows of the highest `priority` (n,) come first.
+    """
+    order = rng.permutation(problem.table.n) if priority is None else np.argsort(-priority, kind="stable")
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     first = []

@@ -39,6 +39,7 @@ class Swaps:
         if values.dtype != np.float32:
             values = (values - problem.table.centre).astype(np.float32)
         self._values, self._beyond = values[:n], values[n:]
+        self._mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
         """What tells apart all that can stand for a cell: the cell and the id."""
@@ -57,9 +58,8 @@ class Swaps:
 
     def _space(self, prices: np.ndarray) -> Space:
         problem = self.problem
-        return Space(
-            self._values, problem.table.n_numeric, problem.cells.cell, problem.move, prices, problem.cost
-        )
+        terms = problem.cells.cell, problem.move, prices, problem.cost
+        return Space(self._values, problem.table.n_numeric, *terms, self._mass)
 
     def seek(
         self,
@@ -98,7 +98,7 @@ def swap_rows(
 
     def ask(moved: np.ndarray) -> tuple[float, np.ndarray]:
         objective, _ = steps.solve(points_at(table, np.where(moved < 0, rows, moved)))
-        return objective * table.n, steps.prices
+        return objective * steps.problem.total, steps.prices
 
     objective, prices = ask(rows)
     points = swaps.on_rows(rows)
@@ -116,8 +116,9 @@ def swap_on_sample(
     problem: Problem, found: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads | None
 ) -> np.ndarray:
     """Where swaps lead from a descent and its prices (G,): points (m, p), or rows (m,) if it is on rows."""
-    sample = sample_rows(problem, min(problem.table.n, max(_SAMPLE, _EACH * problem.m)), rng)
-    part = problem.subset(sample)
+    priority = problem.priorities(rng)
+    sample = sample_rows(problem, min(problem.table.n, max(_SAMPLE, _EACH * problem.m)), rng, priority)
+    part = problem.subset(sample, priority)
     swaps = Swaps(part, threads, found.points)
     points = swaps.at_points(None if found.rows is None else problem.ids[found.rows])
     swapped = swaps.seek(points, prices, rng.permutation(len(swaps.candidates)), _ON_SAMPLE)
@@ -131,14 +132,19 @@ def swap_on_sample(
     return moved_points
 
 
-def sample_rows(problem: Problem, count: int, rng: np.random.Generator) -> np.ndarray:
+def sample_rows(
+    problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
+) -> np.ndarray:
     """`count` rows in order, each cell with its share and with enough candidates for its seats.
 
     Where a cell's share would hold too few, it gets more: the sample is then slightly richer in small cells.
     """
     n = problem.table.n
     chosen = np.zeros(n, bool)
-    chosen[rng.choice(n, count, replace=False)] = True
+    if priority is None:
+        chosen[rng.choice(n, count, replace=False)] = True
+    else:
+        chosen[np.argsort(-priority, kind="stable")[:count]] = True
     for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
         pool = problem.pools[g]
         _, first = np.unique(problem.ids[pool], return_index=True)

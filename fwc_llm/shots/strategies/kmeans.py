@@ -17,12 +17,13 @@ def kmeans(request: Request, max_iter: int) -> Shots:
 
     Option: `max_iter` iterations at most.
     """
+    from fwc_llm.coreset.rivals.base import sizes
     from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
 
-    rows = labelled_pool(request.task, request.pool)
+    rows = labelled_pool(request.task, request.pool, request.weights)
     points = rows.dense(np.sqrt(0.5))
-    clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter)
-    weights = np.bincount(clusters.labels, minlength=request.m)
+    clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter, mass=rows.mass)
+    weights = sizes(clusters.labels, request.m, rows)
     centres = rounded_coreset(rows, clusters, weights)
     half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
     free, sensitive, y = request.candidates.copy(), rows.sensitive, rows.y

@@ -15,7 +15,7 @@ def draw(request: Request, strategy: str, k: int, individually_fair: bool) -> Sh
 
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
-    rows = labelled_pool(request.task, request.pool)
+    rows = labelled_pool(request.task, request.pool, request.weights)
     rng = np.random.default_rng(request.seed)
     probability = sampling_probability(rows, rng, k, individually_fair, np.flatnonzero(request.candidates))
     cumulative = np.cumsum(probability)
@@ -29,4 +29,6 @@ def draw(request: Request, strategy: str, k: int, individually_fair: bool) -> Sh
         raise FwcError(f"{strategy} did not find {request.m} different rows: lower m")
     chosen = np.array(list(counts))
     weights = np.array(list(counts.values())) / probability[chosen]
+    if rows.mass is not None:
+        weights *= rows.mass[chosen]
     return make_weighted(request, strategy, chosen, weights, k=k)

@@ -1,0 +1,185 @@
+"""Fits of weighted rows: what weights must and must not change, and weights of any size."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.coreset import FairCoreset, FairWASP, certify
+from fwc_llm.coreset.distance.wasserstein import wasserstein
+from fwc_llm.coreset.rivals import indfair_coreset, kmeans, kmedian_coreset, kmedoids, reweighing, uniform
+from fwc_llm.errors import InputError
+
+RIVALS = {
+    "uniform": uniform,
+    "kmeans": kmeans,
+    "kmedoids": kmedoids,
+    "reweighing": reweighing,
+    "kmedian_coreset": kmedian_coreset,
+    "indfair_coreset": indfair_coreset,
+}
+
+
+def table(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray, np.ndarray]:
+    """Features of three kinds, outcomes, levels, and whole weights of which some are 0."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "wage": rng.lognormal(3, 1, n),
+            "work": rng.choice(["office", "farm", "none"], n),
+            "school": pd.Categorical(
+                rng.choice(["low", "mid", "high"], n), ["low", "mid", "high"], ordered=True
+            ),
+        }
+    )
+    return frame, rng.integers(0, 2, n), rng.choice(["f", "m"], n), rng.integers(0, 5, n)
+
+
+def fit(support: str, *rows: object, **options: object) -> FairCoreset:
+    """A fit that ends after one start."""
+    settings = {"support": support, "n_init": 1, "random_state": 0, **options.pop("settings", {})}  # type: ignore[dict-item]
+    return FairCoreset(8, **settings).fit(*rows, **options)
+
+
+@pytest.mark.parametrize("support", ["free", "rows", "features"])
+def test_what_weights_change_and_what_not(support: str) -> None:
+    x, y, d, weights = table(240)
+    plain = fit(support, x, y, d)
+    equal = fit(support, x, y, d, sample_weight=np.full(240, 0.3))
+    assert np.array_equal(plain.weights_, equal.weights_)
+    assert np.array_equal(plain.history_, equal.history_)
+    found = fit(support, x, y, d, sample_weight=weights)
+    # By a power of two: the same to the last digit; by anything else: up to rounding.
+    scaled = fit(support, x, y, d, sample_weight=weights * 2.0**500)
+    assert np.array_equal(found.weights_, scaled.weights_)
+    third = fit(support, x, y, d, sample_weight=weights / 3)
+    assert third.objective_ == pytest.approx(found.objective_, rel=1e-6)
+    # Rows of weight 0 are as if they were not there.
+    kept = weights > 0
+    without = fit(support, x[kept], y[kept], d[kept], sample_weight=weights[kept])
+    assert np.array_equal(found.weights_, without.weights_)
+    pd.testing.assert_frame_equal(found.representatives_, without.representatives_)
+    assert np.array_equal(found.labels_[kept], without.labels_)
+    assert (found.labels_[~kept] == -1).all()
+    if found.row_index_ is not None:
+        assert (weights[found.row_index_] > 0).all()
+        pd.testing.assert_frame_equal(found.representatives_, x.iloc[found.row_index_])
+    # For these points, repeated rows have the same optimum.
+    often = np.repeat(np.arange(240), weights)
+    points = found.representatives_, found.y_, found.sensitive_
+    whole = certify(x.iloc[often], y[often], d[often], *points)
+    assert found.objective_ == pytest.approx(whole.objective, rel=1e-9)
+    assert certify(x, y, d, *points, sample_weight=weights).objective == pytest.approx(
+        whole.objective, rel=1e-9
+    )
+    assert found.score(x, y, d, sample_weight=weights) == pytest.approx(-whole.objective, rel=1e-9)
+    assert found.target_ == pytest.approx(np.bincount(y, weights) / weights.sum())
+    assert found.violation_ <= 0.01 + 1e-9
+    assert (np.diff(found.history_) <= 0).all()
+
+
+def test_the_distance_of_whole_weights_is_that_of_repeated_rows() -> None:
+    rng = np.random.default_rng(2)
+    cost, weights, points = rng.random((300, 6)), rng.integers(0, 4, 300), rng.random(6)
+    found = wasserstein(cost, points, weights)
+    repeated = wasserstein(np.repeat(cost, weights, axis=0), points)
+    assert found.value == pytest.approx(repeated.value, rel=1e-9)
+    assert found.lower_bound == pytest.approx(found.value, rel=1e-9)
+    assert wasserstein(cost, points, np.full(300, 7)) == wasserstein(cost, points)
+    uneven = wasserstein(cost, points, 10.0 ** rng.uniform(-12, 12, 300))
+    assert uneven.lower_bound == pytest.approx(uneven.value, rel=1e-9)
+
+
+def test_fair_weights_of_weighted_rows() -> None:
+    x, y, d, weights = table(240)
+    found = FairWASP().fit(x, y, d, sample_weight=weights)
+    often = np.repeat(np.arange(240), weights)
+    repeated = FairWASP().fit(x.iloc[often], y[often], d[often])
+    assert found.objective_ == pytest.approx(repeated.objective_, rel=1e-9)
+    assert found.weights_.sum() == pytest.approx((weights > 0).sum())
+    assert (found.weights_[weights == 0] == 0).all()
+    assert found.violation_ <= 0.01 + 1e-9
+    free = FairWASP(epsilon=None).fit(x, y, d, sample_weight=weights)
+    assert free.weights_ / free.weights_.sum() == pytest.approx(weights / weights.sum())
+
+
+@pytest.mark.parametrize("kind", ["one", "log"])
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_weights_of_any_size_keep_parity(support: str, kind: str) -> None:
+    x, y, d, _ = table(150)
+    rng = np.random.default_rng(4)
+    weights = 10.0 ** rng.uniform(-12, 12, 150)
+    if kind == "one":
+        weights = np.full(150, 1e-12)
+        weights[5] = 1e12
+    for cost in ("l1", "sqeuclidean"):
+        settings = {"target": [0.4, 0.6], "cost": cost, "epsilon": 0.01}
+        found = fit(support, x, y, d, sample_weight=weights, settings=settings)
+        held = np.zeros((2, 2))
+        np.add.at(held, ((found.sensitive_ == "m").astype(int), found.y_), found.weights_)
+        held = held[held.sum(axis=1) > 0]
+        assert np.abs(held / held.sum(axis=1, keepdims=True) / [0.4, 0.6] - 1).max() <= 0.01 + 1e-9
+        assert found.violation_ <= 0.01 + 1e-9
+        assert found.lower_bound_ <= found.objective_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_large_tables_are_searched_by_weight(support: str) -> None:
+    """Compiled steps, samples and swaps: whole weights end where repeated rows end, within a per cent."""
+    rng = np.random.default_rng(0)
+    x = np.round(rng.normal(size=(9000, 3)) + 3 * rng.integers(0, 3, (9000, 1)), 2)
+    y, d, weights = rng.integers(0, 2, 9000), rng.integers(0, 2, 9000), rng.integers(1, 5, 9000)
+    often = np.repeat(np.arange(9000), weights)
+    settings = {"progressive": True, "swaps": support == "rows"}
+    found = fit(support, x, y, d, sample_weight=weights, settings=settings)
+    repeated = fit(support, x[often], y[often], d[often], settings=settings)
+    assert found.objective_ == pytest.approx(repeated.objective_, rel=0.03)
+    assert found.violation_ <= 0.01 + 1e-9
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_rivals_take_weights(name: str) -> None:
+    x, y, d, weights = table(240)
+    rival = RIVALS[name]
+    plain, equal = rival(x, y, d, 10), rival(x, y, d, 10, sample_weight=np.full(240, 3.0))
+    assert np.array_equal(plain.weights, equal.weights)
+    heavy = weights * np.where(x["work"] == "farm", 1000.0, 1.0)
+    found = rival(x, y, d, 10, sample_weight=heavy)
+    if found.rows is not None:
+        assert (weights[found.rows] > 0).all()
+    farm = found.weights[np.asarray(found.points["work"] == "farm")].sum() / found.weights.sum()
+    assert farm > 0.9
+    if "coreset" not in name:
+        assert found.weights.sum() == pytest.approx(240)
+
+
+def test_a_cell_without_weight_is_an_empty_cell() -> None:
+    x, y, d, _ = table(100)
+    weights = np.where((y == 1) & (d == "f"), 0.0, 1.0)
+    with pytest.raises(InputError, match=r"cell \(sensitive = f, y = 1\) has no rows"):
+        fit("free", x, y, d, sample_weight=weights)
+    only = np.where(d == "f", 0.0, 1.0)
+    with pytest.raises(InputError, match="sensitive has one level only"):
+        fit("free", x, y, d, sample_weight=only)
+
+
+def test_init_and_candidates_are_positions_in_the_table_given() -> None:
+    x, y, d, _ = table(120)
+    weights = np.ones(120)
+    weights[:10] = 0
+    weights[50] = 2
+    start = np.concatenate(
+        [np.flatnonzero((y == a) & (d == b) & (weights > 0))[:2] for a in (0, 1) for b in "fm"]
+    )
+    found = fit(
+        "rows", x, y, d, sample_weight=weights, settings={"init": start, "max_iter": 0, "swaps": False}
+    )
+    assert sorted(found.row_index_) == sorted(start)
+    with pytest.raises(InputError, match="init names row 3, whose weight is 0"):
+        fit("rows", x, y, d, sample_weight=weights, settings={"init": [3, *start[1:]]})
+    may = np.arange(120) < 60
+    chosen = fit("rows", x, y, d, candidates=may, sample_weight=weights).row_index_
+    assert ((chosen >= 10) & (chosen < 60)).all()
+    with pytest.raises(InputError, match="of row 7 is -1"):
+        fit("rows", x, y, d, sample_weight=np.where(np.arange(120) == 7, -1.0, 1.0))
