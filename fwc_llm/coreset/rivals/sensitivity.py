@@ -86,7 +86,7 @@ def sensitivity(rows: LabelledTable, rng: np.random.Generator, k: int, individua
     individually fair bound adds `16 k ln n / (0.1 n)`. Means and sizes are weighted; the mean weight is 1.
     """
     n = rows.n
-    k = min(k, n if rows.mass is None else np.count_nonzero(rows.mass))
+    k = min(k, n if rows.mass is None else int(np.count_nonzero(rows.mass)))
     points = rows.dense(np.sqrt(0.5))
     clusters = lloyd(points, k, rng, max_iter=1, mass=rows.mass)
     labels, squared = nearest_centre(points, clusters.centres)
