@@ -14,7 +14,8 @@ import numpy as np
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 
 _ROUNDING = 1e-13  # a level whose mass is this share of all mass below 0 has none
-_LIGHT = 1e-11  # relative error of a tree's mass from which on rows of very different masses are the cause
+_LIGHT = 1e-5  # share of all mass below which the rounding of all mass is much for a tree
+_EXACT = 1e-11  # relative error of a tree's mass that does no harm
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Basis:
         total = float(supply.sum())
         in_tree = np.zeros((len(supply), len(used)))
         np.add.at(in_tree, trees, shape.T)
-        lost = np.abs(in_tree @ mass - supply) > _LIGHT * supply
+        lost = (np.abs(in_tree @ mass - supply) > _EXACT * supply) & (supply < _LIGHT * total)
         if not reached[level].all() or (mass < -_ROUNDING * total).any() or lost.any():
             from scipy.optimize import nnls
 
