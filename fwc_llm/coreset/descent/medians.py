@@ -155,7 +155,8 @@ class Medians:
             # The places first, then the values: so the reads of distant values overlap.
             return self._flat.take(at[:found]).astype(np.float64), where[:found]
 
-        for values, where in self._over(n if len(near) else 0, q, find):
+        # Few rows at once, whose room is small.
+        for values, where in self._threads.over_rows(find, n=n if len(near) else 0):
             moves.put_in_place(values, np.full(len(values), UNIT), where, end, near, mass)
         of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
         values = self._numbers[part_row[of], k].astype(np.float64)

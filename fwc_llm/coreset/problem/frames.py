@@ -94,6 +94,6 @@ def plain_array(x: Any) -> np.ndarray:
             raise FwcError("X holds complex numbers: pass their parts as columns")
         if array.dtype.kind in "mM":
             raise FwcError("X holds dates or durations: turn them into numbers, such as days")
-        return array if array.dtype == np.float32 else array.astype(np.float64)
+        return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
     except (TypeError, ValueError) as error:
         raise FwcError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
