@@ -41,7 +41,7 @@ def make_table(n: int, cells: int, form: str) -> tuple[Any, np.ndarray, np.ndarr
     if form == "mixed":
         rng = np.random.default_rng(1)
         for k in range(P - 10, P):
-            frame[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), list("abcdefgh"))
+            frame[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), pd.Index(list("abcdefgh")))
     return frame, outcome, sensitive
 
 
