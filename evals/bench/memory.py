@@ -41,7 +41,7 @@ def make_table(n: int, cells: int, form: str) -> tuple[Any, np.ndarray, np.ndarr
     if form == "mixed":
         rng = np.random.default_rng(1)
         for k in range(P - 10, P):
-            frame[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), list("abcdefgh"))
+            frame[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), pd.Index(list("abcdefgh")))
     return frame, outcome, sensitive
 
 
@@ -55,7 +55,7 @@ def measure_here(n: int, cells: int, form: str, support: str) -> float:
     """The peak of one fit in this process, in units of the float32 table."""
     from fwc_llm.coreset import FairCoreset
 
-    options = {"support": support, "random_state": 0}
+    options: dict[str, Any] = {"support": support, "random_state": 0}
     FairCoreset(M, **options, max_iter=2, init="random").fit(*make_table(20_000, cells, form))
     table = make_table(n, cells, form)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far

@@ -61,9 +61,9 @@ class FairCoreset(Applied):
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
-            if n · m is at most four million. Swaps lower the objective by about 5 % on a table of Adult's
-            size. True: also with free representatives and for larger tables, then on samples of rows; the
-            fit may then take several times as long as the descent alone.
+            on up to 262,144 rows, of which a start on a larger table grows. Swaps lower the objective by
+            about 5 % on a table of Adult's size. True: also with free representatives and for larger tables,
+            then on samples of rows; the fit may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
             rows; "auto": from 100,000 rows. The last iterations always run on all rows, and end when one
             lowers the objective by less than 2e-5 of it.

@@ -54,21 +54,11 @@ class CompiledSteps:
             x = read_only(table.values)
         else:
             self._shift = table.centre
-            x = np.ascontiguousarray(table.values - self._shift, dtype=np.float32)
-        n, shape = table.n, (table.n, cells.n_cells)
-        label = np.full(shape, -1, np.int16 if problem.m < 2**15 else np.int32)
-        cost = np.full(shape, np.inf, np.float32)
-        self._rows = Rows(
-            x,
-            cells.cell.astype(np.int16),
-            np.zeros(n, np.int32),
-            cost,
-            np.zeros(shape, np.int8),
-            label,
-            np.zeros(shape, np.float32),
-            np.zeros(shape, np.float32),
-            np.zeros(shape, np.uint8),
-        )
+            x = np.empty((table.n, table.p), np.float32)
+            for low in range(0, table.n, CHUNK):
+                x[low : low + CHUNK] = table.values[low : low + CHUNK] - self._shift
+        self._x, self._cell = x, cells.cell.astype(np.int16)
+        self._held: Rows | None = None
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
@@ -93,6 +83,29 @@ class CompiledSteps:
         self._objective = 0.0
         self._mover: Medians | Means | None = None
         self._medoids: CompiledMedoids | None = None
+
+    @property
+    def _rows(self) -> Rows:
+        """The rows with what is known of them and each cell: there from the first use to `certify`."""
+        if self._held is None:
+            n, m = self.problem.table.n, self.problem.m
+            shape = n, self.problem.cells.n_cells
+            self._held = Rows(
+                self._x,
+                self._cell,
+                np.zeros(n, np.int32),
+                np.full(shape, np.inf, np.float32),
+                np.zeros(shape, np.int8),
+                np.full(shape, -1, np.int16 if m < 2**15 else np.int32),
+                np.zeros(shape, np.float32),
+                np.zeros(shape, np.float32),
+                np.zeros(shape, np.uint8),
+            )
+        return self._held
+
+    def _forget(self) -> None:
+        """Lets go of all that another iteration would look up."""
+        self._held = self._reps = self._mover = self._medoids = None
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""
@@ -126,21 +139,22 @@ class CompiledSteps:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
-        cost, rows = np.empty(self._rows.cost.shape), self._rows
+        label = self._rows.label
+        self._forget()  # room for the costs in float64
+        cost = np.empty(label.shape)
 
         def make_exact(low: int, high: int) -> None:
             values = np.array(self.problem.table.values[low:high], np.float64, order="C")
             for g in range(cost.shape[1]):
-                label = rows.label[low:high, g].astype(np.int64)
-                least = self._find_exactly(values, label, label + (label >= 0))[1]
-                cost[low:high, g] = least + self.problem.move[rows.cell[low:high], g]
+                own = label[low:high, g].astype(np.int64)
+                least = self._find_exactly(values, own, own + (own >= 0))[1]
+                cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
 
         self._threads.over_rows(make_exact, n=len(cost), chunk=_FEW)
-        return cost, self._rows.label.T
+        return cost, label.T
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
-        self._mover = None  # room for the costs in float64
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)

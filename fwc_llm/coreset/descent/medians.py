@@ -168,7 +168,8 @@ class Medians:
             rows = at[:found] // q if self._steps[1] == 1 else at[:found] % n
             return values, where[:found], units[rows]
 
-        for values, where, own in self._over(n if len(near) else 0, q, find):
+        # Few rows at once, whose room is small.
+        for values, where, own in self._threads.over_rows(find, n=n if len(near) else 0):
             moves.put_in_place(values, own, where, end, near, mass)
         of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
         values = self._numbers[part_row[of], k].astype(np.float64)

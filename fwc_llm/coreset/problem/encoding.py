@@ -148,34 +148,41 @@ class Encoder:
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
             raise InputError(f"column {twice!r} occurs twice: name every column once")
-        scaled: list[tuple[ColumnCode, np.ndarray]] = []
-        coded: list[tuple[ColumnCode, np.ndarray]] = []
+        kinds = []
         for name in frame.columns:
-            series = frame[name]
-            missing = series.isna().to_numpy()
+            missing = frame[name].isna().to_numpy()
             if missing.any():
                 raise InputError(
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
-            kind = column_kind(series)
+            kinds.append(column_kind(frame[name]))
+        if not kinds:
+            raise InputError("X has no columns: pass at least one feature")
+        categorical = kinds.count("categorical")
+        # Columns are written in place one by one: all of them twice would be most of a fit's memory.
+        numbers = np.empty((len(frame), len(kinds) - categorical))
+        codes = np.empty((len(frame), categorical), np.int32)
+        scaled: list[ColumnCode] = []
+        coded: list[ColumnCode] = []
+        for name, kind in zip(frame.columns, kinds, strict=True):
+            series = frame[name]
+            if kind == "categorical":
+                codes[:, len(coded)], found = pd.factorize(series.astype(object), sort=False)
+                coded.append(ColumnCode(name, kind, np.asarray(found, dtype=object)))
+                continue
+            values = np.empty(0)
             if kind == "ordinal":
                 values = np.asarray(series.cat.categories, dtype=object)
-                ranks = series.cat.codes.to_numpy().astype(float)
-                scaled.append(z_scored(name, kind, values, ranks, scale, masses))
-            elif kind == "categorical":
-                code, found = pd.factorize(series.astype(object), sort=False)
-                coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
+                numeric = series.cat.codes.to_numpy().astype(float)
             else:
                 numeric = series.to_numpy(dtype=float)
-                if not np.isfinite(numeric).all():
-                    row = frame.index[int((~np.isfinite(numeric)).argmax())]
-                    raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(z_scored(name, kind, np.empty(0), numeric, scale, masses))
-        if not scaled + coded:
-            raise InputError("X has no columns: pass at least one feature")
-        encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
-        return encoder, _as_table([column for _, column in scaled], [codes for _, codes in coded], len(frame))
+            if not np.isfinite(numeric).all():
+                row = frame.index[int((~np.isfinite(numeric)).argmax())]
+                raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
+            column, numbers[:, len(scaled)] = z_scored(name, kind, values, numeric, scale, masses)
+            scaled.append(column)
+        return cls((*scaled, *coded), tuple(frame.columns)), Table(numbers, codes)
 
     def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
         """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.

@@ -98,7 +98,7 @@ def plain_array(x: Any) -> np.ndarray:
             )
         if array.dtype.kind in "mM":
             raise InputError("X holds dates or durations: turn them into numbers, such as days")
-        return array if array.dtype == np.float32 else array.astype(np.float64)
+        return array if array.dtype == np.float32 else array.astype(np.float64, copy=False)
     except InputError:
         raise
     except (TypeError, ValueError) as error:
