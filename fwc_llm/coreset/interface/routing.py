@@ -37,8 +37,7 @@ class Routed:
         """Says what pipelines and searches pass to `fit`: `set_fit_request(candidates=True)`.
 
         For each argument: True passes it, False does not, a text passes what goes by that name, and None
-            refuses
-        a call that has it.
+        refuses a call that has it.
         """
         return self._request("fit", requests)
 
