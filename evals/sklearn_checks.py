@@ -44,9 +44,9 @@ class PositionedCoreset(FairCoreset):
 class PositionedWASP(FairWASP):
     """`FairWASP` for checks that know no protected levels."""
 
-    def fit(self, X: Any, y: Any = None, sensitive: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sensitive: Any = None, *, progress: Any = None) -> Self:
         """Fit with outcomes and levels by position."""
-        return super().fit(X, *by_position(X, y))
+        return super().fit(X, *by_position(X, y), progress=progress)
 
 
 # Every check that needs a fit to succeed: the same in both estimators, where they have the methods.

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from fwc_llm.errors import InputError
 
-_ALWAYS = {"self", "X", "y"}  # scikit-learn passes these on in any case
+_ALWAYS = {"self", "X", "y", "progress"}  # passed on in any case, or nothing about the rows
 _WANTED = {"sensitive"}
 
 
