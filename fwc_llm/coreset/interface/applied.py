@@ -28,8 +28,7 @@ class Applied(Parameters):
         """(n,) the number of the nearest representative of each row; of equally near ones, the first.
 
         The weights and the parity limit play no part: `labels_` has the plan that keeps it, for the rows of
-            the
-        fit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
+        the fit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
         """
         points, rows = self._rows(X, y, sensitive)
         nearest = np.empty(rows.table.n, np.intp)
@@ -38,17 +37,16 @@ class Applied(Parameters):
         return nearest
 
     def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
-        """(n, m) ground costs of the rows to the representatives, from the features and what else is "
-        "given."""
+        """(n, m) ground costs of the rows to the representatives, from all that is given."""
         points, rows = self._rows(X, y, sensitive)
         return points.costs(rows)
 
     def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
         """Minus the Wasserstein distance between the rows and the coreset with its weights; higher is better.
 
-        With y and sensitive, and for the rows of the fit, this is −`objective_`. A distance of rows without y
-        or
-        sensitive is smaller: compare scores only where the same was given. Memory: 2.25 times n · m float64.
+        With y and sensitive, and for the rows of the fit, this is −`objective_`. A distance of rows without
+        y or sensitive is smaller: compare scores only where the same was given. Memory: 2.25 times n · m
+        float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
         return -distance(points.costs(rows), self.weights_, rows.masses).value

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from fwc_llm.errors import InputError
 
-_ALWAYS = {"self", "X", "y"}  # scikit-learn passes these on in any case
+_ALWAYS = {"self", "X", "y", "progress"}  # passed on in any case, or nothing about the rows
 _WANTED = {"sensitive"}
 
 
@@ -37,8 +37,7 @@ class Routed:
         """Says what pipelines and searches pass to `fit`: `set_fit_request(candidates=True)`.
 
         For each argument: True passes it, False does not, a text passes what goes by that name, and None
-            refuses
-        a call that has it.
+        refuses a call that has it.
         """
         return self._request("fit", requests)
 
