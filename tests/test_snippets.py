@@ -32,6 +32,10 @@ GIVEN = {
 # What cannot run alone, by a word of the block, and what runs it.
 NOT_ALONE = {
     "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
+    "def test_the_prompt_keeps_to_parity": "tests/gates/test_page.py",
+    'certificate["objective"], shots.certificate': "tests/test_in_a_notebook.py",
+    "time.perf_counter()": "a measurement",
+    'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }
 ELSEWHERE = {"evals/walks/own-table.md"}  # tests/evals/test_walks.py
 
