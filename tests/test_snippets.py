@@ -87,7 +87,9 @@ def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     made = {page: folder for page, folder, _ in work}
-    assert {"README.md", "CONTRIBUTING.md", "docs/start.md", "docs/choosing.md", "docs/numbers.md"} <= set(made)
+    assert {"README.md", "CONTRIBUTING.md", "docs/start.md", "docs/choosing.md", "docs/numbers.md"} <= set(
+        made
+    )
     assert (Path(made["CONTRIBUTING.md"]) / "short-wording" / "results.json").is_file()
     assert (Path(made["docs/providers.md"]) / "rule-5" / "results.json").is_file()
     assert (Path(made["docs/start.md"]) / "demo" / "report.html").is_file()
