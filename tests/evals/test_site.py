@@ -17,6 +17,8 @@ from evals.site import api, build, commands, notebooks, pages
 from evals.site.docstring import as_markdown
 from tests.browser.conftest import browser as browser
 
+# MyST's own use of what Sphinx 11 will drop.
+pytestmark = pytest.mark.filterwarnings("ignore:.*MystReferenceResolver")
 CHECKOUT = pages.CHECKOUT
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
