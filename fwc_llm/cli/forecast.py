@@ -117,7 +117,7 @@ def _tell(job: "Job") -> _Told:
     from fwc_llm.models import traits
 
     said = traits(job.model)
-    if said.reference or said.local:
+    if said.reference or said.local or (said.simulated and job.client.base_url is None):
         return _Told(job, None)
     with working("counting tokens"):
         return _Told(job, job.forecast())

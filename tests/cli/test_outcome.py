@@ -34,6 +34,7 @@ def test_a_dry_run_promises_only_what_the_model_can_use(fwc: Run, mine: str) -> 
     for outcome in (function, decides):
         assert "8 requests to" in outcome.out
         assert "completion tokens" not in outcome.out
+    assert "they cost nothing" in fwc(*SMALL, "--model", "surrogate", "--dry-run").out
     assert "completion tokens" in fwc(*SMALL, "--model", "m", *url, "--dry-run").out
 
 
