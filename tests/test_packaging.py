@@ -70,7 +70,7 @@ def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         files = archive.namelist()
         headers = archive.read(f"{info}/METADATA").decode()
-    assert not [name for name in files if "test_" in name or "/results/" in name or name.endswith(".pyc")]
+    assert not [name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")]
     assert not [
         name for name in files if name.startswith("fwc_llm/_resources/evals") and "/tasks/" not in name
     ]
@@ -124,7 +124,7 @@ def test_the_lowest_versions_that_are_tested_are_those_declared() -> None:
     named = project["optional-dependencies"]
     extras = [
         entry
-        for name in ("parquet", "excel", "plot", "inspect", "local", "paper", "reference")
+        for name in ("parquet", "excel", "plot", "inspect", "local", "paper", "reference", "docs")
         for entry in named[name]
     ]
     declared = [*project["dependencies"], *(entry for entry in extras if not entry.startswith("fwc-llm"))]

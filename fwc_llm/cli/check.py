@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.defaults import PROTECTED_HELP
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -19,6 +20,7 @@ def check(
     data_dir: Annotated[
         Path | None, typer.Option(help="Look for data here first.", show_default=False)
     ] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     template: Annotated[str, typer.Option(help="Template set whose prompts are shown.")] = "default",
     as_json: Json = False,
 ) -> None:
@@ -29,7 +31,7 @@ def check(
     from fwc_llm.report.lost import lost_lines, lost_table
     from fwc_llm.tasks import load_task
 
-    found = load_task(task, data_dir)
+    found = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
         found.pool()
     if as_json:

@@ -55,7 +55,9 @@ def _make_empty(folder: Path) -> None:
 
 
 def task_copy(
-    task: Annotated[str, typer.Argument(help="A built-in task with a file (`fwc-llm tasks`).")],
+    task: Annotated[
+        str, typer.Argument(help="A built-in task with a file, or one to copy (`fwc-llm tasks`).")
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write. [default: TASK.toml, here]")
     ] = None,
@@ -64,16 +66,16 @@ def task_copy(
     """Copy the file of a built-in task, to be changed and used with --task FILE."""
     from fwc_llm.cli.console import err
     from fwc_llm.errors import FwcError
-    from fwc_llm.files import is_file, read_text, write_whole
-    from fwc_llm.resources import resource_dir
+    from fwc_llm.files import is_file, write_whole
+    from fwc_llm.tasks import layout_names, task_text
 
-    known = sorted(file.stem for file in resource_dir("evals/tasks").glob("*.toml"))
-    if task not in known:
-        raise FwcError(f"no built-in task {task!r} has a file: there are {', '.join(known)}")
+    text = task_text(task)
     target = out or Path(f"{task}.toml")
     if target.suffix != ".toml":
         raise FwcError(f"the task file {target} must end in .toml, so that --task recognises it")
     if is_file(target) and not force:
         raise FwcError(f"{target} exists already; name another file with -o, or overwrite it with --force")
-    write_whole(read_text(resource_dir("evals/tasks") / f"{task}.toml"), target, "the task file ")
+    write_whole(text, target, "the task file ")
+    if task in layout_names():
+        err.print(f"put the table that its first lines name beside {target}", soft_wrap=True)
     err.print(f"wrote {target}; look at it with: fwc-llm task check {target}", soft_wrap=True)

@@ -11,6 +11,7 @@ from fwc_llm.cli.defaults import (
     M_HELP,
     N_TEST_HELP,
     PARITY_HELP,
+    PROTECTED_HELP,
     TASK_HELP,
     given,
     open_task,
@@ -64,6 +65,7 @@ def evaluate(
         str | None,
         _experiment(f"{TASK_HELP} The demonstration uses the census."),
     ] = None,
+    protected: Annotated[str | None, _experiment(PROTECTED_HELP)] = None,
     model: Annotated[
         str | None,
         service.about(
@@ -244,7 +246,7 @@ def evaluate(
         prices=prices,
     )
     with before_asking(out), console.working("reading the table") as step:
-        table = open_task("census" if demonstration else task, data_dir)
+        table = open_task("census" if demonstration else task, data_dir, protected)
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, PROTECTED_HELP, TASK_HELP, given, open_task, parity
 from fwc_llm.cli.words import ARMS, words
 from fwc_llm.errors import FwcError
 
@@ -27,6 +27,7 @@ _QUESTIONS = {
 
 def power(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     n_test: Annotated[int | None, typer.Option(help=f"Test rows per repeat. {N_TEST_HELP}")] = None,
     repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
     base_parity: Annotated[
@@ -75,7 +76,7 @@ def power(
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
-        table = open_task(task, data_dir)
+        table = open_task(task, data_dir, protected)
         wanted = Settings(m=m, **given(n_test=n_test), **parity(base_parity))
         settings, notes = fit_defaults(table, wanted)
         design = design_of(table, settings.n_test, settings.base_parity, repeats)

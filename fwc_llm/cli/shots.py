@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import M_HELP, TASK_HELP, number_or_none, open_task
+from fwc_llm.cli.defaults import M_HELP, PROTECTED_HELP, TASK_HELP, number_or_none, open_task
 from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 def shots(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -84,7 +85,7 @@ def shots(
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    table = open_task(task, data_dir)
+    table = open_task(task, data_dir, protected)
     with before_asking(out), console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:

@@ -8,6 +8,7 @@ import typer
 
 from fwc_llm.cli import service
 from fwc_llm.cli.as_json import Json, print_json, run_json
+from fwc_llm.cli.defaults import PROTECTED_HELP
 from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.words import words
@@ -20,6 +21,7 @@ _MOST_LINES = 12
 
 def tune(
     task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     model: Annotated[
         str, typer.Option(help="The model, as for `fwc-llm eval`; `surrogate` is a simulation.")
     ] = "surrogate",
@@ -80,6 +82,7 @@ def tune(
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.models import Client
+    from fwc_llm.tasks import load_task
 
     try:
         sizes = [int(size) for size in words(m)]
@@ -92,7 +95,8 @@ def tune(
     )  # fmt: skip
     with before_asking(out):
         found = run(
-            task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
+            task if protected is None else load_task(task, data_dir, protected=protected),
+            model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
             templates=words(template) or None, orders=words(order) or None,
             strategies=words(strategy) or None, n_test=n_test, base_parity=base_parity, seed=seed, out=out,
             api=api, client=client, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
