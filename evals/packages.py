@@ -94,10 +94,11 @@ def try_python(python: str, wheel: Path, folder: Path) -> dict[str, Any]:
 
 def markdown(report: Mapping[str, Any]) -> str:
     """The figures as a page."""
+    tried = "".join(f" --python python{one['python'].rpartition('.')[0]}" for one in report["pythons"])
     lines = [
         "# The package",
         "",
-        f"Made by `{report['command']}` on {report['system']}, from a checkout.",
+        f"Made by `{report['command']}{tried}` on {report['system']}, from a checkout.",
         "",
         f"The wheel has {report['wheel'] / 1e6:.2f} MB; a test keeps it under {LARGEST_WHEEL / 1e6:.0f} MB.",
         "",
