@@ -1,6 +1,6 @@
 """The caller's table of costs, read in blocks by numpy or by compiled code."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, two_cheapest
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
 from fwc_llm.coreset.transport.simplex.dual_simplex import Vertex
+from fwc_llm.coreset.transport.tilt import Tilt, parts_of
 from fwc_llm.errors import FwcError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
@@ -21,6 +22,7 @@ class CostTable:
 
     cost: np.ndarray
     compiled: bool | None = None  # None: by size
+    slope: Floats | None = None  # (G,) of a tilt of the costs, see `tilt`
 
     @property
     def size(self) -> int:
@@ -32,7 +34,12 @@ class CostTable:
         if self.cost.size > _IN_MEMORY:
             return self
         _check(self.cost, 0)
-        return Columns(np.ascontiguousarray(self.cost.T, dtype=np.float64), np.ones(self.size))
+        columns = np.array(self.cost.T, dtype=np.float64, order="C")
+        return self._tilted(columns, np.ones(self.size), np.arange(self.size))
+
+    def is_large(self) -> bool:
+        """Whether the simplex method alone would be slow."""
+        return self.cost.size > _IN_MEMORY
 
     def noise(self) -> float:
         """Return the largest change of costs that breaks ties: far less than the certificate's 1e-9.
@@ -52,14 +59,43 @@ class CostTable:
         prices = np.zeros(self.cost.shape[1])
         scan = self.scan(prices, -np.inf)  # no row is in doubt, however large the costs are
         none = np.zeros(0, dtype=np.intp)
-        vertex = Vertex(prices, scan.key, none, none, np.zeros(0), 0)
+        vertex = Vertex(prices, prices, scan.key, none, none, np.zeros(0), 0)
         return Optimum(vertex, scan.kept_cost, scan.kept_cost, scan.kept)
 
     def sample(self, count: int) -> Columns:
         """Take every k-th row."""
-        rows = np.array(self.cost[:: max(1, self.size // count)].T, dtype=np.float64, order="C")
-        _check(rows.T, None)
-        return Columns(rows, np.full(rows.shape[1], self.size / rows.shape[1]))
+        every = max(1, self.size // count)
+        columns = np.array(self.cost[::every].T, dtype=np.float64, order="C")
+        _check(columns.T, None)
+        mass = np.full(columns.shape[1], self.size / columns.shape[1])
+        return self._tilted(columns, mass, np.arange(0, self.size, every))
+
+    def _tilted(self, columns: Floats, mass: Floats, rows: Ints) -> Columns:
+        """The columns (G, N) of these `rows`, tilted in place."""
+        if self.slope is None:
+            return Columns(columns, mass)
+        tilt = Tilt(self.slope, parts_of(rows))
+        columns += tilt.slope[:, None] * tilt.parts
+        return Columns(columns, mass, 0, tilt)
+
+    def judge(self, found: Optimum) -> Optimum:
+        """The sums of a plan and its prices by the true costs."""
+        true = replace(self, slope=None)
+        vertex, prices = found.vertex, found.vertex.untilted
+        scan = true.scan(prices, -np.inf)
+        total = float(vertex.split_mass @ self._extra(vertex))
+        for low in range(0, self.size, BLOCK):
+            key = vertex.key[low : low + BLOCK]
+            own = self.cost[np.arange(low, low + len(key)), key]
+            total += float(own.sum(dtype=np.float64))
+        bound = scan.kept_cost - float(scan.kept @ prices)
+        return Optimum(replace(vertex, prices=prices), total, bound, found.load)
+
+    def _extra(self, vertex: Vertex) -> Floats:
+        """What the splits cost more than their row's key."""
+        row = vertex.split_row
+        to, key = self.cost[row, vertex.split_cell], self.cost[row, vertex.key[row]]
+        return np.asarray(to.astype(np.float64) - key)
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Supply`."""
@@ -69,24 +105,28 @@ class CostTable:
         blocks = -(-self.size // BLOCK)
         n_doubt, faulty = np.zeros(blocks, dtype=np.intp), np.zeros(blocks, dtype=np.bool_)
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
+        slope = np.zeros(len(prices)) if self.slope is None else self.slope
+        parts = np.zeros(0) if self.slope is None else parts_of(np.arange(self.size))
         out = (key, doubt, n_doubt, kept, kept_cost, faulty)
         if compiled:
             from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
             cost = read_only(self.cost)
-            Threads().over_rows(scan, cost, prices, margin, BLOCK, *out, n=self.size, chunk=BLOCK)
+            Threads().over_rows(
+                scan, cost, prices, slope, parts, margin, BLOCK, *out, n=self.size, chunk=BLOCK
+            )
         else:
             for low in range(0, self.size, BLOCK):
-                _scan_block(self.cost, prices, margin, BLOCK, *out, low, min(low + BLOCK, self.size))
+                high = min(low + BLOCK, self.size)
+                _scan_block(self.cost, prices, slope, parts, margin, BLOCK, *out, low, high)
         for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
         rows = np.concatenate([doubt[k * BLOCK : k * BLOCK + n_doubt[k]] for k in range(blocks)])
         return Scan(
             key,
             rows,
-            np.ascontiguousarray(self.cost[rows].T, dtype=np.float64),
-            np.ones(len(rows)),
+            self._tilted(np.array(self.cost[rows].T, dtype=np.float64, order="C"), np.ones(len(rows)), rows),
             kept.sum(axis=0),
             float(kept_cost.sum()),
         )
@@ -95,6 +135,8 @@ class CostTable:
 def _scan_block(
     cost: np.ndarray,
     prices: Floats,
+    slope: Floats,
+    parts: Floats,
     margin: float,
     size: int,
     key: Ints,
@@ -107,9 +149,10 @@ def _scan_block(
     high: int,
 ) -> None:
     """Scan a block; the same as the compiled `scan`, up to rounding in the sums."""
-    block, part = low // size, cost[low:high]
-    cells, least, second = two_cheapest(part.T, prices)
-    if not np.isfinite(least).all() or np.isnan(part).any():
+    block, table = low // size, cost[low:high]
+    tilted = table.T + slope[:, None] * parts[low:high] if len(parts) else table.T
+    cells, least, second = two_cheapest(tilted, prices)
+    if not np.isfinite(least).all() or np.isnan(table).any():
         faulty[block] = True
         return
     unsure = second <= least + margin
@@ -118,7 +161,7 @@ def _scan_block(
     doubt[low : low + len(rows)] = low + rows
     n_doubt[block] = len(rows)
     kept[block] = np.bincount(cells[sure], minlength=len(prices))
-    kept_cost[block] = part[sure, cells[sure]].sum(dtype=np.float64)
+    kept_cost[block] = table[sure, cells[sure]].sum(dtype=np.float64)
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:

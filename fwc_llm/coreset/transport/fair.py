@@ -20,9 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
 from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
-from fwc_llm.coreset.transport.narrowing import Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
+from fwc_llm.coreset.transport.tilt import slope_of
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 _EXTREME = 400  # exponents of two beyond which products of costs overflow or vanish
+_FINER = (1.0, 1e-3)  # tilts that are tried
+_SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
 
 
@@ -134,7 +137,7 @@ def fair_transport(
         warm = given is not None and _are_better_than_none(start[live], rows, fair)
         first = start[live] if warm else np.zeros(len(live))
         try:
-            found = solve(rows.table(), first, fair, rows.noise(), warm)
+            found = _solve(rows, first, fair, warm)
         except InfeasibleError:
             if np.isinf(rows.cost).any():
                 raise
@@ -143,6 +146,19 @@ def fair_transport(
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share)
     return _scaled(result, exponent) if exponent else result
+
+
+def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
+    """Solve the costs, tilted where many rows tie, but judged as they are."""
+    noise = rows.noise()
+    slope = slope_of(rows.cost) if rows.is_large() else None
+    for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
+        found = rows.judge(solve(tilted.table(), prices, fair, noise, warm))
+        gap = found.cost - found.bound - rows.size * fair.best(found.vertex.prices)[0]
+        if gap <= EXACT * max(noise / 1e-12 * rows.size, abs(found.cost)):
+            return found
+        prices, warm = found.vertex.prices, True
+    return solve(rows.table(), prices, fair, noise, warm)
 
 
 def _transport(
@@ -188,13 +204,14 @@ def _scaled(result: Transport, exponent: int) -> Transport:
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
-    """Whether these prices bound the cost of some rows better than zeros do."""
+    """Whether these prices bound the cost of some rows as well as zeros do, or better."""
     some = rows.sample(_SOME)
 
     def bound(at: Floats) -> float:
         return float(some.mass @ two_cheapest(some.cost, at)[1]) + float(some.mass.sum()) * fair.best(at)[0]
 
-    return bound(prices) > bound(np.zeros(len(prices)))
+    none = bound(np.zeros(len(prices)))
+    return bool(prices.any()) and bound(prices) >= none - _SLACK * abs(none)
 
 
 def _too_rare(share: Floats) -> FwcError:

@@ -14,20 +14,29 @@ enough for the simplex method. A large table is read once or twice, more often o
 """
 
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 from typing import Protocol
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
-from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.parity import Flags, Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.transport.tilt import Tilt
 
 _SMALL = 600  # rows, or
 _FEW = 16_000  # costs, up to which the simplex method solves a table directly
 _MANY = 2_000  # number of rows from which equal rows are merged
 _DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
-_ATTEMPTS = 5  # of the simplex method, each from the prices of the last
-_EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
+_PATIENT = 5  # attempts before the rows in doubt become many
+_WHOLE = 10.0  # share in doubt from which no row is kept
+_MOST = 2  # times as many rows make a table worth narrowing
+_EASY = 16_000_000  # costs
+_WORTH = 30_000_000  # cells · costs of a direct solution from which compiling pays
+_KERNELS = "fwc_llm.coreset.transport.simplex.pivot_kernels"
+_ATTEMPTS = 20  # of the simplex method, each from the prices of the last
+EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
 
 
@@ -37,8 +46,7 @@ class Scan:
 
     key: Ints  # (N,) cheapest cell of every row
     doubt: Ints  # rows whose next cell costs at most the margin more
-    cost: Floats  # (G, doubt) their costs
-    mass: Floats  # (doubt,) their masses
+    rows: "Columns"  # these rows
     kept: Floats  # (G,) mass of the other rows in their cell
     kept_cost: float  # cost of that mass
 
@@ -64,6 +72,7 @@ class Columns:
     cost: Floats  # (G, N), a column for each row
     mass: Floats  # (N,)
     anchors: int = 0
+    tilt: Tilt | None = None  # contained in the costs
 
     @property
     def size(self) -> int:
@@ -77,13 +86,24 @@ class Columns:
         mass = self.mass[rows]
         mass *= self.mass[:light].sum() / mass.sum()
         rows = np.concatenate([rows, np.arange(light, self.size)])
-        return Columns(self.cost[:, rows], np.concatenate([mass, self.mass[light:]]), self.anchors)
+        return replace(self._only(rows), mass=np.concatenate([mass, self.mass[light:]]), anchors=self.anchors)
 
-    def gaps(self, prices: Floats) -> Floats:
-        """The difference between the two cheapest cells of each row except the anchors."""
+    def _only(self, rows: Ints) -> "Columns":
+        """Some rows, none of them an anchor."""
+        return Columns(self.cost[:, rows], self.mass[rows], 0, self.tilt and self.tilt.of(rows))
+
+    def margin(self, prices: Floats, share: float) -> float:
+        """By how much the two cheapest cells differ for this share of the rows (no anchors) at most."""
         _, least, second = two_cheapest(self.cost[:, : self.size - self.anchors], prices)
-        gaps: Floats = second - least
-        return gaps
+        gaps = second - least
+        place = min(int(share * len(gaps)), len(gaps) - 1)
+        return float(np.partition(gaps, place)[place])
+
+    def is_cheapest(self, vertex: Vertex, noise: float) -> bool:
+        """Whether every row is in its cheapest cell at the vertex's prices."""
+        own = self.cost[vertex.key, np.arange(self.size)] - vertex.prices[vertex.key]
+        least = two_cheapest(self.cost, vertex.prices)[1]
+        return bool((own <= least + 4 * noise).all())
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Supply`."""
@@ -94,8 +114,7 @@ class Columns:
         return Scan(
             key,
             doubt,
-            self.cost[:, doubt],
-            self.mass[doubt],
+            self._only(doubt),
             np.bincount(cell, mass, len(prices)),
             float(mass @ self.cost[cell, kept]),
         )
@@ -145,44 +164,53 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
-        return _solve_small(table, prices, fair, noise)
+        return _solve_directly(table, prices, fair, noise)
     # A sample of s rows leaves about 1/√s of the rows in doubt; at this size both numbers are equal.
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
         few = table.sample(count // 8)
-        for part in _WARM:
-            found, prices = _narrow(table, few, prices, part * share, fair, noise)
-            if found:
-                return found
+        for part in _WARM if few.tilt is None else ():
+            margin = few.margin(prices, part * share)
+            proven, prices = _narrow(table, prices, margin, fair, noise)
+            if proven:
+                return proven
     sample = table.sample(count)
     if 2 * sample.size >= table.size and isinstance(table, Columns):
-        return _solve_small(table, prices, fair, noise)
-    prices = solve(sample, prices, fair, noise).vertex.prices
-    while True:
-        found, prices = _narrow(table, sample, prices, share, fair, noise)
-        if found:
-            return found
-        share *= 4
+        few = table.sample(max(_SMALL, table.size // 4))
+        if 2 * few.size > table.size:
+            return _solve_directly(table, prices, fair, noise)
+        prices = solve(few, prices, fair, noise).vertex.prices
+        return _solve_directly(table, prices, fair, noise, few.margin(prices, 0.5))
+    if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
+        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, 0.5))
+    else:
+        found = solve(sample, prices, fair, noise)
+    prices = found.vertex.prices
+    margin = sample.margin(prices, share)
+    for attempt in count_from(1):
+        proven, prices = _narrow(table, prices, margin, fair, noise)
+        if proven:
+            return proven
+        # The prices are better now. While they still change much, more rows in doubt would only cost time.
+        share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
+        margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
+    raise AssertionError
 
 
 def _narrow(
-    table: Supply, sample: Columns, prices: Floats, share: float, fair: ParitySet, noise: float
+    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float
 ) -> tuple[Optimum | None, Floats]:
-    """Solve for about this `share` of the rows, those whose cell is most in doubt at these `prices`.
+    """Solve for the rows whose cell is in doubt by this margin at these `prices`.
 
     Return the optimum of the whole table, or None if it is not proven, and prices to continue from.
     """
-    gaps = sample.gaps(prices)
-    place = int(share * len(gaps))
-    margin = float(np.partition(gaps, place)[place]) if place < len(gaps) else np.inf
     scan = table.scan(prices, margin)
     inner = _with_anchors(scan, prices, margin)
-    again = solve if 2 * inner.size <= table.size else _solve_small
-    try:
-        found = again(_without_far_pairs(inner, scan, prices, margin), prices, fair, noise)
-    except InfeasibleError:  # too little mass may go where it is needed
-        found = again(inner, prices, fair, noise)
+    if _MOST * inner.size > table.size or inner.cost.size <= _EASY:
+        found = _solve_directly(inner, prices, fair, noise, margin)
+    else:
+        found = solve(inner, prices, fair, noise)
     vertex = found.vertex
     first = len(scan.doubt)  # index of the first anchor
     anchors = np.flatnonzero(scan.kept > 0)
@@ -204,38 +232,64 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     anchors = np.flatnonzero(scan.kept > 0)
     cost = np.repeat((prices + margin)[:, None], len(anchors), axis=1)
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
-    return Columns(
-        np.concatenate([scan.cost, cost], axis=1),
-        np.concatenate([scan.mass, scan.kept[anchors]]),
-        len(anchors),
+    return replace(
+        scan.rows,
+        cost=np.concatenate([scan.rows.cost, cost], axis=1),
+        mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
+        anchors=len(anchors),
+        tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),
     )
 
 
-def _without_far_pairs(inner: Columns, scan: Scan, prices: Floats, margin: float) -> Columns:
-    """Forbid the cells to which a row in doubt cannot go at the optimum; few of many cells remain.
+def _solve_directly(
+    table: Columns, prices: Floats, fair: ParitySet, noise: float, width: float = np.inf
+) -> Optimum:
+    """Solve by the simplex method alone, from `prices`.
 
-    While no anchor moves, no price rises by more than the margin relative to that of an anchored cell. So a
-    row whose cheapest cell is anchored never moves to a cell that costs more than the margin more.
+    A row may first go only to cells that cost at most `width` more than its cheapest one: few of many. The
+    bound, which knows all cells, says whether others are needed.
     """
-    anchored = scan.kept[scan.key[scan.doubt]] > 0
-    limit = np.full(inner.size, np.inf)
-    _, least, _ = two_cheapest(scan.cost, prices)
-    limit[: len(least)][anchored] = least[anchored] + margin
-    return replace(inner, cost=np.where(inner.cost - prices[:, None] <= limit, inner.cost, np.inf))
-
-
-def _solve_small(table: Columns, prices: Floats, fair: ParitySet, noise: float) -> Optimum:
-    groups = find_groups(table.cost, table.mass, table.anchors) if table.size > _MANY else None
-    few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass)
-    for _ in range(_ATTEMPTS):
+    groups = None
+    if table.size > _MANY and table.tilt is None:
+        groups = find_groups(table.cost, table.mass, table.anchors)
+    few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass, table.anchors)
+    total = float(few.mass.sum())
+    near: Flags | None = None
+    least_cells = 2
+    for attempt in range(_ATTEMPTS):
         key, least, _ = two_cheapest(few.cost, prices)
         excess = few.cost - prices[:, None]
         excess -= least
-        vertex = DualSimplex(excess, key, few.mass, prices, fair, noise).solve()
+        if width < np.inf and attempt < _ATTEMPTS - 2:
+            close = excess <= width
+            if least_cells < few.cost.shape[0]:
+                close |= excess <= np.partition(excess, least_cells - 1, axis=0)[least_cells - 1]
+            near = close if near is None else near | close
+            near[:, few.size - few.anchors :] = True
+            excess[~near] = np.inf
+        else:
+            near = None
+        try:
+            vertex = DualSimplex(
+                excess, key, few.mass, prices, fair, noise, few.tilt, _compiled(excess)
+            ).solve()
+        except InfeasibleError:
+            if near is None:
+                raise
+            least_cells *= 4
+            if least_cells >= few.cost.shape[0]:
+                width = np.inf
+            continue
         found = few.optimum(vertex)
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
-        gap = found.cost - found.bound - float(few.mass.sum()) * fair.best(vertex.prices)[0]
-        if gap <= _EXACT * max(noise / 1e-12 * float(few.mass.sum()), abs(found.cost)):
+        gap = found.cost - found.bound - total * fair.best(vertex.prices)[0]
+        exact = gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost))
+        if exact and (near is None or few.is_cheapest(vertex, noise)):
             break
         prices = vertex.prices
     return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))
+
+
+def _compiled(excess: Floats) -> bool:
+    """Whether compiled code makes the pivots: for long ways, and wherever it is there already."""
+    return excess.size * len(excess) >= _WORTH or is_ready(_KERNELS, "pivot")

@@ -23,8 +23,8 @@ class ParitySet:
     """
 
     def __init__(self, target: Floats, epsilon: float, n_levels: int) -> None:
-        self._target = target
-        self._epsilon = epsilon
+        self.target = target
+        self.epsilon = epsilon
         self.n_levels = n_levels
         self._offsets = (np.arange(n_levels) * len(target))[:, None]
         self.n_cells = n_levels * len(target)
@@ -37,26 +37,32 @@ class ParitySet:
         """
         table = prices.reshape(self.n_levels, -1)
         order = table.argsort(axis=1, kind="stable")
-        share = self._target[order]
+        share = self.target[order]
         upto = share.cumsum(axis=1)
         # The part of each outcome's share in the cheaper half moves up, the rest down.
         lean = 2 * np.minimum(np.maximum(0.5 - (upto - share), 0.0), share) - share
         order += self._offsets
-        values = ((share + self._epsilon * lean) * prices[order]).sum(axis=1)
+        values = ((share + self.epsilon * lean) * prices[order]).sum(axis=1)
         level = int(values.argmin())
         vertex = np.zeros((2, self.n_cells))
         vertex[0, order[level]] = share[level]
         vertex[1, order[level]] = lean[level]
         return float(values[level]), vertex
 
+    def vertex(self, level: int, lean: Floats) -> Floats:
+        """The vertex (2, G) whose mass is in this level and leans `lean` (Y,) from the target."""
+        vertex = np.zeros((2, self.n_levels, len(self.target)))
+        vertex[0, level], vertex[1, level] = self.target, lean
+        return vertex.reshape(2, -1)
+
     def masses(self, vertex: Floats) -> Floats:
         """Return the cell masses (G,) of a vertex, or of a difference of vertices."""
-        masses: Floats = vertex[0] + self._epsilon * vertex[1]
+        masses: Floats = vertex[0] + self.epsilon * vertex[1]
         return masses
 
     def level(self, vertex: Floats) -> int:
         """Return the level that has all of a vertex's mass."""
-        return int(vertex[0].argmax()) // len(self._target)
+        return int(vertex[0].argmax()) // len(self.target)
 
     def first_break(
         self, prices: Floats, direction: Floats, vertex: Floats, least: float

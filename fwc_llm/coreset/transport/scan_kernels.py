@@ -12,6 +12,8 @@ from fwc_llm.coreset.compiling.kernel import kernel
 def scan(
     cost: NDArray[Any],
     prices: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    parts: NDArray[np.float64],
     margin: float,
     size: int,
     key: NDArray[np.int32],
@@ -25,6 +27,7 @@ def scan(
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
+    Row i costs `parts[i] · slope[g]` more in cell g, unless there are no parts; the sums are without that.
     Rows `low` to `high` are one block of `size`, b = low / size: it writes key[low:], the doubtful rows to
     doubt[low:][:n_doubt[b]], and the count (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
@@ -36,8 +39,9 @@ def scan(
     counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
     for i in range(low, high):
         best, second, cell = np.inf, np.inf, 0
+        tilt = parts[i] if len(parts) else 0.0
         for g in range(cells):
-            value = np.float64(cost[i, g]) - prices[g]
+            value = np.float64(cost[i, g]) - (prices[g] - tilt * slope[g])
             less = value < best
             second = min(second, best if less else value)
             cell = g if less else cell

@@ -10,13 +10,14 @@ rises. The change at which D stops rising becomes the new tie. If no mass is neg
 and, because of the ties, optimal.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.exact_plan import Basis
 from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Pairs, vertex_turns, walk
+from fwc_llm.coreset.transport.tilt import Tilt
 from fwc_llm.errors import FwcError
 
 _HELD = -2  # owner of an artificial tie, which only holds a price
@@ -32,6 +33,7 @@ class Vertex:
     """An optimal vertex: every row is in its key cell, except for the parts that the splits move."""
 
     prices: Floats  # (G,)
+    untilted: Floats  # (G,) the prices at which the same ties hold without the tilt
     key: Ints  # (N,) cell of each row
     split_row: Ints  # (s,) rows that are split, possibly several times
     split_cell: Ints  # (s,) where a part of the row goes
@@ -78,6 +80,8 @@ class DualSimplex:
     prices: Floats
     fair: ParitySet
     noise: float
+    tilt: Tilt | None = None  # contained in `excess`
+    compiled: bool = False  # whether compiled code makes the pivots
     vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, for ties of the parity set
 
     def __post_init__(self) -> None:
@@ -90,6 +94,7 @@ class DualSimplex:
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
         self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
+        self.start = self.prices
         self.prices = self.prices + self.shift
         self.cost = excess + self.prices[cell]  # (P,) fixed, while `excess` follows the prices
         self.total = float(self.mass.sum())
@@ -99,7 +104,10 @@ class DualSimplex:
 
     def solve(self) -> Vertex:
         """Pivot until every tie has a feasible mass."""
-        for pivots in range(_MAX_PIVOTS):
+        done = self._pivot_compiled() if self.compiled else 0
+        if done is None:
+            return replace(self, prices=self.start, compiled=False, vertices={}).solve()
+        for pivots in range(done, _MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
             lack = self.total * self.fair.masses(self.vertex) - np.bincount(
@@ -117,6 +125,32 @@ class DualSimplex:
         raise FwcError(
             f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
         )
+
+    def _pivot_compiled(self) -> int | None:
+        """Pivot in compiled code; returns how often. What is left to do, if anything, is for `solve`.
+
+        None where rounding has made the basis singular: the plain code, which rounds less, begins anew.
+        """
+        from fwc_llm.coreset.transport.simplex.pivot_kernels import RISES_FOR_EVER, SINGULAR, pivot
+
+        rows, fair = self.rows, self.fair
+        level = np.array([fair.level(self.vertex)])
+        lean = self.vertex[1].reshape(fair.n_levels, -1)[level[0]].copy()
+        slots = np.zeros(len(self.prices), dtype=np.intp)
+        leans = np.zeros((len(slots), len(lean)))
+        reason, pivots = pivot(
+            *(rows.cell, rows.excess, rows.start, rows.key, rows.own, self.mass, self.prices),
+            *(self.owner, self.pair, fair.target, fair.epsilon, self.total, level, lean, slots, leans),
+            _MAX_PIVOTS,
+        )
+        if reason == RISES_FOR_EVER:
+            raise _infeasible()
+        if reason == SINGULAR:
+            return None
+        self.vertex = fair.vertex(int(level[0]), lean)
+        for slot in np.flatnonzero(self.owner == VERTEX).tolist():
+            self.vertices[slot] = fair.vertex(int(slots[slot]), leans[slot])
+        return int(pivots)
 
     def _equations(self) -> _Equations:
         """Write the ties as columns.
@@ -197,7 +231,7 @@ class DualSimplex:
         )
         way = walk(rows, tied, edge, least, leaving.slope, turns)
         if way is None:
-            raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+            raise _infeasible()
         if way.time > 0:
             step = way.time * edge
             self.prices += step
@@ -232,9 +266,11 @@ class DualSimplex:
         count = np.diff(np.append(first, len(own)))
         key = own[self.rows.cell[own] == np.repeat(self.rows.key[self.owner[rows]], count)]
         owed[rows] = self.cost[self.pair[rows]] - self.cost[key]
-        self.prices = owed @ inverse
-        for _ in range(2):
-            self.prices += (owed - self.prices @ basis) @ inverse
+        self.prices = self.untilted = _divide(owed, basis, inverse)
+        if self.tilt is not None:
+            owner = self.owner[rows]
+            owed[rows] -= self.tilt.between(owner, self.rows.cell[self.pair[rows]], self.rows.key[owner])
+            self.untilted = _divide(owed, basis, inverse)
 
     def _result(self, equations: _Equations, load: Floats, pivots: int) -> Vertex:
         """Read the plan from the ties: which rows are split, and where their parts go."""
@@ -258,4 +294,17 @@ class DualSimplex:
         key[rows] = cell[largest]
         amount[largest] = 0.0
         real = amount > 0
-        return Vertex(self.prices - self.shift, key, rows[owner[real]], cell[real], amount[real], pivots)
+        prices, untilted = self.prices - self.shift, self.untilted - self.shift
+        return Vertex(prices, untilted, key, rows[owner[real]], cell[real], amount[real], pivots)
+
+
+def _divide(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
+    """The prices at which each tie costs what it owes."""
+    prices = owed @ inverse
+    for _ in range(2):
+        prices += (owed - prices @ basis) @ inverse
+    return np.asarray(prices)
+
+
+def _infeasible() -> InfeasibleError:
+    return InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
