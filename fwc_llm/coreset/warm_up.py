@@ -95,6 +95,12 @@ def _medoids() -> None:
     kmedoids(*_table(500, 3), 5)
 
 
+def _means() -> None:
+    from fwc_llm.coreset.rivals.lloyd import kmeans
+
+    kmeans(*_table(20_000, 20), 250, max_iter=3)
+
+
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
@@ -103,4 +109,5 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "FairWASP": _fairwasp,
     "Wasserstein distance": _distance,
     "k-medoids": _medoids,
+    "k-means": _means,
 }
