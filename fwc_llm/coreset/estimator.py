@@ -65,8 +65,9 @@ class FairCoreset(Applied):
             about 5 % on a table of Adult's size. True: also with free representatives and for larger tables,
             then on samples of rows; the fit may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
-            rows; "auto": from 100,000 rows. The last iterations always run on all rows, and end when one
-            lowers the objective by less than 2e-5 of it.
+            rows; "auto": with support="free" from 64 rows a representative on (and 8,192 in all), else from
+            100,000 rows. The last iterations always run on all rows, and end when one lowers the objective
+            by less than 2e-5 of it.
         n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
