@@ -71,6 +71,7 @@ def _transport() -> None:
     cost = np.random.default_rng(0).random((600_000, 4))
     for kind in (np.float32, np.float64):
         fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
+    fair_transport(cost[:150_000].reshape(-1, 256)[:600], 128, 2, [0.5, 0.5], 0.01)  # the pivots
 
 
 def _fairwasp() -> None:
