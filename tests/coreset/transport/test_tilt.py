@@ -17,20 +17,20 @@ def tied(kind: str, n: int, levels: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     cells = 2 * levels
     cell = rng.choice(cells, n, p=rng.dirichlet(np.ones(cells)))  # many cells are small
-    x = rng.integers(0, {"categories": 3, "numbers": 7, "halves": 7}[kind], (n, 5))
+    x = rng.integers(0, 3 if kind == "categories" else 7, (n, 5))
     points = x[rng.integers(0, n, (cells, 3))]
     apart = np.abs(x[:, None, None] - points) if kind != "categories" else x[:, None, None] != points
     cost = apart.sum(axis=-1).min(axis=-1).astype(float)
     cost += cell[:, None] // 2 != np.arange(cells) // 2
     cost += cell[:, None] % 2 != np.arange(cells) % 2
     cost[n // 2 :] = cost[: n - n // 2]  # duplicates
-    return cost * (0.5 if kind == "halves" else 1.0)
+    return cost
 
 
-@pytest.mark.parametrize("kind", ["categories", "numbers", "halves"])
+@pytest.mark.parametrize("kind", ["categories", "numbers"])
 @pytest.mark.parametrize("levels", [2, 16])
 def test_whole_numbers_are_solved_exactly_cold_and_warm(kind: str, levels: int) -> None:
-    cost = tied(kind, 12_000, levels)
+    cost = tied(kind, 6_000, levels)
     found = fair_transport(cost, levels, 2, TARGET, 0.01)
     plan = found.plan.toarray()
     assert (plan * cost).sum() == pytest.approx(found.objective, rel=1e-12)
@@ -66,11 +66,14 @@ def test_only_costs_that_tie_are_tilted() -> None:
     assert slope_of(np.full((5000, 1), 3.0)) is None
     whole = rng.integers(0, 9, (5000, 6)).astype(np.float32)
     slope = slope_of(whole)
-    assert slope is not None and 0 < slope.max() <= 1e-5
+    assert slope is not None
+    assert 0 < slope.max() <= 1e-5
     whole[:, 2] = np.inf
     assert slope_of(whole) is not None
     parts = parts_of(np.arange(100_000))
-    assert parts.min() >= 0 and parts.max() < 1 and len(np.unique(parts)) == 100_000
+    assert parts.min() >= 0
+    assert parts.max() < 1
+    assert len(np.unique(parts)) == 100_000
 
 
 @pytest.mark.slow
