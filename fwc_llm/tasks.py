@@ -11,7 +11,7 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import TaskFile, choose_protected, parse_taskfile, read_taskfile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +33,8 @@ class Task:
     `locate` returns the files that hold it, or none if they are not on this machine.
     `simulated` is true where the rows are drawn from a model; every output must then say so. `text` is the
     task file's content and `folder` the place of a task file of one's own, where a task comes from a file;
-    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About").
+    `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
+    attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose.
     """
 
     name: str
@@ -51,6 +52,8 @@ class Task:
     text: str = field(repr=False, default="")
     folder: Path | None = None
     about: Mapping[str, str] = field(repr=False, default_factory=dict)
+    offered: tuple[str, ...] = ()
+    usual: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -208,6 +211,26 @@ def task_names() -> tuple[str, ...]:
     )
 
 
+def layout_names() -> tuple[str, ...]:
+    """Task files to copy beside a table that everybody fetches themselves (docs/data-sets.md)."""
+    return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
+
+
+def layout(name: str) -> Task:
+    """The task of a file to copy, without a table."""
+    return _from_file(parse_taskfile(task_text(name), Path(f"{name}.toml")), None, None)
+
+
+def task_text(name: str) -> str:
+    """The text of a built-in task's file, or of one to copy; `FwcError` for other names."""
+    for folder in ("evals/tasks", "evals/tasks/layouts"):
+        path = resource_dir(folder) / f"{name}.toml"
+        if name in (*task_names(), *layout_names()) and path.is_file():
+            return path.read_text(encoding="utf-8")
+    names = ", ".join((*(known for known in task_names() if known != "census"), *layout_names()))
+    raise FwcError(f"there is no task file {name!r}; there are {names}")
+
+
 def load_task(
     name: "str | Path | pd.DataFrame",
     data_dir: str | Path | None = None,
@@ -224,6 +247,9 @@ def load_task(
     folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
     has a `url`, it is downloaded. Nothing is read before it is needed.
 
+    `protected` chooses among the attributes that a task offers (`Task.offered`), one or several; by default
+    its own choice.
+
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
     the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
@@ -235,24 +261,33 @@ def load_task(
         if not hasattr(name, "columns"):
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         return _from_frame(name, protected, outcome, positive, above, question)
-    if any(given is not None for given in (protected, outcome, positive, above, question)):
-        raise FwcError("protected, outcome, positive, above and question are for a data frame alone")
+    if any(given is not None for given in (outcome, positive, above, question)):
+        raise FwcError("outcome, positive, above and question are for a data frame alone")
     text = str(name)
     if text.endswith(".toml"):
         path = home_expanded(text)
-        return _from_file(read_taskfile(path), data_dir, path.resolve().parent)
+        return _from_file(_choose(read_taskfile(path), protected), data_dir, path.resolve().parent)
     if text not in task_names():
         if Path(text).is_file():
             raise FwcError(
                 f"{text} is no task file (.toml); if it is a table, draft one: fwc-llm task init {text} "
                 "--protected COLUMN --outcome COLUMN"
             )
+        if text in layout_names():
+            raise FwcError(
+                f"{text} is a task file to copy beside a table of your own: fwc-llm task copy {text}, then "
+                "name the copy with --task"
+            )
         raise FwcError(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
     if text == "census":
-        return census_task()
-    return _from_file(read_taskfile(resource_dir("evals/tasks") / f"{text}.toml"), data_dir, None)
+        census = census_task()
+        if protected is not None and _names(protected) != list(census.protected):
+            raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
+        return census
+    taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
+    return _from_file(_choose(taskfile, protected), data_dir, None)
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
@@ -291,6 +326,8 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
         columns=adult.columns,
         protected=tuple(attribute.name for attribute in adult.protected),
         outcome=adult.outcome.source,
+        offered=tuple(attribute.name for attribute in adult.protected),
+        usual=tuple(attribute.name for attribute in adult.protected),
         load=load,
         simulated=True,
         licence=adult.licence,
@@ -373,4 +410,16 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         text=taskfile.text,
         folder=beside,
         about=taskfile.about,
+        offered=tuple(attribute.name for attribute in taskfile.offered),
+        usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
     )
+
+
+def _choose(taskfile: TaskFile, protected: str | Sequence[str] | None) -> TaskFile:
+    return taskfile if protected is None else choose_protected(taskfile, _names(protected))
+
+
+def _names(protected: str | Sequence[str]) -> list[str]:
+    """One name, several, or a text with commas between them."""
+    names = protected.split(",") if isinstance(protected, str) else protected
+    return [name.strip() for name in names]

@@ -1,12 +1,9 @@
-"""The pages are true: links and citations resolve, versions agree, snippets run, drawings match imports."""
+"""The pages are true: links and citations resolve, versions agree, drawings match imports."""
 
 import ast
 import io
-import json
-import os
 import re
 import subprocess
-import sys
 import tokenize
 from collections.abc import Iterator
 from functools import cache
@@ -18,7 +15,7 @@ from fwc_llm.version import __version__
 from tests.test_house import KNOWN, ORDER, SOURCES, dotted, modules
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-_FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
+FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
 _LINK = re.compile(r"(?<!!)\[(?:[^][]|\[[^]]*\])*\]\((?P<target>[^)\s]+)\)")
 _PAGE = re.compile(r"[\w./-]*\w\.md\b")
 _CITATION = re.compile(r'(?P<page>docs/[\w./-]+\.md)(?P<sections>(?:(?:,| and|, and)? "[^"]+")*)')
@@ -41,7 +38,7 @@ PAGES, MODULES = tracked("*.md"), tracked("fwc_llm/*.py", "evals/*.py", "tests/*
 @cache
 def titles(page: Path) -> tuple[str, ...]:
     """The headings of a page as a reader sees them."""
-    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     return tuple(re.sub(r"[`*]", "", found) for found in re.findall(r"^#+ +(.+?) *$", text, re.M))
 
 
@@ -56,7 +53,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    for link in _LINK.finditer(_FENCE.sub("", page.read_text(encoding="utf-8"))):
+    for link in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
         target, _, anchor = link["target"].partition("#")
         if re.match(r"[a-z]+:", target):
             continue
@@ -131,7 +128,7 @@ def test_the_hooks_run_what_ci_runs() -> None:
 def drawn(section: str) -> dict[str, set[str]]:
     """The arrows of the first drawing under a heading of docs/architecture.md."""
     page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    block = _FENCE.search(page, page.index(f"\n## {section}\n"))
+    block = FENCE.search(page, page.index(f"\n## {section}\n"))
     assert block is not None
     arrows = (line.partition("──▶") for line in block["body"].splitlines())
     return {room.strip(): {known.strip() for known in rooms.split(",")} for room, _, rooms in arrows}
@@ -173,54 +170,3 @@ def test_the_architecture_names_every_room_and_no_file_that_is_gone() -> None:
         assert f"{folder.name}/" in present, f"docs/architecture.md does not name {name(folder)}"
     files = {path.name for path in tracked("*.py")} | {"utils.py"}
     assert set(re.findall(r"\w+\.py\b", present)) <= files
-
-
-# Runs a list of steps in one process, so that packages are imported once.
-_RUNNER = """
-import json, runpy, sys
-for kind, text in json.load(sys.stdin):
-    print(text, file=sys.stderr)
-    if kind == "python":
-        exec(compile(text, "<snippet>", "exec"), {"__name__": "__main__"})
-        continue
-    module, *sys.argv[1:] = text.split()
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        if end.code:
-            raise
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "least", "made"),
-    [("CONTRIBUTING.md", 8, "short-wording"), ("docs/providers.md", 3, "rule-5")],
-)
-def test_the_snippets_of_a_page_run_in_order(page: str, least: int, made: str, tmp_path: Path) -> None:
-    """Blocks that name a file are written; other Python and the lines of console blocks are run."""
-    steps: list[tuple[str, str]] = []
-    for block in _FENCE.finditer((CHECKOUT / page).read_text(encoding="utf-8")):
-        kind, body = block["kind"], block["body"]
-        if file := re.match(r"(?:# |\{# )file: (\S+)", body):
-            path = tmp_path / file[1]
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(body, encoding="utf-8")
-        elif kind == "python":
-            steps.append((kind, body))
-        elif kind == "console":
-            lines = body.splitlines()
-            assert all(line.startswith("$ python -m ") for line in lines), f"cannot be tried: {body}"
-            steps += [(kind, line.removeprefix("$ python -m ")) for line in lines]
-    done = subprocess.run(
-        [sys.executable, "-c", _RUNNER],
-        input=json.dumps(steps),
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(steps) >= least
-    assert (tmp_path / made / "results.json").is_file()

@@ -168,7 +168,7 @@ def test_its_data_that_is_not_there(tmp_path: Path) -> None:
 
 def test_an_unknown_task_names_those_there_are() -> None:
     with pytest.raises(
-        FwcError, match="unknown task 'adlut'; there are adult, communities, drug, german, census"
+        FwcError, match="unknown task 'adlut'; there are adult, communities, compas, drug, german, census"
     ):
         load_task("adlut")
 

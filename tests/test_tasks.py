@@ -102,8 +102,15 @@ def test_every_built_in_task_says_where_it_comes_from() -> None:
     for name in task_names():
         task = load_task(name)
         assert task.question.endswith("?")
-        assert task.licence == "CC BY 4.0"
-        assert "UCI Machine Learning Repository" in task.citation
+        if name == "compas":
+            assert "none stated" in task.licence
+            assert "ProPublica" in task.citation
+        else:
+            assert task.licence == "CC BY 4.0"
+            assert "UCI Machine Learning Repository" in task.citation
+        assert set(task.usual) <= set(task.offered)
+        assert task.about["limits"]
+        assert task.about["intended_use"]
 
 
 def test_describing_a_task_reads_no_data_and_imports_no_pandas() -> None:

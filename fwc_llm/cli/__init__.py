@@ -7,9 +7,25 @@ from typing import Any
 
 import typer
 
-from fwc_llm.cli import audit, gate, power, prompt, report, rescore, runs, serve, shots, tasks, tune, warm_up
+from fwc_llm.cli import (
+    audit,
+    copies,
+    doctor,
+    gate,
+    power,
+    prompt,
+    report,
+    rescore,
+    runs,
+    serve,
+    shots,
+    tasks,
+    tune,
+    warm_up,
+)
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
+from fwc_llm.cli.examples import epilog
 from fwc_llm.cli.options import Command, Group, shown
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
@@ -41,11 +57,13 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "gate": gate.gate,
     "rescore": rescore.rescore,
     "serve-surrogate": serve.serve_surrogate,
+    "doctor": doctor.doctor,
 }
 for _name, _function in _COMMANDS.items():
-    app.command(_name, cls=Command)(shown(_function))
-app.command("warm-up", cls=Command, help=warm_up.HELP)(warm_up.warm_up)
+    app.command(_name, cls=Command, epilog=epilog(_name))(shown(_function))
+app.command("warm-up", cls=Command, help=warm_up.HELP, epilog=epilog("warm-up"))(warm_up.warm_up)
 app.add_typer(tasks.task_app, name="task")
+app.add_typer(copies.template_app, name="template")
 
 
 def _version(show: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.as_json import Json
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, undecided_option
 
 
@@ -64,6 +65,7 @@ def audit(
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
+    as_json: Json = False,
 ) -> None:
     """Measure accuracy and fairness of predictions in a file, with intervals and comparisons of arms.
 
@@ -95,14 +97,14 @@ def audit(
     if len(names) > 1:
         audits[" & ".join(names)] = measure(frame, attributes=names)
     gates.begin(next(iter(audits.values())).arms)
-    for name, one in audits.items():
+    for name, one in () if as_json else audits.items():
         console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
         console.print(probability_tables(one.to_dict()))
     if answer is None and (line := ties_line(frame["p_yes"], at)):
         err.print(line, soft_wrap=True)
     selected = selections(frame, names)
-    for view in selected["attributes"]:
+    for view in () if as_json else selected["attributes"]:
         console.print(selection_table(view))
     if ll144 is not None:
         from fwc_llm.report.tables.ll144 import applicants, as_csv
@@ -110,14 +112,14 @@ def audit(
         head = {"run": predictions.name, "task": label, "model": answer or p_yes}
         write_whole(as_csv([head | line for line in applicants(selected, predictions.name)]), ll144)
         err.print(f"wrote {ll144}", highlight=False)
+    document = {
+        "format": "fwc-llm-audit/1",
+        "predictions": predictions.name,
+        "protected": names,
+        "statistics": {name: one.to_dict() for name, one in audits.items()},
+        "audit": selected,
+    }
     if out is not None:
-        document = {
-            "format": "fwc-llm-audit/1",
-            "predictions": predictions.name,
-            "protected": names,
-            "statistics": {name: one.to_dict() for name, one in audits.items()},
-            "audit": selected,
-        }
         write_whole(json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n", out)
         err.print(f"wrote {out}", highlight=False)
     if report is not None or figures is not None:
@@ -138,4 +140,5 @@ def audit(
             err.print(f"wrote {report}", highlight=False)
         if figures is not None:
             draw(decisions, figures)
-    gates.settle({f"by {name}": one.answered for name, one in audits.items()})
+    found = {f"by {name}": one.answered for name, one in audits.items()}
+    gates.settle(found, (), document if as_json else None)

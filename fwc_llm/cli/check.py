@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.defaults import PROTECTED_HELP
+
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
@@ -17,7 +20,9 @@ def check(
     data_dir: Annotated[
         Path | None, typer.Option(help="Look for data here first.", show_default=False)
     ] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     template: Annotated[str, typer.Option(help="Template set whose prompts are shown.")] = "default",
+    as_json: Json = False,
 ) -> None:
     """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
     from rich.text import Text
@@ -26,9 +31,12 @@ def check(
     from fwc_llm.report.lost import lost_lines, lost_table
     from fwc_llm.tasks import load_task
 
-    found = load_task(task, data_dir)
+    found = load_task(task, data_dir, protected=protected)
     with working("reading the table"):
         found.pool()
+    if as_json:
+        print_json(_as_json(found, template))
+        return
     out.print(Text(f"{found.name}: {found.title}", style="bold"))
     for note in found.notes:
         out.print(Text(f"  {note}"), soft_wrap=True)
@@ -51,6 +59,23 @@ def check(
         out.print(Text(f"  {line}"), soft_wrap=True)
 
 
+def _as_json(task: "Task", template: str) -> dict[str, Any]:
+    names = ("group", "rows", "no", "yes")
+    return {
+        "format": "fwc-llm-task-check/1",
+        "task": task.name,
+        "title": task.title,
+        "notes": list(task.notes),
+        "rows": task.rows.as_json() if task.rows else None,
+        "protected": list(task.protected),
+        "outcome": task.outcome,
+        "groups": [dict(zip(names, counts, strict=True)) for counts in _counts(task)],
+        "columns": list(_columns(task)),
+        "prompts": list(_shown(task, template)),
+        "findings": list(_findings(task)),
+    }
+
+
 def _listing(headings: list[str], body: list[list[str]]) -> Any:
     from rich.table import Table
     from rich.text import Text
@@ -63,18 +88,18 @@ def _listing(headings: list[str], body: list[list[str]]) -> Any:
     return listing
 
 
-def _cells(task: "Task") -> Iterator[list[str]]:
+def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
+    """Every group with its rows, and those of them whose answer is no and yes."""
     groups, labels = task.sensitive(task.table), task.labels(task.table)
     for group in task.groups:
         answers = labels[groups == group]
         yes = int(answers.sum())
-        yield [
-            group,
-            f"{len(answers):,}",
-            f"{len(answers) - yes:,}",
-            f"{yes:,}",
-            f"{100 * yes / len(answers):.1f}",
-        ]
+        yield group, len(answers), len(answers) - yes, yes
+
+
+def _cells(task: "Task") -> Iterator[list[str]]:
+    for group, rows, no, yes in _counts(task):
+        yield [group, f"{rows:,}", f"{no:,}", f"{yes:,}", f"{100 * yes / rows:.1f}"]
 
 
 def _columns(task: "Task") -> Iterator[str]:

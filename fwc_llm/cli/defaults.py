@@ -12,19 +12,25 @@ TASK_HELP = (
     "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
     "where adult's data is not on this machine]"
 )
+PROTECTED_HELP = (
+    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
+    "what a task offers). [default: the task's own choice]"
+)
 N_TEST_HELP = "[default: 200, or the nearest number that the table allows]"
 PARITY_HELP = "or `none`: rows as they fall. [default: 0.5, or none where cells are too small]"
 M_HELP = "[default: 16, or what the table's cells can give]"
 
 
-def open_task(name: str | None, data_dir: Path | None) -> "Task":
+def open_task(name: str | None, data_dir: Path | None, protected: str | None = None) -> "Task":
     """The task called `name`, else the default of every command; says when the census stands in."""
     from fwc_llm.cli.console import err
     from fwc_llm.tasks import default_task, load_task
 
     if name is not None:
-        return load_task(name, data_dir)
+        return load_task(name, data_dir, protected=protected)
     task = default_task(data_dir)
+    if protected is not None:
+        task = load_task(task.name, data_dir, protected=protected)
     if task.simulated:
         err.print(
             "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 
 if TYPE_CHECKING:
@@ -82,39 +83,34 @@ class Gates:
         for condition in self.conditions:
             condition.check_arms(arms)
 
-    def settle(self, runs: "Mapping[str, Answered]", marks: Sequence[str] = ()) -> None:
-        """Decide every condition for every run, and say so.
+    def settle(
+        self,
+        runs: "Mapping[str, Answered]",
+        marks: Sequence[str] = (),
+        document: dict[str, Any] | None = None,
+    ) -> None:
+        """Decide every condition for every run, and say so; with a document as its "gates", which is printed.
 
         Errors: `GateFailedError` where one is met, `GateUndecidedError` where one cannot be told.
         """
-        if not self.conditions:
-            return
-        from fwc_llm.cli.console import out
-        from fwc_llm.gates import decide
-        from fwc_llm.gates.decide import LARGEST_ERROR
+        suites: dict[str, list[Check]] = {}
+        if self.conditions:
+            from fwc_llm.gates import decide
 
-        suites = {
-            name: [check for condition in self.conditions for check in decide(condition, answered)]
-            for name, answered in runs.items()
-        }
-        for name, checks in suites.items():
-            for check in checks:
-                run = f"{name}: " if len(suites) > 1 else ""
-                line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
-                out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
-        checks = [check for several in suites.values() for check in several]
-        if len(checks) > 1:
-            share = min(1.0, LARGEST_ERROR * len(checks))
-            out.print(
-                f"{len(checks)} checks, each at 95 %: where nothing is wrong, one or more fail in at most "
-                f"{share:.0%} of such runs",
-                soft_wrap=True,
-                highlight=False,
-            )
-        for mark in marks:
-            out.print(mark, soft_wrap=True, highlight=False)
-        self._write(suites, self.undecided)
-        self._raise(checks)
+            for name, answered in runs.items():
+                checks = (check for one in self.conditions for check in decide(one, answered))
+                suites[name] = list({check.condition: check for check in checks}.values())  # each once
+        if document is not None:
+            document["gates"] = [
+                {"run": name, **asdict(check)} for name, checks in suites.items() for check in checks
+            ]
+            document["gate_notes"] = list(marks)
+            print_json(document)
+        elif suites:
+            _say(suites, marks)
+        if suites:
+            self._write(suites, self.undecided)
+            self._raise([check for several in suites.values() for check in several])
 
     def _write(self, suites: "Mapping[str, Sequence[Check]]", undecided: str | None) -> None:
         if self.junit is None:
@@ -143,12 +139,36 @@ class Gates:
             )
 
 
-def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
-    """Settle the gates of whole runs' folders; see `check_whole`."""
+def _say(suites: "Mapping[str, Sequence[Check]]", marks: Sequence[str]) -> None:
+    """A line for every check, and what many checks mean."""
+    from fwc_llm.cli.console import out
+    from fwc_llm.gates.decide import LARGEST_ERROR
+
+    for name, checks in suites.items():
+        for check in checks:
+            run = f"{name}: " if len(suites) > 1 else ""
+            line = " ".join(f"{run}{check.reason}".split())  # names of arms may hold line ends
+            out.print(f"{check.outcome}  {line}", soft_wrap=True, highlight=False)
+    checks = [check for several in suites.values() for check in several]
+    if len(checks) > 1:
+        share = min(1.0, LARGEST_ERROR * len(checks))
+        out.print(
+            f"{len(checks)} checks, each at 95 %: where nothing is wrong, one or more fail in at most "
+            f"{share:.0%} of such runs",
+            soft_wrap=True,
+            highlight=False,
+        )
+    for mark in marks:
+        out.print(mark, soft_wrap=True, highlight=False)
+
+
+def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str, Any] | None = None) -> None:
+    """Settle the gates of whole runs' folders; see `check_whole` and `Gates.settle`."""
     from fwc_llm.report.impact import NO_PEOPLE, is_designed
     from fwc_llm.report.read import read_run
 
     if not gates.conditions:
+        gates.settle({}, (), document)
         return
     runs = {name: read_run(folder) for name, folder in folders.items()}
     marks = []
@@ -158,7 +178,7 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path]) -> None:
         marks.append("Reference: the answers are no language model's.")
     if any(one.metric == "dp_ratio" for one in gates.conditions) and any(map(is_designed, runs.values())):
         marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
-    gates.settle({name: run.answered for name, run in runs.items()}, marks)
+    gates.settle({name: run.answered for name, run in runs.items()}, marks, document)
 
 
 def check_whole(path: Path) -> None:
@@ -187,6 +207,7 @@ def gate(
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
+    as_json: Json = False,
 ) -> None:
     """Check a finished run against conditions that it must not meet, by intervals; asks nothing.
 
@@ -205,4 +226,5 @@ def gate(
         gates.begin(list(dict.fromkeys(arms)))
         for folder in folders:
             check_whole(folder)
-        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)})
+        document: dict[str, Any] | None = {"format": "fwc-llm-gate/1"} if as_json else None
+        settle_folders(gates, {run.label: run.folder for run in read_runs(folders)}, document)

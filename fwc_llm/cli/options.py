@@ -27,6 +27,23 @@ def strategies(incomplete: str) -> Iterator[str]:
     yield from _next_of([*all_strategies(), *_files("*.json")], incomplete)
 
 
+def models(incomplete: str) -> Iterator[str]:
+    """The next model of a list: those of this process, of installed packages, and those with a price."""
+    from datetime import date
+    from importlib.metadata import entry_points
+
+    from fwc_llm.models.openai.families import ending_of
+    from fwc_llm.models.openai.prices import priced
+    from fwc_llm.models.providers import ENTRY_POINTS, OURS
+
+    prefixes = {"azure", "gguf", "inspect", "python"}
+    ours = (f"{name}:" if name in prefixes else name for name in sorted(OURS))
+    others = sorted(point.name for point in entry_points(group=ENTRY_POINTS) if point.name not in OURS)
+    today = date.today()
+    sold = (name for name in priced() if (end := ending_of(name)) is None or not end.soon(today))
+    yield from _next_of([*ours, *others, *sold], incomplete)
+
+
 def templates(incomplete: str) -> Iterator[str]:
     """The template sets that come with the package."""
     from fwc_llm.resources import resource_dir
@@ -63,7 +80,8 @@ _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
     "weights": lambda incomplete: _matching(("show", "hide"), incomplete),
     "redraw": lambda incomplete: _matching(("once", "per-row"), incomplete),
     "api": lambda incomplete: _matching(("chat", "decisions", "systemone"), incomplete),
-    "model": lambda incomplete: _matching(("baseline", "smollm2", "surrogate"), incomplete),
+    "model": models,
+    "undecided": lambda incomplete: _matching(("fail", "pass"), incomplete),
 }
 
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, PROTECTED_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.words import ARMS, words
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
-    from fwc_llm.metrics.planning import Assumptions
+    from fwc_llm.metrics.planning import Assumptions, Design
     from fwc_llm.runs.budget import Forecast
     from fwc_llm.runs.needed import Needed
     from fwc_llm.runs.plan import Plan
@@ -25,14 +27,13 @@ _QUESTIONS = {
 
 def power(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     n_test: Annotated[int | None, typer.Option(help=f"Test rows per repeat. {N_TEST_HELP}")] = None,
     repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
     base_parity: Annotated[
         str | None, typer.Option(help=f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
     ] = None,
-    shots: Annotated[
-        str, typer.Option(help="The arms, comma-separated: each asks about every row.")
-    ] = "zero,balanced,fwc",
+    shots: Annotated[str, typer.Option(help="The arms, comma-separated: each asks about every row.")] = ARMS,
     m: Annotated[int, typer.Option("--m", help="Examples per prompt.")] = 16,
     detect: Annotated[
         float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
@@ -54,17 +55,14 @@ def power(
         typer.Option(help="A finished run that gives the share of rows answered differently."),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Print the differences that a design detects 4 times in 5, before it costs anything.
 
     With --detect 0.1: the rows and repeats that detect this difference, and their cost.
     """
-    import json
-
     from fwc_llm.cli import console
     from fwc_llm.metrics.planning import limit_of, smallest
-    from fwc_llm.metrics.statistics import plain
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.design import power_lines
@@ -78,7 +76,7 @@ def power(
     assumptions = _assumptions(discordant, correlation, examples_sd, run)
     arms = _arms(shots)
     with console.working("reading the table") as step:
-        table = open_task(task, data_dir)
+        table = open_task(task, data_dir, protected)
         wanted = Settings(m=m, **given(n_test=n_test), **parity(base_parity))
         settings, notes = fit_defaults(table, wanted)
         design = design_of(table, settings.n_test, settings.base_parity, repeats)
@@ -111,7 +109,7 @@ def power(
             "detect": detect,
             "needed": [asdict(one) for one in found],
         }
-        console.out.print_json(json.dumps(plain(document), ensure_ascii=False))
+        print_json(document)
         return
     console.out.print(
         f"{table.name}: {settings.n_test:,} test rows, {repeats} repeat{'s' * (repeats > 1)}, "
@@ -127,16 +125,28 @@ def power(
 def plan_lines(plan: "Plan") -> list[str]:
     """Sentences on the differences that a planned run detects."""
     from fwc_llm.report.design import power_lines
+
+    return power_lines(_design(plan))
+
+
+def smallest_json(plan: "Plan") -> list[dict[str, Any]]:
+    """The same as plain values."""
+    from fwc_llm.metrics.planning import Assumptions, smallest
+
+    return [asdict(one) for one in smallest(_design(plan), Assumptions())]
+
+
+def _design(plan: "Plan") -> "Design":
     from fwc_llm.runs.splits import design_of
 
     settings = plan.settings
-    return power_lines(design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats))
+    return design_of(plan.task, settings.n_test, settings.base_parity, settings.repeats)
 
 
 def _arms(shots: str) -> list[str]:
     from fwc_llm.shots import is_per_row
 
-    arms = [word.strip() for word in shots.split(",") if word.strip()]
+    arms = list(words(shots))
     if not arms:
         raise FwcError("no arm is named: pass --shots, for example zero,balanced,fwc")
     for arm in arms:

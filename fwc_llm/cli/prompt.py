@@ -5,11 +5,21 @@ from typing import Annotated
 
 import typer
 
-from fwc_llm.cli.defaults import M_HELP, N_TEST_HELP, PARITY_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.defaults import (
+    M_HELP,
+    N_TEST_HELP,
+    PARITY_HELP,
+    PROTECTED_HELP,
+    TASK_HELP,
+    given,
+    open_task,
+    parity,
+)
 
 
 def prompt(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     shots: Annotated[
         str,
         typer.Option(
@@ -69,7 +79,7 @@ def prompt(
         weights=weights,
     )
     with working("choosing examples") as step:
-        plan = make_plan(open_task(task, data_dir), (shots,), settings, allow_changed_data, step)
+        plan = make_plan(open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step)
     for note in plan.notes:
         err.print(note, soft_wrap=True)
     split = plan.repeats[0].split.test

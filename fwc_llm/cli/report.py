@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
+
 
 def report(
     runs: Annotated[
@@ -58,16 +60,17 @@ def report(
             help="Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
         ),
     ] = False,
+    as_json: Json = False,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
     from fwc_llm.cli import console
     from fwc_llm.files import write_whole
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.document import make_document
-    from fwc_llm.report.write import choose_format, write_document
+    from fwc_llm.report.write import write_document
     from fwc_llm.runs.group import expanded
 
-    chosen = choose_format(format, out)
+    chosen = _format(as_json, format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
         document = make_document(
@@ -81,6 +84,18 @@ def report(
         return
     write_whole(text, path)
     console.err.print(f"wrote {path}", highlight=False)
+
+
+def _format(as_json: bool, format: str | None, out: Path | None) -> str:
+    """The format of the document; `--json` is `--format json`."""
+    from fwc_llm.errors import FwcError
+    from fwc_llm.report.write import choose_format
+
+    if not as_json:
+        return choose_format(format, out)
+    if format not in (None, "json"):
+        raise FwcError(f"--json and --format {format} do not go together: leave out one of the two")
+    return "json"
 
 
 def draw(document: Mapping[str, Any], folder: Path) -> None:
@@ -114,19 +129,26 @@ def compare(
     run_b: Annotated[
         Path, typer.Argument(help="The folder of another run of the same task.", metavar="RUN_B")
     ],
-    json_output: Annotated[bool, typer.Option("--json", help="Print the comparison as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what changed between two runs, and whether it is more than noise."""
-    import json
-
-    from fwc_llm.cli.console import out, write
+    from fwc_llm.cli.console import out
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table
     from fwc_llm.report.read import read_run
+    from fwc_llm.report.thresholds import threshold_section, threshold_table
 
     with run_folders([run_a, run_b]) as (first, second):
         comparison = compare_runs(read_run(first), read_run(second))
-    if json_output:
-        write(json.dumps(comparison, indent=1, ensure_ascii=False, allow_nan=False) + "\n", is_json=True)
-    else:
+        if as_json:
+            sections = {
+                side: threshold_section(read_run(folder))
+                for side, folder in (("first", first), ("second", second))
+            }
+            print_json({"format": "fwc-llm-compare/1", **comparison, "thresholds": sections})
+            return
         out.print(comparison_table(comparison))
+        for side, folder in (("first", first), ("second", second)):
+            if (table := threshold_table(folder)) is not None:
+                out.print(f"\nThe {side} run, {comparison[side]['label']}, at its threshold", style="bold")
+                out.print(table)

@@ -5,20 +5,25 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json, run_json
+
 
 def rescore(
     run: Annotated[Path, typer.Argument(help="The folder of a run, or of several models.")],
+    as_json: Json = False,
 ) -> None:
     """Recompute answers.csv and results.json from a run's journal; asks nothing, needs no key and no data."""
     from fwc_llm.cli.console import err, out
     from fwc_llm.errors import FwcError
     from fwc_llm.files import is_file
     from fwc_llm.report.terminal import results_table
+    from fwc_llm.report.thresholds import threshold_table
     from fwc_llm.runs.folder import RunFolder
     from fwc_llm.runs.group import expanded
     from fwc_llm.runs.journal import FILE_NAME, Journal
     from fwc_llm.runs.results import score
 
+    scored = []
     for path in expanded([run]):
         folder = RunFolder.existing(path)
         if not is_file(folder.path / FILE_NAME):
@@ -29,10 +34,17 @@ def rescore(
             )
         with Journal(folder.path) as journal:
             results = score(folder, journal)
-        out.print(results_table(results))
+        if as_json:
+            scored.append(run_json(folder.path, results))
+        else:
+            out.print(results_table(results))
+            if (table := threshold_table(folder.path)) is not None:
+                out.print(table)
         if missing := results["unanswered"]:
             err.print(
                 f"{missing:,} of {results['requests']:,} requests have no reply; the same `fwc-llm eval` "
                 f"command with --out {run} asks them",
                 soft_wrap=True,
             )
+    if as_json:
+        print_json({"format": "fwc-llm-rescore/1", "runs": scored})

@@ -5,23 +5,22 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
+
 
 def runs(
     folder: Annotated[
         Path, typer.Argument(help="The folder that holds runs, or folders of runs.", metavar="DIR")
     ] = Path("runs"),
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List runs: task, model, arms, when they began, and whether they are complete."""
-    import json
-
     from fwc_llm.cli import console
     from fwc_llm.runs.listing import list_runs
 
     found = list_runs(folder)
     if as_json:
-        document = {"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in found]}
-        console.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n", is_json=True)
+        print_json({"format": "fwc-llm-runs/1", "runs": [run.as_json() for run in found]})
         return
     if not found:
         console.err.print(f"{folder} holds no run", soft_wrap=True)

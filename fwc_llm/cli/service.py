@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 
-def service(help_text: str, *names: str) -> Any:
+def about(help_text: str, *names: str) -> Any:
     """An option about the model and its service."""
     return typer.Option(*names, help=help_text, rich_help_panel="The model and its service")
 
@@ -18,29 +18,29 @@ def cost(help_text: str, *names: str) -> Any:
 
 Api = Annotated[
     str,
-    service(
+    about(
         "How the question is put: chat, or decisions or systemone to a decision model, which gives "
         "P(yes) and no text."
     ),
 ]
-BaseUrl = Annotated[str | None, service("Any OpenAI-compatible server; the OpenAI key is not sent there.")]
+BaseUrl = Annotated[str | None, about("Any OpenAI-compatible server; the OpenAI key is not sent there.")]
 ApiKeyEnv = Annotated[
     str | None,
-    service("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
+    about("The variable that holds the key. [default: OPENAI_API_KEY; none with --base-url]"),
 ]
-Concurrency = Annotated[int, service("Requests under way at once.")]
-Rpm = Annotated[float | None, service("Limit of requests per minute.")]
-Tpm = Annotated[float | None, service("Limit of tokens per minute.")]
-Deadline = Annotated[float, service("Seconds for one row, retries included.")]
-MaxTokens = Annotated[int | None, service("Largest number of tokens in a reply. [default: a few]")]
-Logprobs = Annotated[bool, service("Ask for token probabilities: gives P(yes).", "--logprobs")]
-Param = Annotated[list[str] | None, service("KEY=VALUE, passed to the service as it is; repeatable.")]
+Concurrency = Annotated[int, about("Requests under way at once.")]
+Rpm = Annotated[float | None, about("Limit of requests per minute.")]
+Tpm = Annotated[float | None, about("Limit of tokens per minute.")]
+Deadline = Annotated[float, about("Seconds for one row, retries included.")]
+MaxTokens = Annotated[int | None, about("Largest number of tokens in a reply. [default: a few]")]
+Logprobs = Annotated[bool, about("Ask for token probabilities: gives P(yes).", "--logprobs")]
+Param = Annotated[list[str] | None, about("KEY=VALUE, passed to the service as it is; repeatable.")]
 Batch = Annotated[
-    bool, service("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
+    bool, about("Use the provider's Batch API: cheaper, may take hours, survives restarts.", "--batch")
 ]
 CancelBatch = Annotated[
     bool,
-    service(
+    about(
         "Cancel the folder's batches that are under way and ask their open questions live. [default: "
         "wait for them]",
         "--cancel-batch",

@@ -6,6 +6,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from fwc_llm.cli.as_json import print_json
+from fwc_llm.cli.outcome import eval_json
+from fwc_llm.cli.words import words
 from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, Scored
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ def model_names(text: str | None) -> tuple[str, ...]:
     """The models that --model names, each once; without it the simulation."""
     if text is None:
         return ("surrogate",)
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    names = words(text)
     if not names:
         raise FwcError("--model names no model: give a name, or several with commas between them")
     for name in names:
@@ -28,9 +31,14 @@ def model_names(text: str | None) -> tuple[str, ...]:
 
 
 def ask_several(
-    jobs: "Sequence[Job]", out: Path | None, ask: "Callable[[Job, Path, float], Result]"
-) -> dict[str, Path]:
-    """Ask each model and print all results beside each other; return each model's folder.
+    jobs: "Sequence[Job]",
+    out: Path | None,
+    ask: "Callable[[Job, Path, float], Result]",
+    as_json: bool = False,
+) -> dict[str, Scored]:
+    """Ask each model and print all results beside each other; return each model's result.
+
+    With `as_json` whole runs are the caller's to print, for their gates are in the document.
 
     `ask` runs one job in a folder; its last argument is what the others have cost, which counts towards the
     limit of cost. A model that its provider rejects does not keep the others from being asked.
@@ -58,9 +66,16 @@ def ask_several(
             if error.result is not None:
                 results[name] = error.result
         used[name] = job.used(folder)
-    _report(jobs, results, group)
-    _raise(jobs, results, rejected, group)
-    return {name: result.folder for name, result in results.items()}
+    _add_references(jobs, results)
+    if not as_json:
+        _report(jobs, results, group)
+    try:
+        _raise(jobs, results, rejected, group)
+    except FwcError:
+        if as_json:
+            print_json(eval_json(jobs, results))
+        raise
+    return results
 
 
 def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
@@ -88,20 +103,30 @@ def _interrupted(group: "Group", jobs: "Sequence[Job]", error: InterruptedRunErr
     return InterruptedRunError(f"interrupted; the same command with --out {quote(str(group.path))} continues")
 
 
+def _answered(results: "Mapping[str, Scored]") -> dict[str, Scored]:
+    """The results with any reply."""
+    return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
+
+
+def _add_references(jobs: "Sequence[Job]", results: "Mapping[str, Scored]") -> None:
+    """Make the reference lines once for all models: the questions are the same."""
+    if jobs[0].reference and (shown := _answered(results)):
+        from fwc_llm.report.lines import add_references
+
+        add_references([result.folder for result in shown.values()], jobs[0].plan.task)
+
+
 def _report(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Group") -> None:
     """Print all models beside each other, and what each has cost."""
     from fwc_llm.cli import console
     from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.lines import add_references
     from fwc_llm.report.read import read_run
     from fwc_llm.report.terminal import models_table
     from fwc_llm.report.thresholds import threshold_table
 
-    shown = {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
+    shown = _answered(results)
     for note in jobs[0].plan.task.notes:
         console.err.print(note, soft_wrap=True)
-    if shown and jobs[0].reference:  # once for all: the questions are the same
-        add_references([result.folder for result in shown.values()], jobs[0].plan.task)
     if shown:
         console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
     for name, one in shown.items():

@@ -1,11 +1,13 @@
 """`fwc-llm shots`: choose examples and save them, or compare the strategies."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import M_HELP, TASK_HELP, number_or_none, open_task
+from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.defaults import M_HELP, PROTECTED_HELP, TASK_HELP, number_or_none, open_task
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 def shots(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -67,10 +70,11 @@ def shots(
             help="Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Choose the examples of a prompt and save them, or compare the strategies.
 
-    fwc-llm shots --strategy fwc -o shots.json, then fwc-llm eval --shots shots.json
+    Saved examples are used with `fwc-llm eval --shots shots.json`.
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
@@ -80,7 +84,7 @@ def shots(
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    table = open_task(task, data_dir)
+    table = open_task(task, data_dir, protected)
     with console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:
@@ -96,7 +100,10 @@ def shots(
         if note:
             console.err.print(note, soft_wrap=True)
     if compare:
-        console.out.print(_comparison(lines, table, model))
+        if as_json:
+            print_json(_compared_json(lines, table, m, model))
+        else:
+            console.out.print(_comparison(lines, table, model))
         for line in lines:
             if line.note:
                 console.err.print(f"{line.strategy}: {line.note}", markup=False)
@@ -111,9 +118,13 @@ def shots(
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
             console.err.print(f"drawn in {plot}", markup=False)
         return
-    if out is None:
+    if as_json:
+        from fwc_llm.shots.storage import shots_json
+
+        print_json(shots_json(chosen))
+    elif out is None:
         console.out.print(_listing(chosen, table))
-    else:
+    if out is not None:
         from fwc_llm.shots import save_shots
 
         save_shots(chosen, out)
@@ -231,6 +242,17 @@ def _certificate(certificate: "Mapping[str, Any]") -> str:
         if {"objective", "lower_bound", "violation"} <= set(certificate)
         else ""
     )
+
+
+def _compared_json(lines: "Sequence[Comparison]", task: "Task", m: int, model: str) -> dict[str, Any]:
+    return {
+        "format": "fwc-llm-strategies/1",
+        "task": task.name,
+        "rows": len(task.pool()),
+        "m": m,
+        "tokens_of": model,
+        "strategies": [asdict(line) for line in lines],
+    }
 
 
 def _comparison(lines: "Sequence[Comparison]", task: "Task", model: str) -> Any:

@@ -2,52 +2,102 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.cli.check import check as check_command
+from fwc_llm.cli.copies import task_copy
+from fwc_llm.cli.examples import epilog
 from fwc_llm.cli.options import Command, Group, shown
 
+if TYPE_CHECKING:
+    from fwc_llm.tasks import Task
+
 task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
-task_app.command("check", cls=Command)(shown(check_command))
+task_app.command("check", cls=Command, epilog=epilog("task check"))(shown(check_command))
+task_app.command("copy", cls=Command, epilog=epilog("task copy"))(shown(task_copy))
 
 
 def tasks(
     data_dir: Annotated[
         Path | None, typer.Option(help="Look for data here first.", show_default=False)
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """List the built-in tasks: rows, protected attribute, outcome, and where their data lies."""
+    """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
     from rich.table import Table
     from rich.text import Text
 
     from fwc_llm.cli.console import out
-    from fwc_llm.tasks import load_task, task_names
+    from fwc_llm.tasks import layout, layout_names, load_task, task_names
 
-    listing = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("task", "rows", "protected", "outcome"):
-        listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
-    sources = []
-    for name in task_names():
-        task = load_task(name, data_dir)
-        files = task.locate()
-        here = files is not None
-        levels = f" ({', '.join(task.groups)})" if here else ""
-        rows = f"{len(task.table):,}" if here else ""
-        listing.add_row(*map(Text, (name, rows, f"{', '.join(task.protected)}{levels}", task.title)))
-        if task.simulated:
-            where = "simulated, needs no data"
-        else:
-            where = f"in {files[0].parent}" if files else "not here yet, downloaded when it is first used"
-        sources.append(f"{name}: {where}; {task.licence}; {task.citation}")
-    out.print(listing)
-    out.print()
-    for source in sources:
-        out.print(Text(source), soft_wrap=True)
+    tasks = [load_task(name, data_dir) for name in task_names()]
+    copies = [layout(name) for name in layout_names()]
+    if as_json:
+        listed = [*map(_described, tasks), *(_described(task) | {"group": _COPY} for task in copies)]
+        print_json({"format": "fwc-llm-tasks/1", "tasks": listed})
+        return
+    for group in _GROUPS:
+        members = [task for task in tasks if _group(task) == group] + (copies if group == _COPY else [])
+        if not members:
+            continue
+        out.print(Text(_GROUPS[group], style="bold"))
+        listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+        here = group in (_HERE, _SIMULATED)
+        for title in ("task", *(["rows"] if here else []), "protected", "outcome"):
+            listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
+        for task in members:
+            levels = f" ({', '.join(task.groups)})" if here else ""
+            others = [name for name in task.offered if name not in task.protected]
+            offered = f"; or {', '.join(others)}" if others else ""
+            rows = [f"{len(task.table):,}"] if here else []
+            protected = f"{', '.join(task.protected)}{levels}{offered}"
+            listing.add_row(*map(Text, (task.name, *rows, protected, task.title)))
+        out.print(listing)
+        out.print()
+    for task in (*tasks, *copies):
+        files = task.locate() if task in tasks else None
+        place = f" in {files[0].parent};" if files else ""
+        out.print(Text(f"{task.name}:{place} {task.licence}; {task.citation}"), soft_wrap=True)
 
 
-@task_app.command("init", cls=Command)
+_HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
+_GROUPS = {
+    _HERE: "On this machine",
+    _FETCHED: "Downloaded when first used",
+    _SIMULATED: "Simulated, needs no data",
+    _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
+}
+
+
+def _group(task: "Task") -> str:
+    if task.simulated:
+        return _SIMULATED
+    return _HERE if task.locate() is not None else _FETCHED
+
+
+def _described(task: "Task") -> dict[str, Any]:
+    """A task as plain values; what only its table says is None where that is not here."""
+    files = task.locate()
+    return {
+        "task": task.name,
+        "group": _group(task),
+        "title": task.title,
+        "outcome": task.outcome,
+        "protected": list(task.protected),
+        "offered": list(task.offered),
+        "groups": list(task.groups) if files is not None else None,
+        "rows": len(task.table) if files is not None else None,
+        "simulated": task.simulated,
+        "data": str(files[0].parent) if files else None,
+        "licence": task.licence,
+        "citation": task.citation,
+    }
+
+
+@task_app.command("init", cls=Command, epilog=epilog("task init"))
 @shown
 def init(
     table: Annotated[

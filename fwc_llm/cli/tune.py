@@ -2,27 +2,15 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fwc_llm.cli import service
+from fwc_llm.cli.as_json import Json, print_json, run_json
+from fwc_llm.cli.defaults import PROTECTED_HELP
 from fwc_llm.cli.pairs import read_pairs
-from fwc_llm.cli.service import (
-    Api,
-    ApiKeyEnv,
-    BaseUrl,
-    Batch,
-    CancelBatch,
-    Concurrency,
-    Deadline,
-    Logprobs,
-    MaxCost,
-    MaxTokens,
-    Param,
-    Prices,
-    Rpm,
-    Tpm,
-)
+from fwc_llm.cli.words import words
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
@@ -32,6 +20,7 @@ _MOST_LINES = 12
 
 def tune(
     task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
     model: Annotated[
         str, typer.Option(help="The model, as for `fwc-llm eval`; `surrogate` is a simulation.")
     ] = "surrogate",
@@ -71,32 +60,31 @@ def tune(
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    api: Api = "chat",
-    base_url: BaseUrl = None,
-    api_key_env: ApiKeyEnv = None,
-    concurrency: Concurrency = 8,
-    rpm: Rpm = None,
-    tpm: Tpm = None,
-    deadline: Deadline = 300.0,
-    max_tokens: MaxTokens = None,
-    logprobs: Logprobs = False,
-    param: Param = None,
-    batch: Batch = False,
-    cancel_batch: CancelBatch = False,
-    max_cost: MaxCost = None,
-    prices: Prices = None,
+    api: service.Api = "chat",
+    base_url: service.BaseUrl = None,
+    api_key_env: service.ApiKeyEnv = None,
+    concurrency: service.Concurrency = 8,
+    rpm: service.Rpm = None,
+    tpm: service.Tpm = None,
+    deadline: service.Deadline = 300.0,
+    max_tokens: service.MaxTokens = None,
+    logprobs: service.Logprobs = False,
+    param: service.Param = None,
+    batch: service.Batch = False,
+    cancel_batch: service.CancelBatch = False,
+    max_cost: service.MaxCost = None,
+    prices: service.Prices = None,
+    as_json: Json = False,
 ) -> None:
-    """Find examples with which a model reaches a fairness target at the least loss of accuracy.
-
-    fwc-llm tune --task adult --model MODEL --target-dp 0.1 --max-loss 3 --out runs/tuned
-    """
+    """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
     from fwc_llm.cli import console
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
     from fwc_llm.models import Client
+    from fwc_llm.tasks import load_task
 
     try:
-        sizes = [int(size) for size in _words(m)]
+        sizes = [int(size) for size in words(m)]
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     client = Client(
@@ -104,13 +92,17 @@ def tune(
         max_tokens=max_tokens, logprobs=logprobs, rpm=rpm, tpm=tpm, deadline=deadline,
         concurrency=concurrency, batch=batch, max_cost=max_cost, prices=prices,
     )  # fmt: skip
+    table = task if protected is None else load_task(task, data_dir, protected=protected)
     found = run(
-        task, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
-        templates=_words(template) or None, orders=_words(order) or None, strategies=_words(strategy) or None,
+        table, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
+        templates=words(template) or None, orders=words(order) or None, strategies=words(strategy) or None,
         n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
         cancel_batch=cancel_batch, shown=console.shown,
     )  # fmt: skip
-    _report(found)
+    if as_json:
+        print_json(_as_json(found))
+    else:
+        _report(found)
     if found.result is not None and found.result.unanswered:
         why = found.result.data["stopped"] or f"{found.result.unanswered} questions have no reply"
         where = quote(str(found.folder))
@@ -119,8 +111,17 @@ def tune(
         )
 
 
-def _words(text: str | None) -> list[str]:
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
+def _as_json(found: "Tuned") -> dict[str, Any]:
+    return {
+        "format": "fwc-llm-tune/1",
+        "folder": str(found.folder),
+        "verdict": found.verdict,
+        "reached": found.reached,
+        "template": found.template,
+        "shots": None if found.shots is None else str(found.folder / "shots.json"),
+        "tuning": found.tuning,
+        "run": None if found.result is None else run_json(found.folder, found.result.data),
+    }
 
 
 def _report(found: "Tuned") -> None:

@@ -2,8 +2,7 @@
 
 import csv
 import importlib
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from io import StringIO
@@ -84,9 +83,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
     if not ids:
         below = " below its header line" if source.header and titles else ""
         raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
-    positions = _find_columns(path, titles, names)
-    columns = {name: cells[position :: len(titles)] for name, position in positions.items()}
-    return RawTable(columns, ids)
+    return RawTable(_find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -113,18 +110,21 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
         raise FwcError(f"{path}:{reader.line_num}: this line is no row of a table: {error}") from error
 
 
-def _find_columns(path: Path, titles: Sequence[str], names: Sequence[str]) -> dict[str, int]:
-    count, place = Counter(titles), {title: position for position, title in enumerate(titles)}
+def _find_columns(
+    path: Path, titles: Sequence[str], names: Sequence[str], cells_at: Callable[[int], Texts]
+) -> dict[str, Texts]:
+    """The columns called `names`; a title that stands twice must stand over equal cells."""
     found = {}
     for name in names:
-        if name not in place:
+        places = [place for place, title in enumerate(titles) if title == name]
+        if not places:
             raise FwcError(
                 f"{path}: there is no column {name!r}; the file has {', '.join(map(repr, titles[:30]))}"
                 f"{'; is the separator right?' if len(titles) == 1 else ''}"
             )
-        if count[name] > 1:
-            raise FwcError(f"{path}: the header names column {name!r} more than once")
-        found[name] = place[name]
+        found[name] = cells_at(places[0])
+        if any(cells_at(other) != found[name] for other in places[1:]):
+            raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
     return found
 
 
@@ -182,11 +182,11 @@ def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[
     """The cells of a frame as a CSV file would have them; rows are "label:row", counted from 1."""
     titles = [str(title).strip() for title in frame.columns]
     clean = Cleaner(source.markers)
-    columns: dict[str, Texts] = {}
-    for name, position in _find_columns(path, titles, names).items():
-        columns[name] = [
-            None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, position].tolist()
-        ]
+
+    def cells_at(place: int) -> Texts:
+        return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
+
+    columns = _find_columns(path, titles, names, cells_at)
     return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
+from fwc_llm.data.keep import unmet
 from fwc_llm.data.lost import RowCount, count_rows
 from fwc_llm.data.missing import apply_rules
 from fwc_llm.data.reading import RawTable, Texts
@@ -54,14 +55,17 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = [
                 cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
             ]
+        if item.strip_zeros:
+            raw[item.name] = [cell and (cell.lstrip("0") or "0") for cell in raw[item.name]]
         if item.written:
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
         if item.bands:
             raw[item.name] = _banded(task, item, raw[item.name], ids)
-    keep, said, lost = apply_rules(task, used, raw, ids)
-    notes, rows = (*_kept(task, raws, keep), said), count_rows(task.protected, raw, keep, lost)
+    keep, said, lost = _rows_kept(task, used, raw, ids)
+    notes, rows = (*_kept(task, raws, keep), *said), count_rows(task.protected, raw, keep, lost)
     if not any(keep):
-        raise FwcError(f"{task.path}: no row is left: every row of the table has a missing value")
+        why = ", ".join(f"{reason} ({len(places):,})" for reason, places in lost.items())
+        raise FwcError(f"{task.path}: no row is left of {len(ids):,}: {why}")
     ids = list(compress(ids, keep))
     cells = {item.name: list(compress(raw[item.name], keep)) for item in used}
 
@@ -97,6 +101,34 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             f"{task.path}: {task.source.files[n_pool > 0]}: no row is left after the missing-value rule"
         )
     return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes, rows)
+
+
+def _rows_kept(
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
+) -> tuple[list[bool], list[str], dict[str, list[int]]]:
+    """Which rows are the table, notes, and the rows lost for each reason, by position.
+
+    Fills missing values in `raw`. A row outside the conditions may lack what it likes.
+    """
+    outside = unmet(task, raw, ids)
+    meets = [True] * len(ids)
+    for places in outside.values():
+        for place in places:
+            meets[place] = False
+    notes = [f"{len(places):,} rows left out, {reason}" for reason, places in outside.items()]
+    within = [place for place, met in enumerate(meets) if met]
+    if not within:
+        return meets, notes, outside
+    part = {item.name: [raw[item.name][place] for place in within] for item in used}
+    keep, said, lost = apply_rules(task, used, part, [ids[place] for place in within])
+    for name, cells in part.items():
+        whole = list(raw[name])
+        for place, cell in zip(within, cells, strict=True):
+            whole[place] = cell
+        raw[name] = whole
+    for place, stays in zip(within, keep, strict=True):
+        meets[place] = stays
+    return meets, [*notes, said], outside | {why: [within[k] for k in at] for why, at in lost.items()}
 
 
 def _is_used(task: TaskFile, item: Field) -> bool:

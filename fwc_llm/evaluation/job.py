@@ -76,6 +76,7 @@ def prepare(
     asked = {
         "task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
         "reference": bool(reference),
+        "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
     return Job(plan, answerer, client, asked, reference)
 

@@ -19,6 +19,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
 from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
 from fwc_llm.runs.settings import LATER
+from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
 FORMAT = "fwc-llm-run/1"
@@ -125,6 +126,8 @@ class RunFolder:
                 continue
             if before.get(key) != now[key]:
                 if key == "task_file":
+                    if asks_the_same(str(before.get(key)), str(now[key])):
+                        continue
                     raise FwcError(
                         f"{self.path} holds a run of another version of the task file: restore it (run.json "
                         "holds its text) to continue the run, or name a new folder with --out"

@@ -1,5 +1,6 @@
 """From TOML to a checked `TaskFile`: every mistake is named with its file, key and remedy."""
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any, Literal, cast, get_args
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address
+from fwc_llm.taskfile.conditions import read_conditions
 from fwc_llm.taskfile.values import (
     ABOUT,
     DEFAULT_MARKERS,
@@ -30,6 +32,7 @@ from fwc_llm.taskfile.values import (
 from fwc_llm.untrusted import shortened
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHOICE = re.compile(r"^use_protected[ \t]*=[^\n]*\n", re.MULTILINE)
 _LARGEST = 1 << 22  # bytes
 _MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
@@ -60,6 +63,17 @@ def parse_taskfile(text: str, path: Path) -> TaskFile:
             f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
         ) from error
     return replace(_Parser(path).taskfile(data), text=text)
+
+
+def choose_protected(task: TaskFile, names: Sequence[str]) -> TaskFile:
+    """The task with other attributes of those that it offers as the protected ones; `text` says so, too.
+
+    Raises `FwcError` for a name that is none of them.
+    """
+    text = _CHOICE.sub("", task.text)
+    choice = json.dumps(list(names), ensure_ascii=False)
+    chosen = parse_taskfile(f"use_protected = {choice}\n{text}", task.path)
+    return replace(chosen, name=task.name)
 
 
 def _reason(error: Exception) -> str:
@@ -132,11 +146,13 @@ class _Parser:
         return float(number)
 
     def taskfile(self, data: Mapping[str, Any]) -> TaskFile:
-        keys = ("name", "title", "question", "missing", "licence", "citation", "note")
-        top = self.table(data, "", (*keys, "columns", "values", "data", "protected", "outcome", "about"))
+        keys = ("name", "title", "question", "missing", "licence", "citation", "note", "use_protected")
+        tables = ("columns", "values", "data", "keep", "protected", "outcome", "about")
+        top = self.table(data, "", (*keys, *tables))
         fields = self.fields(top)
         names = [item.name for item in fields]
         outcome = self.outcome(top, names)
+        offered = self.protected(top, fields, outcome)
         task = TaskFile(
             name=self.string(top, "name", "", self.path.stem),
             path=self.path,
@@ -145,12 +161,14 @@ class _Parser:
             missing=cast(MissingRule, self.choice(top, "missing", "", _MISSING, "error")),
             source=self.source(top, names),
             fields=fields,
-            protected=self.protected(top, fields, outcome),
+            protected=self.chosen(top, offered),
             outcome=outcome,
             licence=self.string(top, "licence", "", ""),
             citation=self.string(top, "citation", "", ""),
             note=self.string(top, "note", "", ""),
             about=self.about(top),
+            keep=read_conditions(self, top.get("keep", []), names),
+            offered=offered,
         )
         self.check_uses(task)
         return task
@@ -194,6 +212,7 @@ class _Parser:
             "unit",
             "order",
             "strip_suffix",
+            "strip_zeros",
             "missing",
             "written",
             "bands",
@@ -232,6 +251,7 @@ class _Parser:
             cast(MissingRule | None, missing),
             cast(Written, written),
             self.bands(table, where, kind),
+            self.flag(table, "strip_zeros", where, False),
         )
 
     def bands(self, table: Mapping[str, Any], where: str, kind: str) -> tuple[float, ...]:
@@ -268,7 +288,7 @@ class _Parser:
 
     def one_protected(self, entry: Any, fields: Sequence[Field]) -> Protected:
         entry = {"column": entry} if isinstance(entry, str) else entry
-        keys = ("column", "name", "text", "map", "threshold", "levels", "keep")
+        keys = ("column", "name", "text", "map", "threshold", "levels", "keep", "optional")
         table = self.table(entry, "protected", keys)
         source = self.string(table, "column", "protected")
         by_name = {item.name: item for item in fields}
@@ -298,7 +318,24 @@ class _Parser:
             table, "text", where, by_name[source].column.text if name == source else name.replace("_", " ")
         )
         two = (levels[0], levels[1]) if levels else ("low", "high")
-        return Protected(name, text, source, mapping, above, two, keep)
+        optional = self.flag(table, "optional", where, False)
+        return Protected(name, text, source, mapping, above, two, keep, optional)
+
+    def chosen(self, top: Mapping[str, Any], offered: Sequence[Protected]) -> tuple[Protected, ...]:
+        """The attributes in use: those that `use_protected` names, or all that are not optional."""
+        by_name = {attribute.name: attribute for attribute in offered}
+        names = self.values(top, "use_protected", "")
+        for name in names:
+            if name not in by_name:
+                raise self.fail(
+                    "use_protected", f"there is no protected attribute {name!r}{_near(name, list(by_name))}"
+                )
+        found = tuple(by_name[name] for name in dict.fromkeys(names)) or tuple(
+            attribute for attribute in offered if not attribute.optional
+        )
+        if not found:
+            raise self.fail("protected", "all attributes are optional: leave one without it")
+        return found
 
     def outcome(self, top: Mapping[str, Any], names: Sequence[str]) -> Outcome:
         table = self.table(top.get("outcome"), "outcome", ("column", "positive", "negative", "threshold"))

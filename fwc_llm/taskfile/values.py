@@ -43,6 +43,7 @@ class Field:
 
     `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
     "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
+    `strip_zeros` makes one code of 07 and 7.
     """
 
     column: Column
@@ -51,6 +52,7 @@ class Field:
     missing: MissingRule | None = None
     written: Written = ""
     bands: tuple[float, ...] = ()
+    strip_zeros: bool = False
 
     @property
     def name(self) -> str:
@@ -73,6 +75,35 @@ class Protected:
     above: float | None = None
     levels: tuple[str, str] = ("low", "high")
     keep: bool = False
+    optional: bool = False  # offered, and protected only where it is chosen
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that a row must meet to be in the table, on a column that may have any role.
+
+    Limits are for numbers; a row without the value does not meet them, nor a list of `values`.
+    """
+
+    column: str
+    above: float | None = None
+    at_least: float | None = None
+    below: float | None = None
+    at_most: float | None = None
+    values: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits that are given, by their keys."""
+        named = {"above": self.above, "at_least": self.at_least, "below": self.below, "at_most": self.at_most}
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+    def __str__(self) -> str:
+        said = [f"{name.replace('_', ' ')} {limit:g}" for name, limit in self.limits.items()]
+        said += [f"one of {', '.join(self.values)}"] if self.values else []
+        said += [f"not {' or '.join(self.without)}"] if self.without else []
+        return f"{self.column} {' and '.join(said)}"
 
 
 @dataclass(frozen=True)
@@ -118,6 +149,8 @@ class TaskFile:
     note: str = ""
     text: str = ""
     about: Mapping[str, str] = field(default_factory=dict)  # what a reader of an audit asks, by ABOUT's keys
+    keep: tuple[Condition, ...] = ()  # every row of the table meets all of them
+    offered: tuple[Protected, ...] = ()  # the attributes that can be chosen, those of `protected` among them
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.options import formats, orders, strategies, tasks, templates
+from fwc_llm.cli.options import formats, models, orders, strategies, tasks, templates
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -56,6 +56,9 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(templates("pa")) == ["paper"]
     assert list(orders("given,al")) == ["given,alternate"]
     assert list(formats("h")) == ["html"]
+    assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(models(""))
+    assert "gpt-4" not in models("gpt")  # it has ended
+    assert list(models("surrogate,basel")) == ["surrogate,baseline"]
     root: Any = typer.main.get_command(app)
     by_name = {option.name: option for option in root.commands["eval"].params}
     context = typer.Context(root.commands["eval"])

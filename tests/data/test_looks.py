@@ -190,4 +190,4 @@ def test_what_a_data_frame_lacks_is_said(options: dict[str, str], words: str) ->
     with pytest.raises(FwcError, match="has no rows"):
         load_task(frame().head(0), protected="sex", outcome="ok")
     with pytest.raises(FwcError, match="for a data frame alone"):
-        load_task("census", protected="sex")
+        load_task("census", outcome="sex")

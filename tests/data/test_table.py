@@ -219,7 +219,7 @@ def test_bad_data_is_named(tmp_path: Path, name: str) -> None:
 BAD_FILES = {
     "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; the file has 'x', 'colour', 'sex'"),
     "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
-    "repeated column": (b"x,colour,sex,sex,y\n1,a,f,f,yes\n", "names column 'sex' more than once"),
+    "repeated column": (b"x,colour,sex,sex,y\n1,a,f,m,yes\n", "names column 'sex' more than once"),
     "empty": (b"", "it has no rows"),
     "header alone": (b"x,colour,sex,y\n", "no rows below its header line"),
     "zero bytes": (b"PAR1\x00\x00", "is it a binary file?"),

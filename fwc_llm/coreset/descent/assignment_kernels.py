@@ -5,12 +5,14 @@ number of threads. Compiled code is kept in numba's cache on disk.
 
 The bounds live in the metric of the cost (the cost itself for L1, its square root for squared L2; a
 categorical mismatch is a squared Euclidean distance between half-scaled one-hot columns). With R_j the
-length of representative j's way so far and S_g the sum over the moves of the longest step in cell g,
+length of representative j's way so far,
 
     first[i, g]  = distance of row i to its label in g, plus R_label    at its last evaluation
-    second[i, g] = distance to the nearest other one in g, plus S_g     at its last scan
+    second[i, g] = least distance to another one in g                   in the iteration since[i, g]
 
-so `first − R_label` and `second − S_g` are lower bounds of those distances now (Hamerly 2010, per cell).
+so `first − R_label` is a lower bound of the one distance now. The other has lost at most the longest way, as
+the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and iteration). Mostly
+a few have come far, the *fast* ones: without them the bound is higher, and only they have to be looked at.
 """
 
 from typing import Any, NamedTuple
@@ -24,6 +26,8 @@ from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeucl
 # A cost is a lower bound; exact in float32; its nearest one is in doubt; or it must be made exact.
 STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
 BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
+
+AGES = 16  # iterations for which the places of the representatives are kept
 
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
 _BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
@@ -40,6 +44,7 @@ class Rows(NamedTuple):
     label: Any  # (n, G)
     first: Any  # (n, G)
     second: Any  # (n, G)
+    since: Any  # (n, G) uint8, the iteration modulo AGES
 
 
 class Representatives(NamedTuple):
@@ -49,8 +54,11 @@ class Representatives(NamedTuple):
     tiles: Any  # (T, p, WIDTH)
     tile_label: Any  # (T, WIDTH), -1 where a tile is not full
     tile_start: Any  # (G + 1,)
+    fast: Any  # (G,) how many of the cell's tiles, the first ones, hold the fast ones
+    still: Any  # (m,) whether it is where it was in the last iteration
     way: Any  # (m,)
-    reach: Any  # (G,)
+    now: int  # this iteration modulo AGES
+    come: Any  # (2, AGES, G) the longest way since each iteration: of all, and of those that are not fast
 
 
 class Costs(NamedTuple):
@@ -68,7 +76,26 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
     # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
     work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
     nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
-    return np.empty((cells, ROWS), np.int32), np.zeros(cells, np.int64), (*work, *nearest)
+    own = np.empty(ROWS, np.int32)
+    return np.empty((2, cells, 2 * ROWS), np.int32), np.zeros((2, cells), np.int64), (*work, *nearest, own)
+
+
+@kernel
+def measure_ways(before, points, cell, is_fast, n_numeric, squared, come):  # type: ignore[no-untyped-def]
+    """Writes the longest way from `before` (AGES, m, p) to `points` (m, p) in each cell, see `come`."""
+    for age in range(len(before)):
+        for g in range(come.shape[2]):
+            come[0, age, g], come[1, age, g] = 0.0, 0.0
+        for j in range(len(points)):
+            total, g = 0.0, cell[j]
+            for k in range(points.shape[1]):
+                difference = np.float64(points[j, k]) - np.float64(before[age, j, k])
+                total += column_cost(difference, k < n_numeric, squared)
+            # Rounded up: a bound must not be too high.
+            way = np.float32(1.000001 * (np.sqrt(total) if squared else total))
+            come[0, age, g] = max(come[0, age, g], way)
+            if not is_fast[j]:
+                come[1, age, g] = max(come[1, age, g], way)
 
 
 @part(forceinline=True)
@@ -80,19 +107,33 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     return relative * value + inputs
 
 
+@part(forceinline=True)
+def _lower(value, lost):  # type: ignore[no-untyped-def]
+    """A lower bound of what is left of a distance."""
+    return max(value - lost - _BOUND_ERROR * (value + lost), np.float32(0))
+
+
 @part
-def _scan(rows, reps, costs, g, queue, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the queued rows; returns how many are in doubt."""
-    x, cell, _, cost, fresh, label, first, second = rows
-    block, out, best, next_best, place = work
+def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the first `count` queued rows (ROWS, at least).
+
+    Where only the `fast` ones are looked at, rows that may be nearer to another one are not changed; they
+    have −1 in the places of `work`. Returns how many of the others are in doubt.
+    """
+    x, cell, _, cost, fresh, label, first, second, since = rows
+    block, out, best, next_best, place, own = work
     for lane in range(ROWS):
         for k in range(x.shape[1]):
             block[k, lane] = x[queue[lane], k]
     for lane in range(ROWS):
-        best[lane] = FAR
-        next_best[lane] = FAR
-        place[lane] = -1
-    for t in range(reps.tile_start[g], reps.tile_start[g + 1]):
+        i = queue[lane]
+        best[lane], next_best[lane] = FAR, FAR
+        place[lane], own[lane] = -1, -1
+        if fast:
+            place[lane] = own[lane] = label[i, g]
+            best[lane] = cost[i, g]  # without `move`, see `assign_rows`
+    stop = reps.tile_start[g] + reps.fast[g] if fast else reps.tile_start[g + 1]
+    for t in range(reps.tile_start[g], stop):
         if costs.squared:
             sqeuclidean_tile(block, reps.tiles, t, costs.n_numeric, out)
         else:
@@ -102,40 +143,43 @@ def _scan(rows, reps, costs, g, queue, work):  # type: ignore[no-untyped-def]
             if j < 0:
                 break
             for lane in range(ROWS):
-                value = out[w, lane]
+                value = FAR if j == own[lane] else out[w, lane]
+                nearer = value < best[lane] or (value == best[lane] and j < place[lane])
                 next_best[lane] = min(next_best[lane], max(value, best[lane]))
-                place[lane] = j if value < best[lane] else place[lane]
+                place[lane] = j if nearer else place[lane]
                 best[lane] = min(value, best[lane])
     doubtful = 0
-    for lane in range(ROWS):
+    for lane in range(count):
         i = queue[lane]
         near, far = best[lane], next_best[lane]
-        label[i, g] = place[lane]
-        cost[i, g] = near + costs.move[cell[i], g]
         error = _error(near, costs.squared, costs.relative, costs.absolute)
+        if fast:
+            rest = _lower(second[i, g], reps.come[1, since[i, g], g])
+            rest = rest * rest if costs.squared else rest
+            if near + error + _error(rest, costs.squared, costs.relative, costs.absolute) >= rest:
+                place[lane] = -1
+                continue
+            far = min(far, rest)
         error += _error(far, costs.squared, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
+        label[i, g] = place[lane]
+        cost[i, g] = near + costs.move[cell[i], g]
         fresh[i, g] = DOUBTFUL if doubt else FRESH
         if costs.squared:
             near, far = np.sqrt(near), np.sqrt(far)
         first[i, g] = near + reps.way[place[lane]]
-        second[i, g] = far + reps.reach[g]
+        second[i, g] = far
+        since[i, g] = reps.now
     return doubtful
 
 
 @part(forceinline=True)
-def _look(x, points, n_numeric, squared, i, j, second, reach, relative, absolute):  # type: ignore[no-untyped-def]
-    """Cost of row i and its label j, and whether another one in the cell may be nearer."""
-    value = sqeuclidean_pair(x, i, points, j, n_numeric) if squared else l1_pair(x, i, points, j, n_numeric)
-    # What float32 may get wrong, in the bound as well, counts against skipping.
-    other = second - reach - _BOUND_ERROR * second
-    if other <= 0:
-        return value, True
-    if squared:
-        other *= other
+def _is_far(value, other, squared, relative, absolute):  # type: ignore[no-untyped-def]
+    """Whether the cost `value` is less than any that belongs to the distance `other` or a longer one."""
+    other = other * other if squared else other
     error = _error(value, squared, relative, absolute) + _error(other, squared, relative, absolute)
-    return value, value + error >= other
+    return value + error < other
 
 
 @kernel
@@ -148,52 +192,89 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
-    x, cell, chosen, cost, fresh, label, first, second = rows
-    points, _, _, tile_start, way, reach = reps
+    x, cell, chosen, cost, fresh, label, first, second, since = rows
+    points, tile_start, fast, still, way = reps.points, reps.tile_start, reps.fast, reps.still, reps.way
+    now, come = reps.now, reps.come
     n_numeric, squared, move, relative, absolute = costs
+    place = work[4]
     cells, doubtful = len(prices), 0
-    for i in range(low, high):
+    for row in range(low, high):
+        i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
         own, chose = cell[i], chosen[i]
         limit = np.float32(0)
+        full = row == high - 1
         if which == EVERY:
-            for g in range(cells):
-                queue[g, waiting[g]] = i
-                waiting[g] += tile_start[g] < tile_start[g + 1]
+            for c in range(cells):
+                queue[0, c, waiting[0, c]] = i
+                waiting[0, c] += tile_start[c] < tile_start[c + 1]
+                full |= waiting[0, c] == ROWS
         for turn in range(cells if which != EVERY else 0):
-            g = chose if turn == 0 else turn - 1 if turn <= chose else turn  # the chosen cell sets the limit
+            g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
             if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
                 continue
             if which == BOUNDED:
-                j = label[i, g]
+                j, age = np.uintp(label[i, g]), since[i, g]
+                if age == now:  # AGES iterations ago: what came before is forgotten now
+                    second[i, g] = _lower(second[i, g], come[0, age, g])
+                    other = rest = second[i, g]
+                else:
+                    other, rest = _lower(second[i, g], come[0, age, g]), np.float32(0)
                 if turn > 0:
-                    bound = min(first[i, g] - way[j], second[i, g] - reach[g])
-                    bound = max(bound - _BOUND_ERROR * (first[i, g] + second[i, g]), np.float32(0))
-                    if squared:
-                        bound *= bound
+                    bound = min(_lower(first[i, g], way[j]), other)
+                    bound = bound * bound if squared else bound
                     bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
                     bound += move[own, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
                         fresh[i, g] = STALE
                         continue
-                value, other = _look(
-                    x, points, n_numeric, squared, i, j, second[i, g], reach[g], relative, absolute
-                )
-                cost[i, g] = value + move[own, g]
-                fresh[i, g] = FRESH
+                if still[j] and fresh[i, g] == FRESH:
+                    value = cost[i, g] - move[own, g]
+                    value += _BOUND_ERROR * cost[i, g]
+                    if come[0, age, g] == 0 or _is_far(value, other, squared, relative, absolute):
+                        if turn == 0:
+                            limit = cost[i, g] - prices[g] + margin
+                        continue
+                if squared:
+                    value = sqeuclidean_pair(x, row, points, np.intp(j), n_numeric)
+                else:
+                    value = l1_pair(x, row, points, np.intp(j), n_numeric)
                 first[i, g] = (np.sqrt(value) if squared else value) + way[j]
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
-                if not other:
+                if _is_far(value, other, squared, relative, absolute):
+                    cost[i, g] = value + move[own, g]
+                    fresh[i, g] = FRESH
                     continue
-            queue[g, waiting[g]] = i
-            waiting[g] += 1
-        for g in range(cells):
-            if waiting[g] == ROWS or (i == high - 1 and waiting[g] > 0):
-                for lane in range(waiting[g], ROWS):
-                    queue[g, lane] = queue[g, 0]  # looked at again: loops of known length are faster
-                doubtful += _scan(rows, reps, costs, g, queue[g], work)
-                waiting[g] = 0
+                if age != now and fast[g]:
+                    rest = _lower(second[i, g], come[1, age, g])
+                    if _is_far(value, rest, squared, relative, absolute):
+                        cost[i, g] = value
+                        queue[1, g, waiting[1, g]] = i
+                        waiting[1, g] += 1
+                        full |= waiting[1, g] == ROWS
+                        continue
+            queue[0, g, waiting[0, g]] = i
+            waiting[0, g] += 1
+            full |= waiting[0, g] == ROWS
+        for c in range(cells if full else 0):
+            count = waiting[1, c]
+            if count == ROWS or (row == high - 1 and count > 0):
+                for lane in range(count, ROWS):
+                    queue[1, c, lane] = queue[1, c, 0]  # looked at again: loops of known length are faster
+                doubtful += _scan(rows, reps, costs, c, queue[1, c], count, True, work)
+                waiting[1, c] = 0
+                for lane in range(count):
+                    if place[lane] < 0:
+                        queue[0, c, waiting[0, c]] = queue[1, c, lane]
+                        waiting[0, c] += 1
+            while waiting[0, c] >= ROWS or (row == high - 1 and waiting[0, c] > 0):
+                count = min(waiting[0, c], ROWS)
+                waiting[0, c] -= count
+                start = waiting[0, c]
+                for lane in range(count, ROWS):
+                    queue[0, c, start + lane] = queue[0, c, start]
+                doubtful += _scan(rows, reps, costs, c, queue[0, c, start:], count, False, work)
     return doubtful
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.compiling.tile import WIDTH
 from fwc_llm.coreset.descent import assignment_kernels as kernels
-from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.assignment_kernels import (
+    AGES,
     BOUNDED,
     DOUBTFUL,
     EVERY,
@@ -25,16 +25,18 @@ from fwc_llm.coreset.descent.assignment_kernels import (
     Representatives,
     Rows,
 )
-from fwc_llm.coreset.descent.medians import CompiledMedoids, Medians, label_type
+from fwc_llm.coreset.descent.medians import CompiledMedoids, Means, Medians
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.descent.updates import Shares, modes, move_to_medians
+from fwc_llm.coreset.descent.updates import Shares, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
 
 _FEW = 2048  # rows at once, where few are looked at
-SMALL = 10**8  # pairs of numbers that are compared faster than bounds are looked up
+_SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
+_FAST = 2  # tiles of representatives that have come far
+_MANY = 4  # tiles of a cell from which these are looked at apart
 _HALF_ULP = 2.0**-24
 
 
@@ -64,6 +66,7 @@ class CompiledSteps:
             label,
             np.zeros(shape, np.float32),
             np.zeros(shape, np.float32),
+            np.zeros(shape, np.uint8),
         )
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
@@ -82,16 +85,19 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
-        self._small = table.n * problem.m * table.p < SMALL
+        self._small = table.n * problem.m * table.p < _SMALL
+        self._iteration = 0
+        self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
         self._drift = np.inf
         self._objective = 0.0
-        self._unsplit_medians: Medians | None = None
+        self._mover: Medians | Means | None = None
         self._medoids: CompiledMedoids | None = None
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""
         reps, everything = self._place(points)
-        self._assign(reps, everything, 2 * self._drift + 0.01 * self._objective)
+        margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
+        self._assign(reps, everything, margin)
         while True:
             inner = self.problem.transport(self._rows.cost, self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
@@ -132,7 +138,7 @@ class CompiledSteps:
 
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
-        self._unsplit_medians = None  # room for the costs in float64
+        self._mover = None  # room for the costs in float64
         cost, label = self.nearest(points)
         inner = self.problem.transport(cost, self.prices)
         return inner, share_out(inner, label, self.problem.m)
@@ -150,26 +156,34 @@ class CompiledSteps:
         whole = self._whole and bool((near == np.rint(near)).all())
         relative = np.float32(0.0 if whole else (near.shape[1] + 4) * _HALF_ULP)
         self._costs = self._costs._replace(relative=relative)
-        old = self._reps
-        step = np.full(len(points), np.inf)
+        old, m, now = self._reps, len(points), (self._iteration + 1) % AGES
+        step = np.full(m, np.inf)
         if old is not None:
             step = feature_costs(
                 near.T.astype(np.float64), self._costs.n_numeric, old.points.T, self.problem.cost
             )
             step = np.sqrt(step) if squared else step
         typical = np.sqrt(self._objective) if squared else self._objective
-        everything = self._small or old is None or bool(step.max() > typical)
-        way, reach = np.zeros(len(points), np.float32), np.zeros(cells, np.float32)
+        everything = old is None or bool(step.max() > typical / 2)
+        if everything:
+            self._before = np.repeat(near[None], AGES, axis=0)
+        order = np.lexsort((-step, cell_of))
+        tiles, tile_label, tile_start = _tiles(near[order], cell_of, cells)
+        tile_label = np.where(tile_label < 0, -1, order[tile_label]).astype(np.int32)
+        many = np.diff(tile_start) >= _MANY
+        fast = np.where(many, _FAST, 0)
+        is_fast = np.zeros(m, bool)
+        for g in np.flatnonzero(many):
+            is_fast[tile_label[tile_start[g] : tile_start[g] + _FAST]] = True
+        come = np.empty((2, AGES, cells), np.float32)
+        kernels.measure_ways(self._before, near, cell_of, is_fast, self._costs.n_numeric, squared, come)
+        self._before[now] = near
+        self._iteration += 1
+        way = np.zeros(m, np.float32)
         if old is not None and not everything:
-            longest = np.zeros(cells)
-            np.maximum.at(longest, cell_of, step)
-            way, reach = (
-                (old.way + 1.000001 * step).astype(np.float32),
-                (old.reach + 1.000001 * longest).astype(np.float32),
-            )
-        tiles, tile_label, tile_start = _tiles(near, cell_of, cells)
+            way = (old.way + 1.000001 * step).astype(np.float32)
         self._points = np.array(points, np.float64, order="C")
-        self._reps = Representatives(near, tiles, tile_label, tile_start, way, reach)
+        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, way, now, come)
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
@@ -209,7 +223,7 @@ class CompiledSteps:
             all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
             length = np.sqrt(near) if squared else near
             all_rows.first[i, g] = length + reps.way[place]
-            all_rows.second[i, g] = length + reps.reach[g]
+            all_rows.second[i, g] = length
 
         self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
         all_rows.fresh[doubtful, in_cell] = FRESH
@@ -226,41 +240,14 @@ class CompiledSteps:
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
-        move = self._medians if self.problem.cost == "l1" else self._means
-        return move(shares, points)
-
-    def _medians(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         table = self.problem.table
-        m = shares.m
-        if self._unsplit_medians is None:
-            self._unsplit_medians = Medians(table, m, self._threads)
-        label = shares.label.astype(label_type(m))
-        label[shares.part_row] = m  # split rows count for none here
-        moved = self._unsplit_medians.move(label, points)
-        torn = np.unique(np.concatenate([shares.label[shares.part_row], shares.part_label]))
-        moved[torn] = points[torn]
-        groups = shares.grouped(torn)
-        self._threads.over(lambda j: move_to_medians(table, groups, [j], moved), torn.tolist())
-        return modes(table, shares, moved)
-
-    def _means(self, shares: Shares, points: np.ndarray) -> np.ndarray:
-        table = self.problem.table
-
-        def add(low: int, high: int) -> np.ndarray:
-            sums = np.zeros((shares.m, table.n_numeric))
-            values = np.array(table.numbers[low:high], np.float64, order="C")
-            moves.sum_rows(values, shares.label[low:high], sums)
-            return sums
-
-        sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
-        total = np.sum(sums, axis=0)
-        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
-        np.subtract.at(total, shares.label[shares.part_row], parts)
-        np.add.at(total, shares.part_label, parts)
-        weights = shares.weights()
-        moved = points.copy()
-        moved[weights > 0, : table.n_numeric] = total[weights > 0] / weights[weights > 0, None]
-        return modes(table, shares, moved)
+        if self._mover is None:
+            self._mover = (
+                Medians(table, shares.m, self._threads)
+                if self.problem.cost == "l1"
+                else Means(table, self._threads)
+            )
+        return modes(table, shares, self._mover.move(shares, points))
 
     def move_rows(self, shares: Shares, rows: np.ndarray) -> np.ndarray:
         """See `Steps`."""

@@ -1,24 +1,93 @@
-"""Compiled moves of the representatives, to medians and to medoids.
+"""Compiled moves of the representatives, to medians, to means and to medoids.
 
-Medians are found without keeping any column sorted. Every column is cut into up to 256 *bins*, and each
-entry's bin kept in a byte. How many of a representative's rows lie in each bin tells in which one their
-median lies, and only the values in that bin have to be looked at. From one iteration to the next few rows
-change their representative: the counts are kept up to date.
+Medians are found without keeping any column sorted. Every column is cut into up to 255 *bins*, and each
+entry's bin kept in a byte. What a representative carries in each bin tells in which one its median lies, and
+only the values in that bin have to be looked at.
+
+From one iteration to the next few rows change their representative. The counts are kept up to date, and only
+the representatives that gained or lost something are looked at again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.updates import Groups, Medoids
+from fwc_llm.coreset.descent.move_kernels import NONE
+from fwc_llm.coreset.descent.updates import UNIT, Groups, Medoids, Shares
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.threads import CHUNK, Threads
 
-_BINS = 256
-_SAMPLE = 65_536  # rows by which bins are cut
+_SAMPLE = 16_384  # rows by which bins are cut
+_GRID = 1024  # steps of a grid on a column's edges
 _CHUNKS = 16  # in which the table is put in bins, whatever the number of threads
+_FEW = 50_000  # numbers that one thread has read before another has begun
+
+
+class Changes:
+    """Which representatives have to move: those that do not carry what they carried at their last move."""
+
+    def __init__(self) -> None:
+        self.label: np.ndarray | None = None  # of every row at the last call, or m for one that was split
+        self._torn = np.zeros(0, np.int64)  # representatives that had parts of rows
+        self._points = np.empty(0)
+
+    def find(self, shares: Shares, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The labels as `self.label` has them, whether (m + 1,) each has to move, and the rows that changed.
+
+        `points` (m, p) are the representatives; the rows are None where all may have changed.
+        """
+        m, old = shares.m, self.label
+        label = shares.label.astype(label_type(m))
+        label[shares.part_row] = m
+        changed = None if old is None else np.flatnonzero(label != old)
+        touched = np.ones(m + 1, bool)
+        if old is not None and changed is not None:
+            touched[:m] = (points != self._points).any(axis=1)
+            for torn in (self._torn, shares.label[shares.part_row], shares.part_label):
+                touched[torn] = True
+            touched[old[changed]] = touched[label[changed]] = True
+        touched[m] = False
+        self.label = label
+        self._torn = np.concatenate([shares.label[shares.part_row], shares.part_label])
+        return label, touched, changed
+
+    def keep(self, moved: np.ndarray) -> None:
+        """Where the representatives have moved."""
+        self._points = moved.copy()
+
+
+class Means:
+    """The means of a table's numeric columns."""
+
+    def __init__(self, table: Table, threads: Threads) -> None:
+        self._table = table
+        self._threads = threads
+        self._changes = Changes()
+
+    def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """A copy of `points` (m, p), each moved to the weighted mean of what it carries."""
+        table, (_, touched, _) = self._table, self._changes.find(shares, points)
+
+        def add(low: int, high: int) -> np.ndarray:
+            sums = np.zeros((shares.m, table.n_numeric))
+            values = np.array(table.numbers[low:high], np.float64, order="C")
+            moves.sum_rows(values, shares.label[low:high], touched, sums)
+            return sums
+
+        # The same chunks for any number of threads, as their sums are rounded.
+        sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
+        total = np.sum(sums, axis=0)
+        parts = table.numbers[shares.part_row] * shares.part_weight[:, None]
+        np.subtract.at(total, shares.label[shares.part_row], parts)
+        np.add.at(total, shares.part_label, parts)
+        weights, moved = shares.weights(), points.copy()
+        which = touched[:-1] & (weights > 0)
+        moved[which, : table.n_numeric] = total[which] / weights[which, None]
+        self._changes.keep(moved)
+        return moved
 
 
 class Medians:
@@ -27,56 +96,82 @@ class Medians:
     def __init__(self, table: Table, m: int, threads: Threads) -> None:
         n, q = table.n, table.n_numeric
         self._threads = threads
-        self._columns = list(table.numbers.T)
+        self._numbers = table.numbers
+        by_rows = table.numbers.flags.c_contiguous
+        self._flat = (table.numbers if by_rows else np.asfortranarray(table.numbers)).ravel(order="K")
+        self._steps = (q, 1) if by_rows else (1, n)  # in `_flat`, from row to row and from column to column
         # So few that the counts take little against the table.
-        bins = int(np.clip(n // (8 * m), 4, _BINS))
-        edges = np.empty((q, bins - 1))
-        for k, own in enumerate(threads.over(lambda column: _cut(column, bins), self._columns)):
-            edges[k] = own
-        self._bins = np.empty((q, n), np.uint8)
+        bins = int(np.clip(n // (4 * m), 4, NONE))
+        edges = np.full((q, bins - 1), np.inf)
+        self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
+        columns = zip(edges, self._only, table.numbers.T, strict=True)
+        threads.over(lambda column: _cut(*column), columns)
+        grid = _grid(edges)
+        self._bins = np.empty((n, q), np.uint8)
 
-        def put(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-            least, most = np.empty((q, bins)), np.empty((q, bins))
+        def put(low: int, high: int) -> None:
             values = np.array(table.numbers[low:high], np.float64, order="C")
-            moves.put_in_bins(values, edges, self._bins[:, low:high], least, most)
-            return least, most
+            moves.put_in_bins(values, edges, *grid, self._bins[low:high])
 
-        ends = threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
-        least, most = np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
-        self._only = np.where(least == most, least, np.nan)  # (q, bins) the value of a bin that has but one
-        self._count = np.empty((q, m + 1, self._only.shape[1]), np.int32)  # rows by representative and bin
-        self._label: np.ndarray | None = None
+        threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
+        self._count = np.empty((m + 1, q, bins), np.int32)  # rows by representative and bin
+        self._changes = Changes()
 
-    def move(self, label: np.ndarray, points: np.ndarray) -> np.ndarray:
-        """A copy of `points` (m, p), each moved the least that reaches medians of the rows that carry it.
+    def move(self, shares: Shares, points: np.ndarray) -> np.ndarray:
+        """A copy of `points` (m, p), each moved the least that reaches weighted medians of what it carries.
 
-        `label` (n,), of `label_type(m)`: the representative of each row, or m for none; it is kept. Every
-        value between the lower and the upper median is as good as another.
+        Every value between the lower and the upper median is as good as another.
         """
-        old = self._label
-        changed = None if old is None else np.flatnonzero(label != old)
-        if changed is not None and 2 * len(changed) > len(label):
-            changed = None  # counting anew is faster
-        moved, m = points.copy(), len(points)
+        (n, q), bins = self._bins.shape, self._count.shape[2]
+        moved, old = points.copy(), self._changes.label
+        label, touched, changed = self._changes.find(shares, points)
+        if changed is None or 2 * len(changed) > n:
+            self._over(q, n, moves.count_bins, self._bins, label, self._count)
+        else:
+            self._over(q, len(changed), moves.recount_bins, self._bins, old, label, changed, self._count)
+        which = np.flatnonzero(touched)
+        t = len(which)
+        part_row, part_label, part_mass = shares.torn()
+        ends = np.searchsorted(part_label, [which, which + 1])
+        place = np.ascontiguousarray(points[which, :q], np.float64)
+        band = np.full((2, shares.m + 1, q), NONE, np.uint8)
+        size, below = np.zeros((t, q), np.int64), np.empty((t, q), np.int64)
+        total = np.empty(t, np.int64)
+        fixed = (which, self._count, self._only, self._bins, UNIT, (part_row, part_mass), ends)
+        written = (place, band, size, below, total)
+        self._over(
+            t,
+            q * bins,
+            lambda low, high: moves.find_bands(*fixed, np.empty(bins, np.int64), *written, low, high),
+        )
+        slot = np.full(shares.m + 1, -1)
+        slot[which] = np.arange(t)
+        end = np.cumsum(size) - size.ravel()  # of the values of each place, so far
+        near, mass = np.empty(size.sum()), np.empty(size.sum(), np.int64)
 
-        def one(k: int) -> None:
-            bins, count = self._bins[k], self._count[k]
-            if changed is None:
-                moves.count_bins(bins, label, count)
-            else:
-                moves.recount_bins(bins, old, label, changed, count)
-            place = points[:, k].copy()
-            band, rank = np.empty((2, m + 1), np.int16), np.empty((3, m + 1), np.int64)
-            room = np.empty(len(label) + 1, np.int64)
-            rows = room[: moves.find_middle(bins, label, count, self._only[k], place, band, rank, room)]
-            # The rows first, then their values: so the reads of distant values overlap.
-            found = self._columns[k][rows].astype(np.float64)
-            moves.move_to_middle(rows, found, label, band, rank, np.empty(len(rows)), place)
-            moved[:, k] = place
+        def find(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+            room = (high - low) * q + 1
+            at, where = np.empty(room, np.int64), np.empty(room, np.int64)
+            found = moves.find_entries(self._bins, label, slot, band, *self._steps, at, where, low, high)
+            # The places first, then the values: so the reads of distant values overlap.
+            return self._flat.take(at[:found]).astype(np.float64), where[:found]
 
-        self._threads.over(one, range(len(self._columns)))
-        self._label = label
+        for values, where in self._over(n if len(near) else 0, q, find):
+            moves.put_in_place(values, np.full(len(values), UNIT), where, end, near, mass)
+        of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
+        values = self._numbers[part_row[of], k].astype(np.float64)
+        moves.put_in_place(values, part_mass[of], slot[part_label[of]] * q + k, end, near, mass)
+        self._over(t, q * bins, moves.move_to_middle, near, mass, end, size, below, total, place)
+        moved[which, :q] = place
+        self._changes.keep(moved)
         return moved
+
+    def _over(self, n: int, work: int, kernel: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """`kernel(*arguments, low, high)` on ranges of n things, in threads if there is enough work."""
+        pieces = min(n, self._threads.count, n * work // _FEW)
+        if pieces < 2:
+            return [kernel(*arguments, 0, n)]
+        return self._threads.over_rows(kernel, *arguments, n=n, chunk=-(-n // pieces))
 
 
 def label_type(m: int) -> type[np.unsignedinteger]:
@@ -84,16 +179,35 @@ def label_type(m: int) -> type[np.unsignedinteger]:
     return np.uint16 if m < 2**16 else np.uint32
 
 
-def _cut(values: np.ndarray, bins: int) -> np.ndarray:
-    """The edges between `bins` bins, ascending, (bins − 1,): quantiles of a sample.
+def _cut(edges: np.ndarray, only: np.ndarray, values: np.ndarray) -> None:
+    """Writes edges between bins, ascending, to `edges` (bins − 1,): quantiles of a sample of the values.
 
-    A value that two quantiles share gets a bin of its own, up to the next number. Edges left over are inf.
+    A value that two quantiles share gets a bin of its own, up to the next number; it is written to its place
+    in `only` (bins,). Edges left over stay as they are.
     """
     some = np.sort(values[:: max(1, len(values) // _SAMPLE)])
-    quantiles = some[np.linspace(0, len(some) - 1, bins + 1)[1:-1].astype(np.int64)]
-    frequent = quantiles[1:][quantiles[1:] == quantiles[:-1]]
-    edges = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
-    return np.concatenate([edges, np.full(bins - 1 - len(edges), np.inf, values.dtype)])
+    quantiles = some[np.linspace(0, len(some) - 1, len(only) + 1)[1:-1].astype(np.int64)]
+    frequent = np.unique(quantiles[1:][quantiles[1:] == quantiles[:-1]])
+    found = np.unique(np.concatenate([quantiles, np.nextafter(frequent, values.dtype.type(np.inf))]))
+    edges[: len(found)] = found
+    only[np.searchsorted(found, frequent) + 1] = frequent
+
+
+def _grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Start and step (q,) of a grid on each column, and (q, _GRID + 1) the first edge in each of its steps.
+
+    Places on the grid are rounded, but an edge in an earlier place than a value is not above it all the same.
+    """
+    start = edges[:, 0].copy()
+    last = np.where(np.isfinite(edges), edges, start[:, None]).max(axis=1, initial=-np.inf)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        step = (_GRID - 1) / (last - start)
+        step[~np.isfinite(step)] = 0.0
+        place = np.clip((edges - start[:, None]) * step[:, None], 0, _GRID - 1)
+    first = np.empty((len(edges), _GRID + 1), np.int64)
+    for k, own in enumerate(place):
+        first[k] = np.searchsorted(np.nan_to_num(own, nan=_GRID - 1).astype(np.int64), np.arange(_GRID + 1))
+    return start, step, first
 
 
 class CompiledMedoids(Medoids):

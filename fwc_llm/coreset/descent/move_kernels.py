@@ -4,121 +4,154 @@ import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel, part
 
+NONE = 255  # a bin that no value is in
+
 
 @kernel
-def put_in_bins(values, edges, bins, least, most):  # type: ignore[no-untyped-def]
-    """Writes how many of its column's ascending `edges` (q, e) each value (n, q) reaches to `bins` (q, n).
+def put_in_bins(values, edges, start, step, first, bins):  # type: ignore[no-untyped-def]
+    """Writes how many of its column's ascending `edges` (q, e) each value (n, q) reaches to `bins` (n, q).
 
-    `least` and `most` (q, e + 1) get the least and the greatest value in each bin.
+    Place `(value − start[k]) · step[k]` of a grid says that the edges before `first[k, place]` are not above
+    the value, and those from `first[k, place + 1]` on are above it: few are left to compare.
     """
-    q, e = edges.shape
-    half = 1
-    while 2 * half <= e:
-        half *= 2
-    for k in range(q):
-        for b in range(e + 1):
-            least[k, b], most[k, b] = np.inf, -np.inf
+    last = first.shape[1] - 2
     for i in range(len(values)):
-        for k in range(q):
+        for k in range(len(edges)):
             value = values[i, k]
-            b = 0
-            step = half
-            while step:  # without a branch that could be mispredicted
-                above = min(b + step, e)
-                b = above if edges[k, above - 1] <= value else b
-                step //= 2
-            bins[k, i] = b
-            least[k, b], most[k, b] = min(least[k, b], value), max(most[k, b], value)
+            place = int(min(max((value - start[k]) * step[k], 0.0), float(last)))
+            b, end = first[k, place], first[k, place + 1]
+            while b < end:
+                middle = (b + end) // 2
+                if edges[k, middle] <= value:
+                    b = middle + 1
+                else:
+                    end = middle
+            bins[i, k] = b
 
 
 @kernel
-def count_bins(bins, label, count):  # type: ignore[no-untyped-def]
-    """Counts the rows with each label by bin: `count` (m + 1, bins) from `bins` and `label` (n,)."""
+def count_bins(bins, label, count, low, high):  # type: ignore[no-untyped-def]
+    """Counts the rows with each label by bin: columns low … high − 1 of `count` (m + 1, q, bins)."""
     for j in range(count.shape[0]):
-        for b in range(count.shape[1]):
-            count[j, b] = 0
+        for k in range(low, high):
+            for b in range(count.shape[2]):
+                count[j, k, b] = 0
     for i in range(len(bins)):
-        count[label[i], bins[i]] += 1
+        for k in range(low, high):
+            count[label[i], k, bins[i, k]] += 1
 
 
 @kernel
-def recount_bins(bins, old, new, rows, count):  # type: ignore[no-untyped-def]
-    """Brings `count` up to date where only the labels of `rows` have changed."""
+def recount_bins(bins, old, new, rows, count, low, high):  # type: ignore[no-untyped-def]
+    """Brings these columns of `count` up to date where only the labels of `rows` have changed."""
     for q in range(len(rows)):
         i = rows[q]
-        count[old[i], bins[i]] -= 1
-        count[new[i], bins[i]] += 1
+        for k in range(low, high):
+            count[old[i], k, bins[i, k]] -= 1
+            count[new[i], k, bins[i, k]] += 1
 
 
 @kernel
-def find_middle(bins, label, count, only, place, band, rank, rows):  # type: ignore[no-untyped-def]
-    """Finds where the medians of each label lie: the bins, and the rows that are in them.
+def find_bands(  # type: ignore[no-untyped-def]
+    which, count, only, bins, unit, parts, ends, mass, place, band, size, below, total, low, high
+):
+    """Finds the bins in which the medians of the labels `which[low … high − 1]` lie.
 
-    `bins` (n,), `label` (n,) and `count` (m + 1, bins) are as `count_bins` has them. Where both medians lie
-    in bins that hold `only` (bins,) one value, the label's `place` is moved here. Else the first of the rows
-    (n + 1,) get the numbers of those in `band` (2, m + 1), its two bins; `rank` (3, m + 1) gets the rank of
-    the lower median among them, how many rows the label has, and where its values begin, label by label.
-    Returns how many rows there are.
+    `count` (m + 1, q, bins) are the rows of each label by bin, each of mass `unit`; `parts`, rows and masses,
+    are split rows, of which the label `which[t]` has those from `ends[0, t]` and before `ends[1, t]`. Where
+    both medians lie in bins that hold `only` (q, bins) one value, `place` (t, q) is moved here. Else `band`
+    (2, m + 1, q) gets the two bins, `size` (t, q) how many entries they have, and `below` (t, q) the mass in
+    the bins before. `total` (t,) gets the mass of the label, and `mass` (bins,) is room.
     """
-    m = len(place)
-    band[0, m], band[1, m], rank[2, 0] = -1, -1, 0  # a label beyond `place` stands for none
-    for j in range(m):
-        band[0, j], band[1, j], rank[2, j + 1] = -1, -1, rank[2, j]
-        total = 0
-        for b in range(count.shape[1]):
-            total += count[j, b]
-        if total == 0:
+    part_row, part_mass = parts
+    for t in range(low, high):
+        j = which[t]
+        total[t] = 0
+        for b in range(count.shape[2] if count.shape[1] else 0):
+            total[t] += count[j, 0, b] * unit
+        for e in range(ends[0, t], ends[1, t]):
+            total[t] += part_mass[e]
+        for k in range(count.shape[1] if total[t] else 0):
+            for b in range(count.shape[2]):
+                mass[b] = count[j, k, b] * unit
+            for e in range(ends[0, t], ends[1, t]):
+                mass[bins[part_row[e], k]] += part_mass[e]
+            before, left = 0, 0
+            while 2 * (before + mass[left]) < total[t]:
+                before += mass[left]
+                left += 1
+            right, upto = left, before + mass[left]
+            while 2 * upto <= total[t]:
+                right += 1
+                upto += mass[right]
+            if only[k, left] == only[k, left] and only[k, right] == only[k, right]:  # neither is NaN
+                place[t, k] = min(max(place[t, k], only[k, left]), only[k, right])
+                continue
+            band[0, j, k], band[1, j, k], below[t, k] = left, right, before
+            size[t, k] = count[j, k, left] + (count[j, k, right] if right > left else 0)
+            for e in range(ends[0, t], ends[1, t]):
+                b = bins[part_row[e], k]
+                size[t, k] += (b == left) | (b == right)
+
+
+@kernel
+def find_entries(bins, label, slot, band, row_step, column_step, at, place, low, high):  # type: ignore[no-untyped-def]
+    """The entries of rows low … high − 1 that lie in the `band` of their label, see `find_bands`.
+
+    Column k of row i is entry `row_step · i + column_step · k` of the table, written to `at`, and belongs to
+    the place `slot[label[i]] · q + k`, written to `place`. Returns how many there are.
+    """
+    size, q = 0, bins.shape[1]
+    for i in range(low, high):
+        j = label[i]
+        t = slot[j]
+        if t < 0:
             continue
-        lower, upper = (total - 1) // 2, total // 2
-        low, below = 0, 0
-        while below + count[j, low] <= lower:
-            below += count[j, low]
-            low += 1
-        high, upto = low, below + count[j, low]
-        while upto <= upper:
-            high += 1
-            upto += count[j, high]
-        if only[low] == only[low] and only[high] == only[high]:  # neither is NaN
-            place[j] = min(max(place[j], only[low]), only[high])
-            continue
-        band[0, j], band[1, j], rank[0, j], rank[1, j] = low, high, lower - below, total
-        rank[2, j + 1] += count[j, low] + (count[j, high] if high > low else 0)
-    size = 0
-    for i in range(len(bins)):
-        j, b = label[i], bins[i]
-        rows[size] = i
-        size += (b == band[0, j]) | (b == band[1, j])
+        for k in range(q):
+            b = bins[i, k]
+            at[size] = row_step * i + column_step * k
+            place[size] = t * q + k
+            size += (b == band[0, j, k]) | (b == band[1, j, k])
     return size
 
 
 @kernel
-def move_to_middle(rows, found, label, band, rank, near, place):  # type: ignore[no-untyped-def]
-    """Moves `place` (m,) the least that reaches the medians: `found` (s,) are the values of the `rows` (s,).
+def put_in_place(found, mass, place, end, near, near_mass):  # type: ignore[no-untyped-def]
+    """Puts the values `found` and their masses side by side with those of their place, behind its `end`."""
+    for q in range(len(found)):
+        at = end[place[q]]
+        near[at], near_mass[at] = found[q], mass[q]
+        end[place[q]] += 1
 
-    The rest is as `find_middle` left it; `near` (s,) is room for the values, label by label.
+
+@kernel
+def move_to_middle(near, mass, end, size, below, total, place, low, high):  # type: ignore[no-untyped-def]
+    """Moves rows low … high − 1 of `place` (t, q) the least that reaches the medians.
+
+    Those of `place[t, k]` are among the `size[t, k]` values `near` before `end`; `below` is the mass before
+    them, of `total[t]` in all.
     """
-    for at in range(len(found)):
-        j = label[rows[at]]
-        near[rank[2, j]] = found[at]
-        rank[2, j] += 1  # where they end, when all are there
-    first = 0
-    for j in range(len(place)):
-        end = rank[2, j]
-        if band[0, j] >= 0:
-            own = near[first:end]
-            least = _select(own, rank[0, j])
-            most = least
-            if rank[1, j] % 2 == 0:
-                most = own[rank[0, j] + 1]
-                for at in range(rank[0, j] + 2, len(own)):
-                    most = min(most, own[at])
-            place[j] = min(max(place[j], least), most)
-        first = end
+    q = place.shape[1]
+    for t in range(low, high):
+        for k in range(q):
+            if size[t, k]:
+                last = end[t * q + k]
+                first = last - size[t, k]
+                values, masses = near[first:last], mass[first:last]
+                least = _select(values, masses, below[t, k], total[t])
+                upto, most = below[t, k], np.inf
+                for at in range(len(values)):
+                    if values[at] <= least:
+                        upto += masses[at]
+                    else:
+                        most = min(most, values[at])
+                most = least if 2 * upto > total[t] else most
+                place[t, k] = min(max(place[t, k], least), most)
 
 
 @part
-def _select(values, rank):  # type: ignore[no-untyped-def]
-    """The value of this rank, from 0; moves what is not smaller behind it (Hoare's FIND, in place).
+def _select(values, mass, below, total):  # type: ignore[no-untyped-def]
+    """The least value up to which, with `below`, lies half of the `total` (Hoare's FIND, in place).
 
     Equal values are exchanged like larger and smaller ones: they fall into halves, however many they are.
     """
@@ -134,23 +167,30 @@ def _select(values, rank):  # type: ignore[no-untyped-def]
                 right -= 1
             if left <= right:
                 values[left], values[right] = values[right], values[left]
+                mass[left], mass[right] = mass[right], mass[left]
                 left += 1
                 right -= 1
-        if rank <= right:
+        before = below
+        for at in range(low, right + 1):
+            before += mass[at]
+        if 2 * before >= total:
             high = right
-        elif rank >= left:
-            low = left
-        else:
-            break
-    return values[rank]
+            continue
+        for at in range(right + 1, left):
+            before += mass[at]
+        if 2 * before >= total:
+            return pivot
+        low, below = left, before
+    return values[low]
 
 
 @kernel
-def sum_rows(values, label, sums):  # type: ignore[no-untyped-def]
-    """Adds the rows `values` (n, q) to the `sums` (m, q) of their labels."""
+def sum_rows(values, label, wanted, sums):  # type: ignore[no-untyped-def]
+    """Adds the rows `values` (n, q) to the `sums` (m, q) of their labels, where these are `wanted` (m,)."""
     for i in range(len(values)):
-        for k in range(values.shape[1]):
-            sums[label[i], k] += values[i, k]
+        if wanted[label[i]]:
+            for k in range(values.shape[1]):
+                sums[label[i], k] += values[i, k]
 
 
 @kernel

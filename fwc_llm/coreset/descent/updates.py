@@ -46,6 +46,18 @@ class Shares:
         """`part_weight` in whole numbers, (s,) int64."""
         return np.asarray(np.rint(self.part_weight * UNIT), dtype=np.int64)
 
+    def torn(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All parts of split rows by label: their rows, ascending labels, and masses, UNIT to a whole row."""
+        split, at = np.unique(self.part_row, return_inverse=True)
+        rest, part = np.full(len(split), UNIT, np.int64), self.part_units()
+        np.subtract.at(rest, at, part)
+        rows = np.concatenate([split, self.part_row]).astype(np.int64)
+        label = np.concatenate([self.label[split], self.part_label]).astype(np.int64)
+        mass = np.concatenate([rest, part])
+        order = np.argsort(label, kind="stable")
+        order = order[mass[order] > 0]
+        return rows[order], label[order], mass[order]
+
     def grouped(self, only: np.ndarray | None = None) -> "Groups":
         """The rows and weights of each representative (or of those in `only`), together."""
         wanted = np.ones(self.m, bool)
@@ -121,6 +133,8 @@ def move_to_medians(table: Table, groups: "Groups", which: Iterable[int], points
 
 def modes(table: Table, shares: Shares, points: np.ndarray) -> np.ndarray:
     """Sets the categorical columns of `points`, in place, to the heaviest category; a tie keeps one's own."""
+    if table.p == table.n_numeric:
+        return points
     part = shares.part_units()
     occupied = shares.whole_weights() > 0
     places = np.arange(len(points))

@@ -13,16 +13,13 @@ from typing import Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
-from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Table, encode
-from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
+from fwc_llm.coreset.fairwasp.nearest import NearestRows
+from fwc_llm.coreset.fairwasp.weighing import weigh
+from fwc_llm.coreset.problem.cells import check_levels, empty_cell, find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import encode
+from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.parameters import Parameters
-from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
-
-COMPILED = 10**8  # number of differences from which compiled code is faster
-_ROWS = 256  # rows whose distances are held at once
 
 
 class FairWASP(Parameters):
@@ -60,7 +57,7 @@ class FairWASP(Parameters):
         self.cost_sensitive = cost_sensitive
         self.cost_outcome = cost_outcome
 
-    def fit(self, X: Any, y: Any, sensitive: Any) -> Self:
+    def fit(self, X: Any, y: Any, sensitive: Any, *, progress: Callable[[str], None] | None = None) -> Self:
         """Weigh the rows.
 
         Args:
@@ -68,6 +65,8 @@ class FairWASP(Parameters):
                 DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
             y: (n,) outcomes, any labels.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+            progress: called now and then with how far the search has come, in words. To show them:
+                `with fwc_llm.progress.choose().working("weighing") as say: model.fit(…, progress=say)`.
 
         Raises:
             FwcError: bad input, naming the row, column or cell.
@@ -81,15 +80,20 @@ class FairWASP(Parameters):
             for g in np.flatnonzero(cells.counts == 0).tolist():
                 raise empty_cell(cells, g)
         target = overall_target(cells, self.target)
-        cost, nearest = nearest_rows(table, cells, self.cost)
-        cost += between_cells(cells, self.cost_sensitive, self.cost_outcome)[cells.cell]
-        inner = fair_transport(cost, cells.n_levels, cells.n_outcomes, target, self.epsilon)
-        kept = np.ones(table.n)
-        np.subtract.at(kept, inner.split_row, inner.split_share)
-        self.weights_ = np.bincount(nearest[np.arange(table.n), inner.cell], kept, table.n)
-        np.add.at(self.weights_, nearest[inner.split_row, inner.split_cell], inner.split_share)
-        self.objective_ = inner.objective
-        self.lower_bound_ = inner.lower_bound
+        if self.epsilon is None:  # nothing moves
+            self.weights_, self.objective_, self.lower_bound_ = np.ones(table.n), 0.0, 0.0
+        else:
+            weighed = weigh(
+                NearestRows(table, cells, self.cost),
+                cells,
+                between_cells(cells, self.cost_sensitive, self.cost_outcome),
+                target,
+                self.epsilon,
+                progress,
+            )
+            self.weights_ = weighed.weights()
+            self.objective_ = weighed.plan.objective
+            self.lower_bound_ = weighed.plan.lower_bound
         held = np.bincount(cells.cell, self.weights_, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
@@ -102,74 +106,3 @@ class FairWASP(Parameters):
         check_epsilon(self.epsilon)
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
-
-
-def nearest_rows(table: Table, cells: Cells, cost: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the feature cost (n, G) of each cell's nearest row, inf where it has none, and the row (n, G).
-
-    A row is its own nearest in its own cell. Rows are visited by their distance along the columns' main
-    direction, which is a lower bound of their cost, so that most pairs of rows are never compared.
-    """
-    values = np.ascontiguousarray(table.values, dtype=np.float64)
-    place = _main_direction(values[:, : table.n_numeric], cost)
-    n = table.n
-    nearest = np.zeros((n, cells.n_cells), dtype=np.intp)
-    out = np.full((n, cells.n_cells), np.inf)
-    find_nearest: Callable[..., None] = _find_nearest
-    if n * n * table.p >= COMPILED:
-        from fwc_llm.coreset.fairwasp.nearest_kernels import find_nearest
-    threads = Threads()
-    everyone = np.argsort(place, kind="stable")  # consecutive searches use nearby memory
-    for g in range(cells.n_cells):
-        members = everyone[cells.cell[everyone] == g]
-        others = everyone[cells.cell[everyone] != g]
-        nearest[members, g], out[members, g] = members, 0.0
-        if not len(members) or not len(others):
-            continue
-        best, row = np.full(len(others), np.inf), np.zeros(len(others), dtype=np.intp)
-        threads.over_rows(
-            find_nearest,
-            values[others],
-            place[others],
-            values[members],
-            place[members],
-            table.n_numeric,
-            cost == "sqeuclidean",
-            best,
-            row,
-            n=len(others),
-            chunk=_ROWS,
-        )
-        out[others, g], nearest[others, g] = best, members[row]
-    return out, nearest
-
-
-def _main_direction(numbers: np.ndarray, cost: str) -> np.ndarray:
-    """A coordinate (n,) of each row whose differences, squared if the costs are, never exceed the costs."""
-    if not numbers.shape[1]:
-        return np.zeros(len(numbers))
-    centred = numbers - numbers.mean(axis=0)
-    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    # |v·(a − b)| ≤ ‖v‖_∞ ‖a − b‖₁, and ≤ ‖v‖₂ ‖a − b‖₂; slightly less, for rounding.
-    size = np.abs(direction).max() if cost == "l1" else 1.0
-    return np.asarray(centred @ direction * ((1 - 1e-9) / size))
-
-
-def _find_nearest(
-    rows: np.ndarray,
-    place: np.ndarray,
-    members: np.ndarray,
-    member_place: np.ndarray,
-    n_numeric: int,
-    squared: bool,
-    best: np.ndarray,
-    row: np.ndarray,
-    low: int,
-    high: int,
-) -> None:
-    """Compare all pairs; the same as the compiled `find_nearest` up to rounding and ties."""
-    columns = np.ascontiguousarray(members.T)
-    for i in range(low, high):
-        costs = feature_costs(columns, n_numeric, rows[i], "sqeuclidean" if squared else "l1")
-        row[i] = costs.argmin()
-        best[i] = costs[row[i]]

@@ -4,12 +4,13 @@ It uses numpy and not scikit-learn, so that every selector works without an extr
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, as_rows, check_size
 
+COMPILED = 10**8  # number of differences an iteration has from which compiled code is faster
 _CHUNK = 1 << 22  # entries of a block of distances: 16 MB of float32
 
 
@@ -57,28 +58,33 @@ def lloyd(
     mean variance of a column (scikit-learn's rule), or after `max_iter` iterations. A centre that loses all
     its rows restarts at the row that is farthest from its own.
     """
-    centres = plus_plus(points, k, rng)
+    steps = _steps(points, k)
+    centres = plus_plus(points, k, rng, steps)
     limit = tol * float(points.var(axis=0, dtype=np.float64).mean())
-    labels = np.full(len(points), -1)
     n_iter = 0
     for n_iter in range(1, max_iter + 1):  # noqa: B007 - the count is reported
-        previous = labels
-        labels, distances = nearest_centre(points, centres)
-        moved = means(points, labels, distances, k)
+        changed = steps.assign(centres)
+        means, counts = steps.means()
+        moved = means.astype(np.float32)
+        empty = np.flatnonzero(counts == 0)
+        if len(empty):
+            moved[empty] = points[np.argsort(-steps.distances(), kind="stable")[: len(empty)]]
         shift = float(np.sum((moved - centres) ** 2, dtype=np.float64))
         centres = moved
-        if shift <= limit or np.array_equal(labels, previous):
+        if shift <= limit or not changed:
             break
-    labels, distances = nearest_centre(points, centres)
-    return Clusters(centres, labels, distances, n_iter)
+    steps.assign(centres)
+    return Clusters(centres, steps.labels(), steps.distances(), n_iter)
 
 
-def plus_plus(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarray:
+def plus_plus(
+    points: np.ndarray, k: int, rng: np.random.Generator, steps: "Steps | None" = None
+) -> np.ndarray:
     """k starting rows: each the best of 2 + ln k rows drawn with probability ∝ squared distance."""
+    steps = steps or _steps(points, k)
     n, trials = len(points), 2 + int(np.log(k))
-    norms = np.einsum("ij,ij->i", points, points)
     chosen = [int(rng.integers(n))]
-    closest = _squared(points, norms, points[chosen])[:, 0]
+    closest = steps.reached(np.array(chosen), np.full(n, np.inf, np.float32))[0][0]
     for _ in range(1, k):
         cumulative = np.cumsum(closest, dtype=np.float64)
         if cumulative[-1] <= 0:  # fewer distinct rows than centres: any row will do
@@ -86,40 +92,90 @@ def plus_plus(points: np.ndarray, k: int, rng: np.random.Generator) -> np.ndarra
             continue
         drawn = np.searchsorted(cumulative, rng.random(trials) * cumulative[-1], side="right")
         drawn = np.minimum(drawn, n - 1)
-        reached = np.minimum(_squared(points, norms, points[drawn]), closest[:, None])
-        best = int(np.argmin(reached.sum(axis=0, dtype=np.float64)))
+        reached, sums = steps.reached(drawn, closest)
+        best = int(np.argmin(sums))
         chosen.append(int(drawn[best]))
-        closest = reached[:, best]
+        closest = reached[best]
     return np.array(points[chosen])
 
 
 def nearest_centre(points: np.ndarray, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) nearest centre of every row and (n,) squared distance to it, in blocks of bounded memory."""
-    n = len(points)
-    labels, distances = np.empty(n, np.int64), np.empty(n, np.float32)
-    half = 0.5 * np.einsum("ij,ij->i", centres, centres)
-    block = max(1, _CHUNK // max(1, len(centres)))
-    for start in range(0, n, block):
-        part = points[start : start + block]
-        # |x − c|² = |x|² − 2 (x·c − |c|²/2): the nearest centre has the largest x·c − |c|²/2.
-        score = part @ centres.T
-        score -= half
-        labels[start : start + block] = score.argmax(axis=1)
-        distances[start : start + block] = ((part - centres[labels[start : start + block]]) ** 2).sum(axis=1)
-    return labels, distances
+    """(n,) nearest centre of every row and (n,) squared distance to it."""
+    steps = _steps(points, len(centres))
+    steps.assign(centres)
+    return steps.labels(), steps.distances()
 
 
-def means(points: np.ndarray, labels: np.ndarray, distances: np.ndarray, k: int) -> np.ndarray:
-    """(k, q) means of the clusters; an empty cluster takes one of the rows farthest from their centres."""
-    counts = np.bincount(labels, minlength=k)
-    sums = np.column_stack([np.bincount(labels, weights=column, minlength=k) for column in points.T])
-    centres = (sums / np.maximum(counts, 1)[:, None]).astype(np.float32)
-    empty = np.flatnonzero(counts == 0)
-    if len(empty):
-        centres[empty] = points[np.argsort(-distances, kind="stable")[: len(empty)]]
-    return centres
+class Steps(Protocol):
+    """The steps of k-means on some points."""
+
+    def reached(self, rows: np.ndarray, closest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(w, n) the lesser of `closest` (n,) and the squared distances to `rows` (w,), and (w,) the sums."""
+
+    def assign(self, centres: np.ndarray) -> int:
+        """Find every row's nearest of the `centres` (k, q); how many rows changed theirs."""
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """(k, q) float64 means of the clusters and (k,) how many rows they have."""
+
+    def labels(self) -> np.ndarray:
+        """(n,) nearest centre of every row."""
+
+    def distances(self) -> np.ndarray:
+        """(n,) squared distance of every row to its centre."""
 
 
-def _squared(points: np.ndarray, norms: np.ndarray, others: np.ndarray) -> np.ndarray:
-    squared = norms[:, None] - 2.0 * (points @ others.T) + np.einsum("ij,ij->i", others, others)[None, :]
-    return np.asarray(np.maximum(squared, 0.0))
+class PlainLloyd:
+    """The steps with numpy alone, in blocks of bounded memory."""
+
+    def __init__(self, points: np.ndarray, k: int) -> None:
+        self._points, self._k = points, k
+        self._norms = np.einsum("ij,ij->i", points, points)
+        self._labels = np.full(len(points), -1)
+        self._centres = points[:0]
+
+    def reached(self, rows: np.ndarray, closest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
+        others = self._points[rows]
+        squared = (
+            self._norms - 2.0 * (others @ self._points.T) + np.einsum("ij,ij->i", others, others)[:, None]
+        )
+        found = np.minimum(np.maximum(squared, 0.0), closest)
+        return found, found.sum(axis=1, dtype=np.float64)
+
+    def assign(self, centres: np.ndarray) -> int:
+        """See `Steps`."""
+        previous, n = self._labels, len(self._points)
+        self._labels, self._centres = np.empty(n, np.int64), centres
+        half = 0.5 * np.einsum("ij,ij->i", centres, centres)
+        block = max(1, _CHUNK // max(1, len(centres)))
+        for start in range(0, n, block):
+            # |x − c|² = |x|² − 2 (x·c − |c|²/2): the nearest centre has the largest x·c − |c|²/2.
+            score = self._points[start : start + block] @ centres.T
+            score -= half
+            self._labels[start : start + block] = score.argmax(axis=1)
+        return int((self._labels != previous).sum())
+
+    def means(self) -> tuple[np.ndarray, np.ndarray]:
+        """See `Steps`."""
+        labels, k = self._labels, self._k
+        counts = np.bincount(labels, minlength=k)
+        sums = np.column_stack([np.bincount(labels, column, minlength=k) for column in self._points.T])
+        return sums / np.maximum(counts, 1)[:, None], counts
+
+    def labels(self) -> np.ndarray:
+        """See `Steps`."""
+        return self._labels
+
+    def distances(self) -> np.ndarray:
+        """See `Steps`."""
+        apart = self._points - self._centres[self._labels]
+        return np.asarray(np.einsum("ij,ij->i", apart, apart))
+
+
+def _steps(points: np.ndarray, k: int) -> Steps:
+    if points.size * k < COMPILED:
+        return PlainLloyd(points, k)
+    from fwc_llm.coreset.rivals.compiled.lloyd_steps import CompiledLloyd
+
+    return CompiledLloyd(points, k)

@@ -5,19 +5,23 @@ from typing import Any
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
+_LOADED = 2 * 10**8  # from which it pays to load it, if it is kept on disk
+_TINY = 4000  # n · m up to which numpy is as fast; many starts are compared there, to all digits
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 4_000_000  # largest n · m for which the inner problem judges swaps on all rows
 SEARCHED = 4096  # rows above which many starts are tried on samples
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 8  # of swaps and descents, at most
 _SAMPLES = 3  # on which swaps are sought, at most
-_PROGRESSIVE = 100_000  # rows from which a start grows
+_GROWN = 64  # rows a free representative from which a start grows
+_PROGRESSIVE = 100_000  # rows from which it grows with a support of rows
 _GROWTH = 4  # of the sample, from one level to the next
 _COARSE, _FINE = 3e-4, 2e-5  # gains of the objective that end a level, and the descent on all rows
 
@@ -43,14 +47,18 @@ class Solver:
         self._swaps = bool(effort.swaps) and problem.support != "free" and n * m <= _SWAPPED and fits
         self._sampled_swaps = effort.swaps is True and not self._swaps and fits
         self._progressive = (
-            n >= _PROGRESSIVE if effort.progressive == "auto" else bool(effort.progressive) and n > _SMALLEST
+            n >= (max(_GROWN * m, _GROWTH * _SMALLEST) if problem.support == "free" else _PROGRESSIVE)
+            if effort.progressive == "auto"
+            else bool(effort.progressive) and n > _SMALLEST
         )
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
         self._threads: Any = None
         self.steps: Steps
-        if work >= WORTH and fits:
+        # The same whether or not compiled code is at hand.
+        self._searched = self._swaps and work >= WORTH and n > SEARCHED
+        if fits and (work >= WORTH or _at_hand(problem, work, self._swaps or self._sampled_swaps)):
             from fwc_llm.coreset.descent.compiled import CompiledSteps
             from fwc_llm.coreset.threads import Threads
 
@@ -63,7 +71,13 @@ class Solver:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._swaps and self._threads and init == "k-means++" and self.problem.table.n > SEARCHED:
+        if (
+            self._swaps
+            and self._threads
+            and self._searched
+            and init == "k-means++"
+            and self.problem.table.n > SEARCHED
+        ):
             from fwc_llm.coreset.search.local_search import search
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
@@ -136,6 +150,22 @@ class Solver:
         found = descend(part.steps, start, self.effort.max_iter, _COARSE)
         found = part._improve(found, rng)
         return found.points if found.rows is None else rows[found.rows]
+
+
+def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:
+    """Whether compiled code that is kept on disk pays; in a process that has loaded it, it always does."""
+    if problem.table.n * problem.m <= _TINY:
+        return False
+    if work >= _LOADED:
+        import numba  # noqa: F401  # else no kernel is ready
+    moves = {"l1": "move_to_middle", "sqeuclidean": "sum_rows"}[problem.cost]
+    needed = [
+        ("descent.assignment_kernels", "assign_rows"),
+        ("descent.move_kernels", moves if problem.support == "free" else "medoid_costs"),
+    ]
+    if swaps:
+        needed.append(("exchange.kernels", "_best_exchanges"))
+    return all(is_ready(f"fwc_llm.coreset.{module}", name) for module, name in needed)
 
 
 def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndarray:

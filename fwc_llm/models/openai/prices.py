@@ -61,6 +61,11 @@ def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> P
     return prices[known] if known is not None else None
 
 
+def priced() -> tuple[str, ...]:
+    """The chat models whose price is built in."""
+    return tuple(_read(_BUILT_IN)["chat"])
+
+
 def covering(name: str, known: Iterable[str]) -> str | None:
     """The one of the names `known` that is this model's, or whose dated version it is; None without one."""
     names = set(known)

@@ -10,7 +10,8 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.compiled import CompiledMedoids, CompiledSteps
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.descent.updates import Medoids
-from fwc_llm.coreset.fairwasp import fairwasp
+from fwc_llm.coreset.fairwasp import nearest
+from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, Table
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
@@ -64,13 +65,14 @@ def test_the_nearest_rows_are_at_their_costs(
     table: Table, cost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = formula(table.numbers, table.codes, cost)
-    cells = fairwasp.find_cells(np.arange(60) % 2, np.arange(60) % 3, 60)
+    cells = find_cells(np.arange(60) % 2, np.arange(60) % 3, 60)
     for from_size in (np.inf, 0):  # numpy, compiled
-        monkeypatch.setattr(fairwasp, "COMPILED", from_size)
-        costs, rows = fairwasp.nearest_rows(table, cells, cost)
-        np.testing.assert_allclose(costs, np.take_along_axis(expected, rows, axis=1), atol=1e-12)
+        monkeypatch.setattr(nearest, "COMPILED", from_size)
+        search = nearest.NearestRows(table, cells, cost)
         for g in range(cells.n_cells):
-            np.testing.assert_allclose(costs[:, g], expected[:, cells.cell == g].min(axis=1), atol=1e-12)
+            costs, rows = search.search(g, np.arange(60), np.full(60, np.inf))
+            np.testing.assert_allclose(costs, expected[np.arange(60), rows], atol=1e-12)
+            np.testing.assert_allclose(costs, expected[:, cells.cell == g].min(axis=1), atol=1e-12)
 
 
 def asked(numeric: int, categorical: int, cost: str) -> Problem:

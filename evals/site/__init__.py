@@ -1,0 +1,1 @@
+"""The documentation as a site: `python -m evals.site` (docs/decisions/0006-sphinx-for-the-site.md)."""

@@ -1,0 +1,122 @@
+"""The notebooks of the manual: run again, and shown as pages with what they print and draw."""
+
+import argparse
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from evals.site.pages import CHECKOUT, DOCS
+
+FOLDER = DOCS / "notebooks"
+SECONDS = 120  # for a cell
+
+
+def run(path: Path) -> dict[str, Any]:
+    """The notebook with the outputs of a fresh run, in an empty folder."""
+    nbformat: Any = import_module("nbformat")  # without types of its own
+    from jupyter_client.manager import KernelManager
+    from nbclient import NotebookClient
+
+    notebook = nbformat.read(path, as_version=4)
+    with TemporaryDirectory(prefix="fwc-llm-notebook-") as folder, TemporaryDirectory() as sockets:
+        environment = {**os.environ, "IPYTHONDIR": folder, "PYTHONPATH": str(CHECKOUT)}
+        manager = KernelManager(transport="ipc", ip=f"{sockets}/kernel")  # a socket's path must be short
+        client = NotebookClient(
+            notebook, km=manager, timeout=SECONDS, resources={"metadata": {"path": folder}}
+        )
+        try:
+            client.execute(env=environment)
+        finally:
+            manager.shutdown_kernel(now=True)
+    return settled(json.loads(nbformat.writes(notebook)))
+
+
+def settled(notebook: dict[str, Any]) -> dict[str, Any]:
+    """The notebook without what differs between two runs: steps of progress, and where a stream is cut."""
+    for cell in notebook["cells"]:
+        cell["metadata"] = {}
+        kept: list[dict[str, Any]] = []
+        for output in cell.get("outputs", []):
+            html = "".join(output.get("data", {}).get("text/html", ""))
+            if output["output_type"] == "display_data" and re.search(r"<progress|: [\d.]+ s</div>", html):
+                continue
+            if output["output_type"] == "stream":
+                output["text"] = "".join(output["text"])
+                if kept and kept[-1].get("name") == output["name"]:  # where a stream is cut is chance
+                    kept[-1]["text"] += output["text"]
+                    continue
+            else:
+                output["metadata"] = {}
+            kept.append(output)
+        if "outputs" in cell:
+            cell["outputs"] = kept
+    notebook["metadata"] = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    return notebook
+
+
+def texts(notebook: dict[str, Any]) -> list[str]:
+    """What the cells print, in their order; pictures and HTML are left out."""
+    found = []
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            text = output.get("text") or output.get("data", {}).get("text/plain", "")
+            found.append("".join(text))
+    return found
+
+
+def as_page(path: Path, folder: Path) -> None:
+    """Write the notebook as a Markdown page in `folder`, its pictures beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    lines = list(_page(notebook, path, folder))
+    (folder / f"{path.stem}.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _page(notebook: dict[str, Any], path: Path, folder: Path) -> Iterator[str]:
+    pictures = 0
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            yield f"{source}\n"
+            continue
+        yield f"```python\n{source}\n```\n"
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data:
+                pictures += 1
+                name = f"{path.stem}-{pictures}.png"
+                (folder / name).write_bytes(base64.b64decode("".join(data["image/png"])))
+                yield f"![{_alternative(source)}]({name})\n"
+            elif "text/html" in data:
+                html = "".join(data["text/html"])
+                yield f'```{{raw}} html\n<div class="cell-output">{html}</div>\n```\n'
+            else:
+                text = "".join(output.get("text") or data.get("text/plain", ""))
+                yield f"```text\n{text.rstrip()}\n```\n"
+
+
+def _alternative(source: str) -> str:
+    """What a picture shows: the comment at the top of its cell."""
+    first = source.partition("\n")[0]
+    return first.removeprefix("# ") if first.startswith("# ") else "a picture"
+
+
+def main() -> None:
+    """Run all notebooks and keep their outputs."""
+    parser = argparse.ArgumentParser(prog="python -m evals.site.notebooks", description=main.__doc__)
+    parser.parse_args()
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        path.write_text(json.dumps(run(path), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""`--json`: one document on standard output and nothing else, with the keys that docs/shell.md has."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import evaluate
+from tests.cli.conftest import Outcome
+from tests.cli.test_options import commands
+
+Run = Callable[..., Outcome]
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "shell.md"
+# They print no table: files, lines about their work, a server's address.
+NO_TABLE = {"serve-surrogate", "warm-up", "task init", "task copy", "template init"}
+SMALL = ("--task", "census", "--n-test", "8", "--m", "4")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two arms and a threshold."""
+    out = tmp_path_factory.mktemp("runs") / "one"
+    evaluate("census", "surrogate", ("zero", "balanced"), 8, out=out, m=4, threshold=0.5)
+    return out
+
+
+def documented() -> dict[str, tuple[str, set[str]]]:
+    """The formats and keys of the page's table, by command."""
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \| (.+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+    return {
+        name: (kind, set(re.findall(r"`([a-z_]+)`", keys.partition(":")[0]))) for name, kind, keys in rows
+    }
+
+
+def test_every_command_with_a_table_has_it_and_is_on_the_page() -> None:
+    having = {name for name, command in commands() if any("--json" in one.opts for one in command.params)}
+    assert having == {name for name, _ in commands()} - NO_TABLE
+    assert {name.partition(" --")[0] for name in documented()} == having - {"prompt"}
+
+
+def arguments(run: Path, tmp_path: Path) -> dict[str, tuple[object, ...]]:
+    csv = tmp_path / "said.csv"
+    csv.write_text("said,was,sex\n" + "yes,yes,a\nno,yes,b\nyes,no,a\nno,no,b\n" * 10)
+    return {
+        "eval": ("eval", *SMALL, "--shots", "zero", "--out", tmp_path / "new", "--fail-if", "dp > 0.99"),
+        "eval --dry-run": ("eval", *SMALL, "--shots", "zero", "--dry-run"),
+        "tune": (
+            "tune", "--task", "census", "--target-dp", "0.3", "--rows", 40, "--n-test", 40, "--candidates", 2,
+            "--strategy", "random", "--out", tmp_path / "tuned",
+        ),
+        "rescore": ("rescore", run),
+        "gate": ("gate", run, "--fail-if", "dp > 0.1", "--fail-if", "dp[zero] > 0.1"),
+        "audit": ("audit", csv, "--answer", "said", "--label", "was", "--protected", "sex"),
+        "compare": ("compare", run, run),
+        "report": ("report", run),
+        "shots": ("shots", "--task", "census", "--m", 4, "--strategy", "balanced"),
+        "shots --compare": ("shots", "--task", "census", "--m", 4, "--compare", "--strategy", "balanced"),
+        "power": ("power", "--task", "census"),
+        "tasks": ("tasks",),
+        "task check": ("task", "check", "census"),
+        "runs": ("runs", run.parent),
+        "doctor": ("doctor",),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_the_keys_are_those_of_the_page_and_nothing_else_is_printed(
+    fwc: Run, run: Path, tmp_path: Path
+) -> None:
+    asked = arguments(run, tmp_path)
+    assert set(asked) == set(documented())
+    found: dict[str, Any] = {}
+    for name, words in asked.items():
+        outcome = fwc(*words, "--json")
+        assert outcome.code in ({0, 5, 6} if "gate" in name or name == "eval" else {0}), (name, outcome.err)
+        found[name] = json.loads(outcome.out, parse_constant=pytest.fail)
+        kind, keys = documented()[name]
+        assert found[name]["format"] == kind
+        assert keys <= set(found[name]) if name == "report" else keys == set(found[name]) - {"format"}, name
+    (one,) = found["eval"]["runs"]
+    assert set(one) == {"folder", "results", "statistics", "threshold", "cost"}
+    assert one["results"] == json.loads((tmp_path / "new" / "results.json").read_text())
+    # The second condition is one of the first's checks.
+    assert [gate["condition"] for gate in found["gate"]["gates"]] == ["dp[zero] > 0.1", "dp[balanced] > 0.1"]
+    assert found["rescore"]["runs"][0]["threshold"]["rule"] == 0.5
+    assert found["compare"]["thresholds"]["second"]["rule"] == 0.5
+
+
+def test_a_threshold_is_said_by_rescore_and_compare(fwc: Run, run: Path) -> None:
+    for words in (("rescore", run), ("compare", run, run)):
+        outcome = fwc(*words)
+        assert outcome.code == 0, outcome.err
+        assert "at the threshold" in outcome.out
+
+
+def test_json_and_another_format_are_refused(fwc: Run, run: Path) -> None:
+    outcome = fwc("report", run, "--json", "--format", "md")
+    assert outcome.code == 2
+    assert "leave out one of the two" in outcome.line
+
+
+@pytest.mark.slow
+def test_a_run_with_missing_replies_is_still_a_document(
+    fwc: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "silent.py").write_text("def nothing(messages):\n    raise ValueError('no')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = (*SMALL, "--model", "python:silent:nothing", "--shots", "zero", "--out", tmp_path / "r")
+    outcome = fwc("eval", *asked, "--json")
+    assert outcome.code == 4
+    (one,) = json.loads(outcome.out)["runs"]
+    assert one["statistics"] is None
+    assert one["results"]["unanswered"] == 8

@@ -1,0 +1,55 @@
+"""`fwc-llm template init` and `fwc-llm task copy`: copies that work, and nothing written over."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from fwc_llm.prompts import templates
+from fwc_llm.tasks import load_task
+from tests.cli.conftest import Outcome
+
+Run = Callable[..., Outcome]
+
+
+def test_every_copied_template_set_says_the_same(fwc: Run, tmp_path: Path) -> None:
+    for name in templates():
+        folder = tmp_path / "new" / name
+        outcome = fwc("template", "init", folder, "--from", name)
+        assert outcome.code == 0, outcome.err
+        api = ("--api", "decisions") if name == "decision" else ()
+        shown = [fwc("prompt", "--task", "census", "--template", one, *api).out for one in (name, folder)]
+        assert shown[0] == shown[1] != ""
+
+
+def test_a_template_set_is_not_written_over(fwc: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "query.j2").write_text("mine")
+    outcome = fwc("template", "init", tmp_path / "mine")
+    assert outcome.code == 2
+    assert "is not empty" in outcome.line
+    assert (tmp_path / "mine" / "query.j2").read_text() == "mine"
+    assert "there are" in fwc("template", "init", tmp_path / "x", "--from", "../../etc").line
+    assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    assert "cannot make the folder" in fwc("template", "init", tmp_path / "file").line
+
+
+def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    assert fwc("task", "copy", "adult", "-o", mine).code == 0
+    copy, built_in = load_task(mine), load_task("adult")
+    assert (copy.columns, copy.protected, copy.question) == (
+        built_in.columns, built_in.protected, built_in.question
+    )  # fmt: skip
+    mine.write_text("mine")
+    assert "exists already" in fwc("task", "copy", "adult", "-o", mine).line
+    assert mine.read_text() == "mine"
+    assert fwc("task", "copy", "adult", "-o", mine, "--force").code == 0
+    for words, said in (
+        (("census",), "no built-in task 'census' has a file"),
+        (("../adult",), "no built-in task"),
+        (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
+        (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
+    ):
+        outcome = fwc("task", "copy", *words)
+        assert outcome.code == 2
+        assert said in outcome.line

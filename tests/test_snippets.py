@@ -1,0 +1,124 @@
+"""Every block of code on every page is tried: Python runs, console blocks run, other commands are parsed."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from fwc_llm.cli import app
+from tests import snippets
+from tests.test_docs import CHECKOUT, FENCE, PAGES, name
+
+# What a page's first block is given where it speaks of something of the reader's.
+GIVEN = {
+    "README.md": "import numpy as np\n"
+    "rng = np.random.default_rng(0)\n"
+    "sensitive = rng.integers(0, 2, 600)\n"
+    "X, y = rng.normal(size=(600, 3)), rng.integers(0, 2, 600)\n",
+    "docs/statistics.md": "import pandas as pd\n"
+    "groups, labels = ['a', 'b'] * 20, ['yes', 'yes', 'no', 'no'] * 10\n"
+    "answers = pd.DataFrame({'group': groups, 'label': labels, 'answer': labels})\n",
+    "docs/cookbook.md": "from evals.examples.desk.app import decide\n"
+    "from evals.examples.desk.client import PERSON\n",
+}
+# What cannot run alone, by a word of the block, and what runs it.
+NOT_ALONE = {
+    "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
+}
+ELSEWHERE = {"evals/walks/own-table.md"}  # tests/evals/test_walks.py
+
+
+def steps(page: Path, folder: Path) -> Iterator[tuple[str, str, list[str], int]]:
+    """The steps of a page; blocks that name a file are written into the folder."""
+    if name(page) in GIVEN:
+        yield "python", GIVEN[name(page)], [], 0
+    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+        kind, body = block["kind"], block["body"]
+        if file := re.match(r"(?:# |\{# )file: (\S+)", body):
+            path = folder / file[1]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(body, encoding="utf-8")
+        elif kind == "python":
+            compile(body, name(page), "exec")
+            if not any(word in body for word in NOT_ALONE):
+                yield kind, body, [], 0
+        elif kind == "console":
+            yield from commands(body)
+
+
+def commands(body: str) -> Iterator[tuple[str, str, list[str], int]]:
+    """The commands of a console block, with the lines below each and its exit code."""
+    for part in re.split(r"^\$ ", body, flags=re.M)[1:]:
+        command, _, shown = part.partition("\n")
+        module = re.sub(r"^fwc-llm\b", "fwc_llm", command.removeprefix("python -m "))
+        assert module != command, f"cannot be tried: {command}"
+        code = re.search(r"# exit code (\d+)$", command)
+        lines = [line for line in shown.splitlines() if line.strip() not in {"", "…"}]
+        yield "console", module, lines, int(code[1]) if code else 0
+
+
+@pytest.mark.slow
+def test_the_snippets_of_all_pages_run_in_order(tmp_path: Path) -> None:
+    work: list[Any] = []
+    for number, page in enumerate(PAGES):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if name(page) not in ELSEWHERE and (found := list(steps(page, folder))):
+            work.append((name(page), str(folder), found))
+    done = subprocess.run(
+        [sys.executable, snippets.__file__],
+        input=json.dumps(work),
+        env={**os.environ, "PYTHONPATH": str(CHECKOUT), "COLUMNS": "110"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = {page: folder for page, folder, _ in work}
+    assert {"README.md", "CONTRIBUTING.md", "docs/start.md", "docs/choosing.md", "docs/gates.md"} <= set(made)
+    assert (Path(made["CONTRIBUTING.md"]) / "short-wording" / "results.json").is_file()
+    assert (Path(made["docs/providers.md"]) / "rule-5" / "results.json").is_file()
+    assert (Path(made["docs/start.md"]) / "demo" / "report.html").is_file()
+
+
+def written(page: Path) -> Iterator[str]:
+    """What follows `fwc-llm` in the blocks of a page, a command each."""
+    for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+        if block["kind"] == "python":
+            continue
+        for line in re.sub(r"\s*\\?\n\s*(?=--)", " ", block["body"]).splitlines():
+            if found := re.search(r"(?:^|[\s/])fwc-llm (?P<rest>[a-z-].*)", line):
+                yield re.split(r" && | \| |; ", found["rest"])[0]
+
+
+def parse(words: list[str]) -> None:
+    """Read a command line as the program does, without running it."""
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[words.pop(0)]
+    command.make_context("fwc-llm", words)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_command_on_a_page_can_be_read(page: Path) -> None:
+    for line in written(page):
+        words = shlex.split(line, comments=True)
+        try:
+            parse(words)
+        except Exception as error:
+            pytest.fail(f"{name(page)}: fwc-llm {line}: {error!r}")
+
+
+def test_a_command_that_does_not_exist_is_found() -> None:
+    with pytest.raises(KeyError):
+        parse(["evaluate", "--task", "adult"])
+    with pytest.raises(Exception, match="--taks"):
+        parse(["eval", "--taks", "adult"])
