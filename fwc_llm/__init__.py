@@ -10,7 +10,7 @@ from fwc_llm.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fwc_llm.coreset import FairCoreset, FairWASP, Transport, fair_transport
-    from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
+    from fwc_llm.errors import FwcError, IncompleteRunError, InputError, InterruptedRunError, ProviderError
     from fwc_llm.evaluation.evaluate import evaluate
     from fwc_llm.evaluation.result import Result
     from fwc_llm.evaluation.tune import Tuned, tune
@@ -43,6 +43,7 @@ __all__ = [
     "FunctionModel",
     "FwcError",
     "IncompleteRunError",
+    "InputError",
     "InterruptedRunError",
     "Message",
     "Messages",
@@ -74,7 +75,7 @@ __all__ = [
 
 _HOME = {
     "coreset": ("FairCoreset", "FairWASP", "Transport", "fair_transport"),
-    "errors": ("FwcError", "IncompleteRunError", "InterruptedRunError", "ProviderError"),
+    "errors": ("FwcError", "IncompleteRunError", "InputError", "InterruptedRunError", "ProviderError"),
     "evaluation.evaluate": ("evaluate",),
     "evaluation.result": ("Result",),
     "evaluation.tune": ("Tuned", "tune"),

@@ -50,6 +50,18 @@ class FwcError(Exception):
     result: Scored | None = None
 
 
+class InputError(FwcError, ValueError):
+    """What the solver refuses; also a `ValueError`, as what scikit-learn's estimators refuse is."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Values of a type that the solver cannot read; also a `TypeError`."""
+
+
+class ScaleWarning(UserWarning):
+    """The columns of an array differ by orders of magnitude, so that few of them decide the distances."""
+
+
 class ProviderError(FwcError):
     """The provider rejected the run as a whole (key, quota, model, parameter): exit code 3."""
 

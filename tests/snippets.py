@@ -1,4 +1,4 @@
-"""What runs the snippets of pages, all in one process; tests/test_snippets.py writes them to its input as JSON.
+"""What runs the snippets of pages in one process; tests/test_snippets.py writes them to its input as JSON.
 
 Every page has a folder, a namespace and a list of steps of its own: a kind (python or console), the code or
 the command, and, for a command, the lines that it must print and its exit code.

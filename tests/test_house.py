@@ -130,7 +130,7 @@ def test_the_top_level_is_the_house_and_its_papers() -> None:
     visible = {line.split("/")[0] for line in listed.stdout.splitlines() if not line.startswith(".")}
     folders = {"docs", "evals", "fwc_llm", "prompts", "tests"}
     papers = {name for name in visible if name.endswith((".md", ".cff")) or name in {"LICENSE", "NOTICE"}}
-    assert visible - papers - {"docs"} == (folders - {"docs"}) | {"pyproject.toml"}
+    assert visible - papers - {"docs"} == (folders - {"docs"}) | {"Containerfile", "pyproject.toml"}
 
 
 def test_every_room_of_the_solver_fits_on_a_shelf() -> None:

@@ -1,12 +1,17 @@
 """The wheel: what a user gets who never sees the checkout."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from evals.packages import LARGEST_WHEEL, build, contents
+from fwc_llm.version import __version__
 
 pytestmark = pytest.mark.slow
 
@@ -14,16 +19,16 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built and unpacked into a folder of its own."""
-    wheels = tmp_path_factory.mktemp("wheels")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built without a network."""
+    return build(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked into a folder of its own."""
     site = tmp_path_factory.mktemp("lib") / "site-packages"  # Inspect knows an installed package by that name
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run(
-        [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(CHECKOUT)],
-        check=True,
-    )
-    (wheel,) = wheels.iterdir()
     subprocess.run([*pip, "install", "--no-deps", "--target", str(site), str(wheel)], check=True)
     return site
 
@@ -55,6 +60,30 @@ def test_the_wheel_carries_templates_and_task_files(installed: Path, tmp_path: P
     assert where.startswith(str(installed))
     assert templates.split() == ["decision", "decodingtrust", "default", "paper"]
     assert {"adult", "communities", "drug", "german"} <= set(tasks.split())
+
+
+def test_the_wheel_is_small_and_holds_the_package_alone(wheel: Path) -> None:
+    assert wheel.stat().st_size < LARGEST_WHEEL
+    found = set(contents(wheel))
+    info = f"fwc_llm-{__version__}.dist-info"
+    assert {name.partition("/")[0] for name in found} == {"fwc_llm", info}
+    with zipfile.ZipFile(wheel) as archive:
+        files = archive.namelist()
+        headers = archive.read(f"{info}/METADATA").decode()
+    assert not [name for name in files if "/tests/" in name or "/results/" in name or name.endswith(".pyc")]
+    assert not [
+        name for name in files if name.startswith("fwc_llm/_resources/evals") and "/tasks/" not in name
+    ]
+    assert f"\nVersion: {__version__}\n" in headers
+    assert re.findall(r"^Project-URL: (\w+), https://", headers, re.M)
+
+
+def test_copies_are_made_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    for words in (("template", "init", "wording"), ("task", "copy", "german")):
+        done = outside(installed, tmp_path, "-m", "fwc_llm", *words)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "wording" / "query.j2").is_file()
+    assert (tmp_path / "german.toml").is_file()
 
 
 def test_the_demonstration_runs_from_the_wheel(installed: Path, tmp_path: Path) -> None:

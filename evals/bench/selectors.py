@@ -1,7 +1,8 @@
-"""Rival selectors against FWC: the reference table (synthetic rows), and every strategy on all of Adult.
+"""Rival selectors against FWC: the reference table, every strategy on all of Adult, and large tables.
 
     python -m evals.bench.selectors            # the reference table, one seed
-    python -m evals.bench.selectors --full     # ten seeds, then Adult: time and memory; records the results
+    python -m evals.bench.selectors --quick    # the same, and small tables beside the peers
+    python -m evals.bench.selectors --full     # ten seeds, Adult, large tables; records the results
 
 Reference: n = 5000, p = 25, m = 250 of the paper's synthetic set, points Z = (D, X, Y) without scaling, exact
 Wasserstein distance in L1. Adult: 48,842 rows, pool and test together; a missing value is a category.
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from evals.bench.selectors_peers import peers, peers_report
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 EPSILONS = (0.01, 0.05, 0.1)
@@ -220,12 +223,17 @@ def report(result: dict[str, Any]) -> str:
                 lines.append(
                     f"| {row['strategy']} | {row['m']} | {row['seconds']:.2f} | {row['peak_mb']:.0f} |"
                 )
+    if result.get("peers"):
+        lines += peers_report(result["peers"])
     return "\n".join(lines) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="ten seeds and Adult; record the results")
+    parser.add_argument("--full", action="store_true", help="all of it, ten seeds; record the results")
+    parser.add_argument(
+        "--quick", action="store_true", help="the reference table, and small tables beside peers"
+    )
     parser.add_argument("--strategy", help=argparse.SUPPRESS)
     parser.add_argument("--m", type=int, default=16, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -248,6 +256,11 @@ def main() -> None:
         "fwc_is_closest": fwc_is_closest(runs),
         "reference": summary(runs),
     }
+    if arguments.full or arguments.quick:
+        result["peers"] = []
+        for row in peers(quick=arguments.quick):
+            result["peers"].append(row)
+            print(row, file=sys.stderr, flush=True)
     if arguments.full:
         result["scale"] = []
         for row in scale():

@@ -1,12 +1,14 @@
 """Every method of the paper's comparison behind one call: rows in, weighted representatives out."""
 
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from evals.paper.data import Part, Space
+from fwc_llm.errors import ScaleWarning
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,13 @@ def choose(method: str, space: Space, train: Part, m: int, seed: int, metric: st
     """
     X = space.features(train, metric)
     start = time.perf_counter()
-    found = (
-        _fwc(X, train, m, seed, metric, FWC[method])
-        if method in FWC
-        else _rival(method, X, train, m, seed, metric)
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ScaleWarning)  # raw columns are meant as they are
+        found = (
+            _fwc(X, train, m, seed, metric, FWC[method])
+            if method in FWC
+            else _rival(method, X, train, m, seed, metric)
+        )
     seconds = time.perf_counter() - start
     return Chosen(**found, seconds=seconds)
 

@@ -18,7 +18,11 @@ def main() -> int:
     parser.add_argument("-o", "--out", type=Path, default=Path("site"), help="the folder of the site")
     out = parser.parse_args().out
     with TemporaryDirectory(prefix="fwc-llm-site-") as folder:
-        code = build(Path(folder), out)
+        try:
+            code = build(Path(folder), out)
+        except ModuleNotFoundError as error:
+            print(f"{error.name} is missing: pip install -e '.[docs]'", file=sys.stderr)
+            return 2
     print(f"{out / 'index.html'}" if code == 0 else "the site has faults: see above")
     return code
 

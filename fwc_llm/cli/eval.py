@@ -21,7 +21,7 @@ from fwc_llm.cli.defaults import (
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.forecast import print_forecast
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
-from fwc_llm.cli.outcome import ask, ask_one, eval_json
+from fwc_llm.cli.outcome import ask, ask_one, before_asking, eval_json
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.cli.words import ARMS, ablation, wordings, words
@@ -245,7 +245,7 @@ def evaluate(
         max_cost=max_cost,
         prices=prices,
     )
-    with console.working("reading the table") as step:
+    with before_asking(out), console.working("reading the table") as step:
         table = open_task("census" if demonstration else task, data_dir, protected)
 
         def plan(name: str, settings: Settings) -> "Job":

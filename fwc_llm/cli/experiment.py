@@ -52,6 +52,7 @@ def _kinds(command: Callable[..., None]) -> dict[str, set[Any]]:
         name: {parameter.annotation.__origin__, *get_args(parameter.annotation.__origin__)}
         for name, parameter in inspect.signature(command).parameters.items()
         if any(isinstance(note, OptionInfo) for note in getattr(parameter.annotation, "__metadata__", ()))
+        and name != "as_json"  # how to print is not a part of the experiment
     }
 
 

@@ -105,7 +105,7 @@ def print_forecast(jobs: "Sequence[Job]", as_json: bool) -> None:
         return
     for one in told:
         for line in one.lines():
-            out.print(line)
+            out.print(line, soft_wrap=True, highlight=False)
     if len(told) > 1 and all(dollars):
         out.print(f"all {len(told)} models: at most ${total:.2f}")
     for line in plan_lines(jobs[0].plan):
@@ -117,7 +117,7 @@ def _tell(job: "Job") -> _Told:
     from fwc_llm.models import traits
 
     said = traits(job.model)
-    if said.reference or said.local:
+    if said.reference or said.local or (said.simulated and job.client.base_url is None):
         return _Told(job, None)
     with working("counting tokens"):
         return _Told(job, job.forecast())

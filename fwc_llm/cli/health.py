@@ -173,7 +173,7 @@ def _keys(api_key_env: str | None, base_url: str | None) -> Iterator[Finding]:
     names = {api_key_env: "the service"} if api_key_env else _KEYS
     for name, whose in names.items():
         value = os.environ.get(name)
-        if value is None:
+        if not value:  # a variable that is set to nothing is one that was taken back
             todo = f"export {name}=... to ask {whose}; a server of your own needs none"
             yield Finding(f"key {name}", "broken" if api_key_env else "note", "not set", todo)
         elif not value.strip():

@@ -1,6 +1,7 @@
 """How `fwc-llm eval` asks one model, and what it says of the answers: whole, in part or interrupted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,16 @@ from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, Sc
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
     from fwc_llm.evaluation.result import Result
+
+
+@contextmanager
+def before_asking(out: Path | None) -> Iterator[None]:
+    """Say what is kept where somebody interrupts before the first request."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"what is in {out} is as it was" if out is not None and out.exists() else "nothing is written"
+        raise InterruptedRunError(f"interrupted before any request: {kept}") from None
 
 
 def ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0) -> "Result":

@@ -8,6 +8,7 @@ import typer
 
 from fwc_llm.cli.as_json import Json, print_json
 from fwc_llm.cli.defaults import M_HELP, PROTECTED_HELP, TASK_HELP, number_or_none, open_task
+from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.errors import FwcError
 
@@ -85,7 +86,7 @@ def shots(
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir, protected)
-    with console.working("reading the table") as step:
+    with before_asking(out), console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies

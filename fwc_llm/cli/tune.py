@@ -9,6 +9,7 @@ import typer
 from fwc_llm.cli import service
 from fwc_llm.cli.as_json import Json, print_json, run_json
 from fwc_llm.cli.defaults import PROTECTED_HELP
+from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.words import words
 
@@ -92,13 +93,14 @@ def tune(
         max_tokens=max_tokens, logprobs=logprobs, rpm=rpm, tpm=tpm, deadline=deadline,
         concurrency=concurrency, batch=batch, max_cost=max_cost, prices=prices,
     )  # fmt: skip
-    table = task if protected is None else load_task(task, data_dir, protected=protected)
-    found = run(
-        table, model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
-        templates=words(template) or None, orders=words(order) or None, strategies=words(strategy) or None,
-        n_test=n_test, base_parity=base_parity, seed=seed, out=out, api=api, client=client, data_dir=data_dir,
-        cancel_batch=cancel_batch, shown=console.shown,
-    )  # fmt: skip
+    with before_asking(out):
+        found = run(
+            task if protected is None else load_task(task, data_dir, protected=protected),
+            model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
+            templates=words(template) or None, orders=words(order) or None,
+            strategies=words(strategy) or None, n_test=n_test, base_parity=base_parity, seed=seed, out=out,
+            api=api, client=client, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
+        )  # fmt: skip
     if as_json:
         print_json(_as_json(found))
     else:

@@ -7,14 +7,17 @@ from fwc_llm.lazy import lazy_names
 if TYPE_CHECKING:
     from fwc_llm.coreset.estimator import FairCoreset
     from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+    from fwc_llm.coreset.interface.certificate import CoresetCertificate, certify
     from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
-__all__ = ["FairCoreset", "FairWASP", "Transport", "fair_transport"]
+__all__ = ["CoresetCertificate", "FairCoreset", "FairWASP", "Transport", "certify", "fair_transport"]
 
 _HOME = {
+    "CoresetCertificate": "interface.certificate",
     "FairCoreset": "estimator",
     "FairWASP": "fairwasp.fairwasp",
     "Transport": "transport.fair",
+    "certify": "interface.certificate",
     "fair_transport": "transport.fair",
 }
 

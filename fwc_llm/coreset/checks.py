@@ -1,39 +1,75 @@
 """Checks of what a caller may give, one wording for each."""
 
 from collections.abc import Sequence
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.threads import count_threads
+from fwc_llm.errors import InputError
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> None:
     """Refuse a value that is none of the choices."""
     if value not in choices:
-        raise FwcError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
+        raise InputError(f"{name}={value!r} is unknown: use one of {', '.join(choices)}")
 
 
 def check_epsilon(epsilon: Any) -> None:
     """Refuse a parity limit that is neither a number from 0 to below 1 nor None."""
     if epsilon is not None and not (isinstance(epsilon, Real) and 0 <= float(epsilon) < 1):
-        raise FwcError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
+        raise InputError(f"epsilon is {epsilon!r}: give a number from 0 to below 1, or None for no limit")
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Refuse anything but a finite number of at least 0."""
     if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-        raise FwcError(f"{name}={value!r}: give a number of at least 0")
+        raise InputError(f"{name}={value!r}: give a number of at least 0")
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """The generator of a seed, or what numpy takes for one; scikit-learn's way of `RandomState`, too."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(2**31)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"random_state={random_state!r} is no seed ({error}): give a whole number") from None
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """The number of threads, None for all processors; as joblib counts: −1 all, −2 all but one."""
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(
+            f"n_jobs={n_jobs!r}: give a number of threads of at least 1, None or -1 for all processors, "
+            "-2 for all but one"
+        )
+    count = int(n_jobs)
+    return count if count > 0 else max(1, count_threads() + 1 + count)
 
 
 def candidate_mask(candidates: Any, n: int) -> np.ndarray:
-    """Which of n rows may be chosen, (n,) bool; None stands for all of them."""
+    """Which of n rows may be chosen, (n,) bool, given as such or by position; None stands for all of them."""
     if candidates is None:
         return np.ones(n, bool)
-    mask = np.asarray(candidates)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise FwcError(
-            f"candidates must be a boolean mask, one bool a row, ({n},): got {mask.dtype} {mask.shape}"
+    given = np.asarray(candidates)
+    if given.dtype == bool and given.shape == (n,):
+        return given
+    if given.ndim != 1 or (given.dtype.kind not in "iu" and given.size):
+        raise InputError(
+            f"candidates must be a boolean mask, one bool a row, ({n},), or positions of rows: got "
+            f"{given.dtype} {given.shape}"
         )
+    if given.size and (given.min() < 0 or given.max() >= n):
+        raise InputError(
+            f"candidates must be positions from 0 to {n - 1}: got {given.min()} to {given.max()}"
+        )
+    rows = given.astype(np.int64)
+    mask = np.zeros(n, bool)
+    mask[rows] = True
+    if mask.sum() < len(rows):
+        raise InputError("candidates names a row twice: give each position once, or a mask of bools")
     return mask

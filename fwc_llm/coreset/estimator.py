@@ -7,24 +7,34 @@ from typing import Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.checks import candidate_mask, check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.checks import (
+    candidate_mask,
+    check_choice,
+    check_epsilon,
+    check_jobs,
+    check_not_negative,
+    generator,
+)
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.problem.cells import Cells, check_levels, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode, encode_array, value_ids
+from fwc_llm.coreset.interface.applied import Applied
+from fwc_llm.coreset.interface.labels import given_cells, main_labels
+from fwc_llm.coreset.interface.represented import Represented
+from fwc_llm.coreset.problem.cells import Cells, check_levels, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
+from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding, encode, pick
 from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
-from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
 
 
-class FairCoreset(Parameters):
+class FairCoreset(Applied):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each) and the weighted representatives
@@ -33,7 +43,7 @@ class FairCoreset(Parameters):
 
     Args:
         m: number of representatives.
-        epsilon: parity limit in [0, 1), or None for no constraint.
+        epsilon: parity limit in [0, 1), or None for no constraint; `fit` then takes X alone, too.
         cost: "l1" or "sqeuclidean" over the numeric columns; every categorical mismatch costs 1.
         support: "free" (any point), "rows" (real rows of the representative's own cell) or "features"
             (the features of any real row).
@@ -55,21 +65,30 @@ class FairCoreset(Parameters):
             size. True: also with free representatives and for larger tables, then on samples of rows; the
             fit may then take several times as long as the descent alone.
         progressive: whether a named start uses larger and larger samples, so that few iterations run on all
-            rows; "auto": from 100,000 rows. The last iterations always run on all rows, and end when one
-            lowers the objective by less than 2e-5 of it.
-        n_jobs: number of threads; None for all processors. The result does not depend on it.
+            rows; "auto": with support="free" from 64 rows a representative on (and 8,192 in all), else from
+            100,000 rows. The last iterations always run on all rows, and end when one lowers the objective
+            by less than 2e-5 of it.
+        n_jobs: number of threads; None or -1 for all processors, -2 for all but one. The result does not
+            depend on it.
+        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
+            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
-        sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed.
-        y_: (m,) outcome of each.
+        sensitive_: (m,) protected level of each, or (m, k) when k attributes are crossed; None when none were
+            given.
+        y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
+        labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
+            part of a row that is split.
+        target_: (|Y|,) p_T, in sorted order of the outcomes.
         history_: objective at the start and after every move that was kept; the last is `objective_`.
         n_iter_: number of these moves.
+        converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
         n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
         proven_: whether all coresets with these slots were compared, so that none is better.
@@ -94,6 +113,7 @@ class FairCoreset(Parameters):
         swaps: bool | str = "auto",
         progressive: bool | str = "auto",
         n_jobs: int | None = None,
+        scale: bool | str = "auto",
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -111,38 +131,40 @@ class FairCoreset(Parameters):
         self.swaps = swaps
         self.progressive = progressive
         self.n_jobs = n_jobs
+        self.scale = scale
 
-    def fit(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None) -> Self:
         """Chooses the coreset of the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame (pandas, Polars, Arrow) are scaled by their kind (see
-                `fwc_llm.coreset.problem.encoding.Encoder`).
-            y: (n,) outcomes, any labels.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
-            candidates: (n,) bool, the rows that may become representatives (support "rows" and
-                "features"); the distance is still to the whole table. All rows by default.
+            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
+                Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
+                `scale`).
+            y: (n,) outcomes, any labels; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
+                left out with epsilon=None.
+            candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
+                their positions; the distance is still to the whole table. All rows by default.
 
         Raises:
-            FwcError: bad input, naming the row, column or cell.
+            InputError: bad input, naming the row, column or cell.
         """
         X = as_pandas(X)
         encoder, problem = self._read(X, y, sensitive, candidates)
-        rng = np.random.default_rng(self.random_state)
+        rng = generator(self.random_state)
         named = isinstance(self.init, str)
         starts = None if self.n_init == "auto" else int(self.n_init)
-        effort = Effort(int(self.max_iter), self.swaps, self.progressive, self.n_jobs)
+        effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         solver = Solver(problem, effort, (starts or 1) if named else 1)
         if isinstance(self.init, str):
             best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
         else:
             best = solver.from_start(self._given_start(problem, encoder), rng)
             self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
-        self._keep(best, solver.steps, encoder, X)
+        self._keep(best, solver.steps, encoder, X, y is not None, sensitive is not None)
         return self
 
-    def problem(self, X: Any, y: Any, sensitive: Any, candidates: Any = None) -> Problem:
+    def problem(self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
         return self._read(X, y, sensitive, candidates)[1]
 
@@ -153,13 +175,13 @@ class FairCoreset(Parameters):
 
         return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
 
-    def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoder | None, Problem]:
+    def _read(self, X: Any, y: Any, sensitive: Any, candidates: Any) -> tuple[Encoding, Problem]:
         self._check_parameters()
-        encoder, table = encode(X)
+        encoder, table = encode(X, self.scale)
         table.check_costs(self.cost)
-        cells = find_cells(y, sensitive, table.n)
+        cells = given_cells(y, sensitive, table.n, self.epsilon)
         problem = self._problem(table, cells, candidates)
-        if encoder and encoder.has_ranks:
+        if isinstance(encoder, Encoder) and encoder.has_ranks:
             problem = replace(problem, to_ranks=encoder.to_ranks)
         return encoder, problem
 
@@ -167,20 +189,19 @@ class FairCoreset(Parameters):
         check_choice("cost", self.cost, COSTS)
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
-            raise FwcError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
+            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
         for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
             value = getattr(self, name)
             if name == "n_init" and value == "auto":
                 continue
             if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise FwcError(f"{name}={value!r}: give a whole number of at least {least}")
+                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
         check_epsilon(self.epsilon)
         for name in ("swaps", "progressive"):
             value = getattr(self, name)
             if value != "auto" and not isinstance(value, bool):
-                raise FwcError(f"{name}={value!r}: use True, False or 'auto'")
-        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs < 1):
-            raise FwcError(f"n_jobs={self.n_jobs!r}: give a number of threads of at least 1, or None for all")
+                raise InputError(f"{name}={value!r}: use True, False or 'auto'")
+        check_jobs(self.n_jobs)
         check_not_negative("cost_sensitive", self.cost_sensitive)
         check_not_negative("cost_outcome", self.cost_outcome)
 
@@ -189,7 +210,7 @@ class FairCoreset(Parameters):
         if self.epsilon is not None:
             check_levels(cells)
         if candidates is not None and self.support == "free":
-            raise FwcError(
+            raise InputError(
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
             )
         may = candidate_mask(candidates, table.n)
@@ -203,14 +224,14 @@ class FairCoreset(Parameters):
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
             slots = np.bincount(cells.cell[self._given_rows(cells)], minlength=cells.n_cells)
         if self.m > table.n:
-            raise FwcError(f"m={self.m} is larger than the {table.n} rows: lower m")
+            raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
         seats = count_slots(
             slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
         )
         for g in np.flatnonzero(seats > available).tolist():
             # Only in a cell with fewer distinct values than seats, equal rows count as different.
             if seats[g] > len(pools[g]):
-                raise FwcError(
+                raise InputError(
                     f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
                 )
             ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
@@ -224,35 +245,37 @@ class FairCoreset(Parameters):
         rows = np.asarray(self.init)
         n = len(cells.cell)
         if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise FwcError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
+            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
         if len(np.unique(rows)) < len(rows):
-            raise FwcError("init names a row twice: the representatives start from different rows")
+            raise InputError("init names a row twice: the representatives start from different rows")
         return np.asarray(rows[np.argsort(cells.cell[rows], kind="stable")])
 
-    def _given_start(self, problem: Problem, encoder: Encoder | None) -> np.ndarray:
+    def _given_start(self, problem: Problem, encoder: Encoding) -> np.ndarray:
         """The rows (m,) or points (m, p) given as `init`, checked."""
         if np.ndim(self.init) == 1:
             rows = self._given_rows(problem.cells)
             for g, pool in enumerate(problem.pools):
                 refused = np.setdiff1d(rows[problem.cell_of == g], pool)
                 if len(refused):
-                    raise FwcError(f"init names row {refused[0]}, which is no candidate of its cell")
+                    raise InputError(f"init names row {refused[0]}, which is no candidate of its cell")
             return rows
         if self.support != "free":
-            raise FwcError(f"init must be rows (m,) by position with support={self.support!r}, not points")
+            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
         given: Any = as_pandas(self.init)
         points = (encode_array(given) if encoder is None else encoder.encode(given)).values
         if points.shape != (self.m, problem.table.p):
-            raise FwcError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
-    def _keep(self, best: Descent, steps: Steps, encoder: Encoder | None, X: Any) -> None:
+    def _keep(
+        self, best: Descent, steps: Steps, encoder: Encoding, X: Any, has_y: bool, has_levels: bool
+    ) -> None:
         """Sets the fitted attributes."""
         problem = steps.problem
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level]
-        self.y_ = cells.outcomes[outcome]
+        self.sensitive_ = cells.levels[level] if has_levels else None
+        self.y_ = cells.outcomes[outcome] if has_y else None
         self.row_index_ = best.rows
         self.representatives_: Any
         points = best.points
@@ -260,9 +283,11 @@ class FairCoreset(Parameters):
             self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
             points = self.representatives_.astype(np.float64, copy=False)
         elif best.rows is not None:
-            self.representatives_ = X.iloc[best.rows]
+            self.representatives_ = pick(X, best.rows)
         else:
             self.representatives_ = encoder.decode(points)
+            if isinstance(encoder, ArrayScaler):
+                points = encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
         inner, shares = steps.certify(points)
         weights = shares.weights()
         self.weights_ = weights * (problem.m / weights.sum())
@@ -270,10 +295,26 @@ class FairCoreset(Parameters):
         self.lower_bound_ = inner.lower_bound
         held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
         self.violation_ = violation(held, problem.target)
+        self.target_ = problem.target
+        self.labels_ = main_labels(shares)
         # The points in the precision of X may be a rounding above or below those of the descent.
         self.history_ = np.maximum(best.history, inner.objective)
         self.history_[-1] = inner.objective
         self.n_iter_ = len(best.history) - 1
+        self.converged_ = best.converged
         self.n_features_in_ = problem.table.p
-        if encoder is not None:
+        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
+        self._represented = Represented(
+            Table(numbers, codes.astype(np.int32)),
+            encoder,
+            problem.cell_of,
+            cells.levels if has_levels else None,
+            cells.outcomes if has_y else None,
+            problem.target,
+            self.epsilon,
+            self.cost,
+            self.cost_sensitive,
+            self.cost_outcome,
+        )
+        if isinstance(encoder, Encoder):
             self.feature_names_in_ = np.array(encoder.order, dtype=object)

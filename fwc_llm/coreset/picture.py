@@ -17,8 +17,8 @@ class Fitted(Protocol):
     n_iter_: int
     n_starts_: int
     n_agreeing_: int
-    y_: np.ndarray
-    sensitive_: np.ndarray
+    y_: np.ndarray | None
+    sensitive_: np.ndarray | None
     weights_: np.ndarray
     history_: np.ndarray
 
@@ -32,10 +32,12 @@ def draw_coreset(fitted: Fitted) -> str:
         f"{fitted.n_iter_} iterations",
         f"{fitted.n_agreeing_} of {fitted.n_starts_} starts end here",
     ]
-    levels = np.asarray(fitted.sensitive_)
+    alike = np.full(fitted.m, "all")
+    levels = alike if fitted.sensitive_ is None else np.asarray(fitted.sensitive_)
+    outcomes = alike if fitted.y_ is None else fitted.y_
     names = [" & ".join(map(str, np.atleast_1d(level))) for level in levels.tolist()]
     cells: dict[tuple[str, str], list[float]] = {}
-    for name, outcome, weight in zip(names, fitted.y_, fitted.weights_.tolist(), strict=True):
+    for name, outcome, weight in zip(names, outcomes, fitted.weights_.tolist(), strict=True):
         cells.setdefault((name, str(outcome)), []).append(weight)
     rows = []
     for (name, outcome), weights in sorted(cells.items()):

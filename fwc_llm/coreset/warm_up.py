@@ -54,6 +54,7 @@ def _free() -> None:
     table = _table(50_000, 20)
     for cost in ("l1", "sqeuclidean"):
         FairCoreset(100, cost=cost, init="random", max_iter=4, random_state=0).fit(*table)
+    FairCoreset(8, max_iter=0, progressive=False, random_state=0).fit(*_table(9_000, 500))  # k-means++
 
 
 def _rows() -> None:
@@ -68,10 +69,11 @@ def _swaps() -> None:
 def _transport() -> None:
     from fwc_llm.coreset.transport.fair import fair_transport
 
-    cost = np.random.default_rng(0).random((600_000, 4))
+    rng = np.random.default_rng(0)
+    fair_transport(rng.random((700, 220)), 110, 2, [0.5, 0.5], 0.1)  # many pivots
+    cost = rng.random((600_000, 4))
     for kind in (np.float32, np.float64):
         fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
-    fair_transport(cost[:150_000].reshape(-1, 256)[:600], 128, 2, [0.5, 0.5], 0.01)  # the pivots
 
 
 def _fairwasp() -> None:
@@ -93,6 +95,12 @@ def _medoids() -> None:
     kmedoids(*_table(500, 3), 5)
 
 
+def _means() -> None:
+    from fwc_llm.coreset.rivals.lloyd import kmeans
+
+    kmeans(*_table(20_000, 20), 250, max_iter=3)
+
+
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
@@ -101,4 +109,5 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "FairWASP": _fairwasp,
     "Wasserstein distance": _distance,
     "k-medoids": _medoids,
+    "k-means": _means,
 }

@@ -19,6 +19,7 @@ from fwc_llm.evaluation.trial import check_probability, first_questions, needs_t
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
 from fwc_llm.runs.calls import Call, call_id, parameters_json
+from fwc_llm.runs.concurrency import check_concurrency
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Journal
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
@@ -59,7 +60,8 @@ def prepare(
         if isinstance(model, str)
         else as_model(model, client.deadline)
     )
-    if said and answerer.parameters.get("logprobs") and notice is not None:
+    given = traits(answerer).local  # a model in this process gives them in any case
+    if said and answerer.parameters.get("logprobs") and not given and notice is not None:
         notice(said)
     settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
@@ -284,10 +286,7 @@ class Job:
         from fwc_llm.runs.budget import Budget, check_context
 
         self._check_reference()
-        if self.client.concurrency < 1:
-            raise FwcError(
-                f"concurrency is {self.client.concurrency}: at least one request must be under way at once"
-            )
+        check_concurrency(self.client.concurrency)
         if self.client.max_cost is not None:
             Budget(self.model, self.price, self.client.max_cost)
         said = traits(self.model)

@@ -27,7 +27,7 @@ from fwc_llm.evaluation.tuning.race import (
 from fwc_llm.models import Client, Model, traits
 from fwc_llm.models.functions import BatchFunction, Function
 from fwc_llm.progress import choose as choose_progress
-from fwc_llm.report.tuning import FILE_NAME
+from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
@@ -162,11 +162,11 @@ def tune(
     race_ = Asking(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
     try:
         standing = race_.run(folder, asked, goal, cancel_batch)
+        return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"
         ) from None
-    return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
 
 
 def _check(candidates: int, templates: Sequence[str], orders: Sequence[str] | None) -> None:
@@ -274,7 +274,7 @@ def _conclude(
     best, balanced = measured[winner], measured[BALANCED]
     lost = 100 * (balanced.accuracy - best.accuracy)
     verdict = (
-        f"{winner if one is None else one.recipe.label} "
+        f"{winner if one is None else kind_words(one.recipe.label)} "
         f"{'reaches the target' if reached else 'is the nearest to the target, which no candidate reaches,'} "
         f"on {len(done.pool.rows)} pool rows: {goal.words}; it has {best.metric:.3f} at "
         f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"

@@ -82,6 +82,8 @@ def open_model(
     if name.startswith("python:"):
         from fwc_llm.models.providers import imported_model
 
+        if base_url is not None:
+            raise FwcError(f"{name} is called in this process, not at {base_url}: leave out one of the two")
         return imported_model(name, options.get("deadline") or Client().deadline)
     if api != "chat":
         from fwc_llm.models.decisions.model import DecisionModel

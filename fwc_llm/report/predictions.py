@@ -13,6 +13,8 @@ from fwc_llm.taskfile.values import ENDINGS
 if TYPE_CHECKING:
     import pandas as pd
 
+# Columns of the table that `audit` takes, which a protected column of the same name would replace.
+_OURS = frozenset({"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"})
 _WORDS = {"yes": "yes", "1": "yes", "true": "yes", "no": "no", "0": "no", "false": "no"}
 
 
@@ -53,6 +55,10 @@ def read_predictions(
             raise FwcError(f"the protected column {name!r} is named twice: name each once")
         if name == label:
             raise FwcError(f"the column {name!r} is the label, and cannot be protected as well")
+        if name in _OURS or (name == "group" and len(protected) > 1):
+            raise FwcError(
+                f"the protected column {name!r} has a name that the audit uses itself: rename it in {path}"
+            )
     if not protected:
         raise FwcError("name at least one protected column")
     if (empty := frame[label].str.strip() == "").any():

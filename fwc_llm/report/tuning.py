@@ -42,7 +42,7 @@ def front_rows(tuning: Mapping[str, Any]) -> list[list[str]]:
     """One row per candidate: those asked about all rows first, nearest to the target first."""
     return [
         [
-            _SLOTS.sub(r"\1 \2:\3", str(line["kind"])).replace(",", ", ").replace(",  ", ", "),
+            kind_words(str(line["kind"])),
             str(line.get("seed", "")),
             str(int(line["rows"])),
             f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
@@ -51,6 +51,11 @@ def front_rows(tuning: Mapping[str, Any]) -> list[list[str]]:
         ]
         for line in tuning["front"]
     ]
+
+
+def kind_words(kind: str) -> str:
+    """How a candidate was chosen, its slots in words."""
+    return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 
 def _status(line: Mapping[str, Any]) -> str:

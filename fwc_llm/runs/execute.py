@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
+from fwc_llm.runs.concurrency import check_concurrency
 from fwc_llm.runs.journal import Journal
 
 _REPORT_SECONDS = 0.1
@@ -71,8 +71,7 @@ async def execute(
     written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
     that was answered.
     """
-    if concurrency < 1:
-        raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
+    check_concurrency(concurrency)
     return await _Run(model, iter(calls), journal, progress, total, budget, price).finish(concurrency)
 
 

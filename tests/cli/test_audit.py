@@ -246,3 +246,17 @@ def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_pa
     assert one["arms"][0]["of"] == "this strategy"
     assert other["arms"] == one["arms"]
     assert other["comparisons"] == one["comparisons"]
+
+
+@pytest.mark.parametrize("name", ["answer", "row", "repeat", "arm", "p_yes", "reason", "group"])
+def test_a_protected_column_by_a_name_of_the_audits_own_is_refused(
+    fwc: Run, tmp_path: Path, name: str
+) -> None:
+    """It would be taken for the answers, the rows, …; `group` alone is what it is."""
+    path = tmp_path / "p.csv"
+    path.write_text(f"said,was,sex,{name}\n" + "yes,yes,a,x\nno,yes,b,x\nyes,no,a,z\nno,no,b,z\n" * 5)
+    outcome = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", f"sex,{name}")
+    assert outcome.code == 2
+    assert f"the protected column {name!r} has a name that the audit uses itself" in outcome.line
+    alone = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", name)
+    assert alone.code == (0 if name == "group" else 2)

@@ -40,7 +40,9 @@ def test_what_is_broken_is_named_and_the_exit_code_is_2(
     assert "see above" in outcome.line
     found = checks(outcome)
     assert {name for name, one in found.items() if one["state"] == "broken"} == {"FWC_LLM_DATA", "key MY_KEY"}
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "")
     found = checks(fwc("doctor", "--json"))
+    assert found["key AZURE_OPENAI_API_KEY"]["found"] == "not set"
     assert found["key OPENAI_API_KEY"]["found"] == "set, with white space around or in it"
 
 

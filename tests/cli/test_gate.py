@@ -31,6 +31,9 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     assert "3 checks, each at 95 %: where nothing is wrong, one or more fail in at most 15%" in failed.out
     assert failed.line == "fwc-llm: 1 of 3 checks failed, 1 undecided"
     assert ElementTree.parse(xml).getroot().attrib["failures"] == "1"
+    twice = fwc(*words, "--fail-if", failing, "--fail-if", "dp > 0.1")
+    cases = [case.attrib["name"] for case in ElementTree.parse(xml).getroot().iter("testcase")]
+    assert len(cases) == len(set(cases)) == twice.out.count("dp[")  # a check by two conditions is one
     passed = fwc(*words, "--fail-if", passing)
     assert (passed.code, passed.err) == (0, "")
     assert "checks" not in passed.out

@@ -54,7 +54,10 @@ def test_tasks_lists_what_there_is(data_dir: Path) -> None:
         (line,) = [line for line in output.splitlines() if line.startswith(f"{name} ")]
         assert rows in line
         assert f"{name}: in {data_dir / name}; CC BY 4.0; " in output
-    assert "simulated" in output
+    groups = ("On this machine", "Simulated", "To copy beside a table", "acs-income")
+    places = [output.index(title) for title in groups]
+    assert places == sorted(places)
+    assert "sex (Female, Male); or race" in output
     assert "https://doi.org/10.24432/C5XW20" in output
 
 
@@ -65,8 +68,13 @@ def test_tasks_without_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     output = run("tasks")
-    assert "adult: not here yet" in output
-    assert "census: simulated, needs no data" in output
+    here = output.index("Downloaded when first used")
+    assert here < output.index("adult ") < output.index("Simulated, needs no data") < output.index("census ")
+    assert "On this machine" not in output
+    with pytest.raises(FwcError, match="fwc-llm task copy acs-income"):
+        load_task("acs-income")
+    run("task", "copy", "acs-income", "--out", tmp_path / "acs-income.toml")
+    assert load_task(tmp_path / "acs-income.toml").offered == ("sex", "race")
 
 
 def test_a_draft_can_be_used_at_once(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset import FairCoreset, FairWASP
+from fwc_llm.errors import FwcError, InputError
 
 
 @pytest.fixture
@@ -99,6 +99,8 @@ def test_starting_from_a_result_stays_there(data):
         ({"max_iter": -1}, "max_iter=-1"),
         ({"swaps": "maybe"}, "swaps='maybe'"),
         ({"n_jobs": 0}, "n_jobs=0"),
+        ({"n_jobs": 1.5}, "n_jobs=1.5"),
+        ({"scale": "yes"}, "scale='yes'"),
     ],
 )
 def test_bad_parameters_get_one_clear_line(data, parameters, words):
@@ -117,10 +119,75 @@ def test_bad_tables_get_one_clear_line(data):
         FairCoreset(12, support="rows").fit(x, y, d, candidates=none)
     with pytest.raises(FwcError, match="takes no candidates"):
         FairCoreset(12).fit(x, y, d, candidates=none)
-    with pytest.raises(FwcError, match="boolean mask"):
-        FairCoreset(12, support="rows").fit(x, y, d, candidates=np.arange(200))
+    for wrong, words in [
+        (np.arange(200) / 2, "boolean mask"),
+        ([3, 5, 3], "names a row twice"),
+        (np.zeros(200, int), "names a row twice"),  # meant as a mask
+        ([0, 200], "from 0 to 199"),
+        ([-1], "from 0 to 199"),
+        (np.array([2**64 - 1], np.uint64), "from 0 to 199"),
+        ([], "no candidate among them"),
+    ]:
+        with pytest.raises(FwcError, match=words):
+            FairCoreset(12, support="rows").fit(x, y, d, candidates=wrong)
     with pytest.raises(FwcError, match=r"\(sensitive = m, y = yes\) has no rows"):
         FairCoreset(12).fit(x, np.where(d == "m", "no", y), d)
+
+
+def test_candidates_by_position_are_those_of_the_mask(data):
+    rows = np.random.default_rng(3).permutation(200)[:150]
+    mask = np.zeros(200, bool)
+    mask[rows] = True
+    model = FairCoreset(8, support="rows", random_state=0, n_init=2)
+    by_mask = model.fit(*data, candidates=mask).row_index_
+    assert set(by_mask) <= set(rows)
+    np.testing.assert_array_equal(model.fit(*data, candidates=rows).row_index_, by_mask)
+
+
+@pytest.mark.parametrize("n_jobs", [1, -1, -2, -99, np.int64(2)])
+def test_threads_are_counted_as_joblib_does(data, n_jobs):
+    from fwc_llm.coreset.checks import check_jobs
+    from fwc_llm.coreset.threads import count_threads
+
+    processors = count_threads()
+    expected = {1: 1, -1: processors, -2: max(1, processors - 1), -99: 1, 2: 2}[int(n_jobs)]
+    assert check_jobs(n_jobs) == expected
+    FairCoreset(8, n_init=1, n_jobs=n_jobs).fit(*data)
+
+
+def test_what_is_refused_is_a_value_error_too(data):
+    x, y, d = data
+    for bad in (
+        lambda: FairCoreset(0).fit(x, y, d),
+        lambda: FairCoreset(8, random_state="seed").fit(x, y, d),
+        lambda: FairWASP(scale=1).fit(x, y, d),
+    ):
+        with pytest.raises(ValueError) as error:  # noqa: PT011
+            bad()
+        assert isinstance(error.value, InputError)
+    with pytest.raises(TypeError, match="not numeric"):
+        FairCoreset(1).fit(np.array([[{}], [1]], object), [0, 1], [0, 1])
+
+
+def test_without_a_parity_limit_neither_outcomes_nor_levels_are_needed(data):
+    x, y, d = data
+    found = FairCoreset(6, epsilon=None, random_state=0).fit(x)
+    assert found.y_ is None
+    assert found.sensitive_ is None
+    assert found.objective_ == pytest.approx(-found.score(x, y, d), abs=1e-9)  # neither is compared
+    assert "all" in found._repr_html_()
+    with pytest.raises(InputError, match="the target y is None"):
+        FairCoreset(6).fit(x)
+    with pytest.raises(InputError, match="needs the protected levels: pass sensitive"):
+        FairCoreset(6).fit(x, y)
+    assert (FairWASP(epsilon=None).fit(x).weights_ == 1).all()
+
+
+def test_a_descent_that_is_cut_off_has_not_converged(data):
+    table = synthetic(400, 6)
+    start = {"init": "random", "n_init": 1, "random_state": 0}
+    assert not FairCoreset(20, max_iter=1, **start).fit(*table).converged_
+    assert FairCoreset(20, **start).fit(*table).converged_
 
 
 def test_neither_import_nor_a_small_fit_loads_numba_or_sklearn():

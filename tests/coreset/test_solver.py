@@ -43,7 +43,9 @@ def test_without_fairness_and_cells_it_is_lloyds_algorithm():
         cost_outcome=0,
     ).fit(x, y, d)
     ours = fitted.history_
-    np.testing.assert_allclose(ours, lloyd(x, x[np.sort(start)], len(ours) - 1), rtol=1e-12)
+    np.testing.assert_allclose(
+        ours, lloyd(x, x[np.sort(start)], len(ours) - 1), rtol=1e-7
+    )  # compiled: float32
     assert fitted.n_iter_ > 3
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from evals.bench import selectors
+from evals.bench.selectors_peers import peers
 
 
 @pytest.mark.slow
@@ -20,7 +21,12 @@ def test_fwc_is_closest_on_a_small_reference_table(monkeypatch: pytest.MonkeyPat
         "command": "c", "machine": "m", "seeds": 1, "fwc_is_closest": True, "reference": table,
         "scale": [{"strategy": "fwc", "m": 16, "error": "no"}],
     }  # fmt: skip
+    result["peers"] = list(peers(quick=True))
+    for row in result["peers"]:
+        if "peer" in row:
+            assert row["loss"] == pytest.approx(row["peer_loss"], rel=0.05)
     text = selectors.report(result)
+    assert "| FairWASP | 2,000 |" in text
     assert "for every seed: yes" in text
     assert "| fwc | 16 | no | |" in text
 

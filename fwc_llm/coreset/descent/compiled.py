@@ -34,7 +34,7 @@ from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
 
 _FEW = 2048  # rows at once, where few are looked at
-_SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
+SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
 _FAST = 2  # tiles of representatives that have come far
 _MANY = 4  # tiles of a cell from which these are looked at apart
 _HALF_ULP = 2.0**-24
@@ -85,7 +85,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
-        self._small = table.n * problem.m * table.p < _SMALL
+        self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
         self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
         self._drift = np.inf

@@ -40,7 +40,8 @@ class Steps(Protocol):
 class Descent:
     """Where a descent was lowest: `points` (m, p), their `rows` (m,) if they are rows, and the way there.
 
-    `history` are the objectives of the start and of every move that was kept: it falls.
+    `history` are the objectives of the start and of every move that was kept: it falls. `converged` says
+    whether it ended by itself.
     """
 
     points: np.ndarray
@@ -92,6 +93,7 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
         else:
             idle += 1
         if idle == _IDLE or (gain <= tolerance * abs(objective) and tolerance > 0):
+            converged = True
             break
     return Descent(*best, tuple(history), converged)
 

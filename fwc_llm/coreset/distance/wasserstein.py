@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _GROWTH = 4  # factor from one sample size to the next
 _BLOCK = 4096  # rows per step in the sum of the bound
@@ -31,17 +31,17 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
     point, at prices from a sample of the rows, so that few rows start at a wrong point. Points with a surplus
     then pass rows on along the cheapest paths. Memory: 1.25 times the cost matrix, plus a few times n + m².
 
-    Errors: `FwcError` for wrong shapes, a cost that is not finite or too large, invalid weights.
+    Errors: `InputError` for wrong shapes, a cost that is not finite or too large, invalid weights.
     """
     from fwc_llm.coreset.distance.shortest_paths import balance
 
     matrix, weight = np.asarray(cost, np.float64), np.asarray(weights, np.float64)
     if matrix.ndim != 2 or weight.shape != matrix.shape[1:] or not len(matrix):
-        raise FwcError(f"cost is {matrix.shape} and weights {weight.shape}: give (n, m) and (m,)")
+        raise InputError(f"cost is {matrix.shape} and weights {weight.shape}: give (n, m) and (m,)")
     if not np.isfinite(matrix).all():
-        raise FwcError("cost must be finite")
+        raise InputError("cost must be finite")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
-        raise FwcError("weights must be finite, not negative and not all 0")
+        raise InputError("weights must be finite, not negative and not all 0")
     matrix = np.ascontiguousarray(np.compress(weight > 0, matrix, axis=1) if (weight == 0).any() else matrix)
     weight = weight[weight > 0] / weight.max()
     share = weight / weight.sum()
@@ -51,7 +51,7 @@ def wasserstein(cost: Any, weights: Any) -> Distance:
         rows = matrix[order[:size]] if size < len(matrix) else matrix
         total = balance(rows, *capacities(share, size), prices)
     if not np.isfinite(total):
-        raise FwcError(
+        raise InputError(
             f"no plan was found: the costs, up to {np.abs(matrix).max()}, are too large to be added"
         )
     bound = sum(

@@ -15,10 +15,12 @@ import numpy as np
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.fairwasp.nearest import NearestRows
 from fwc_llm.coreset.fairwasp.weighing import weigh
-from fwc_llm.coreset.problem.cells import check_levels, empty_cell, find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import encode
+from fwc_llm.coreset.interface.labels import given_cells
+from fwc_llm.coreset.interface.parameters import Parameters
+from fwc_llm.coreset.problem.cells import check_levels, empty_cell, overall_target
+from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.entry import encode
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
-from fwc_llm.coreset.problem.parameters import Parameters
 from fwc_llm.coreset.transport.parity import violation
 
 
@@ -34,6 +36,8 @@ class FairWASP(Parameters):
         target: outcome distribution p_T, in sorted order of the outcomes or {outcome: p}; None: the rows'.
         cost_sensitive: what it costs to move a row to another protected level.
         cost_outcome: what it costs to move a row to another outcome.
+        scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
+            are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
 
     Attributes:
         weights_: (n,) weights of the rows, not negative, summing to n: use them as `sample_weight`.
@@ -50,31 +54,41 @@ class FairWASP(Parameters):
         target: Any = None,
         cost_sensitive: float = 1.0,
         cost_outcome: float = 1.0,
+        scale: bool | str = "auto",
     ) -> None:
         self.epsilon = epsilon
         self.cost = cost
         self.target = target
         self.cost_sensitive = cost_sensitive
         self.cost_outcome = cost_outcome
+        self.scale = scale
 
-    def fit(self, X: Any, y: Any, sensitive: Any, *, progress: Callable[[str], None] | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive: Any = None,
+        *,
+        progress: Callable[[str], None] | None = None,
+    ) -> Self:
         """Weigh the rows.
 
         Args:
-            X: (n, p) features without D and Y. A plain array is numeric and used as it is; the columns of a
-                DataFrame are scaled by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`).
-            y: (n,) outcomes, any labels.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed.
+            X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame are read
+                by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and `scale`).
+            y: (n,) outcomes, any labels; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
+                left out with epsilon=None.
             progress: called now and then with how far the search has come, in words. To show them:
                 `with fwc_llm.progress.choose().working("weighing") as say: model.fit(…, progress=say)`.
 
         Raises:
-            FwcError: bad input, naming the row, column or cell.
+            InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        encoder, table = encode(X)
+        encoder, table = encode(X, self.scale)
         table.check_costs(self.cost)
-        cells = find_cells(y, sensitive, table.n)
+        cells = given_cells(y, sensitive, table.n, self.epsilon)
         if self.epsilon is not None:
             check_levels(cells)
             for g in np.flatnonzero(cells.counts == 0).tolist():
@@ -97,7 +111,7 @@ class FairWASP(Parameters):
         held = np.bincount(cells.cell, self.weights_, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
-        if encoder is not None:
+        if isinstance(encoder, Encoder):
             self.feature_names_in_ = np.array(encoder.order, dtype=object)
         return self
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Cells:
 def find_cells(y: Any, sensitive: Any, n: int) -> Cells:
     """The cells of `n` rows; `sensitive` (n,) or (n, k), whose columns are crossed.
 
-    Raises `FwcError` for wrong shapes and missing values.
+    Raises `InputError` for wrong shapes and missing values.
     """
     outcomes, y_code = np.unique(_labels(y, "y", n, columns=False)[0], return_inverse=True)
     columns = _labels(sensitive, "sensitive", n, columns=True)
@@ -89,16 +89,16 @@ def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
         found = list(array.T) if array.ndim == 2 else [array]
     shape = (len(found[0]), len(found)) if found and found[0].ndim == 1 else np.shape(values)
     if not found or found[0].ndim != 1 or (len(found) > 1 and not columns):
-        raise FwcError(f"{what} has shape {shape}: pass one value per row, ({n},)")
+        raise InputError(f"{what} has shape {shape}: pass one value per row, ({n},)")
     if len(found[0]) != n:
-        raise FwcError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
+        raise InputError(f"{what} has {len(found[0])} rows but X has {n}: pass one value per row")
     return [_sortable(column, what) for column in found]
 
 
 def _sortable(column: np.ndarray, what: str) -> np.ndarray:
     """Labels (n,), text where they are of mixed types: these cannot be sorted."""
     if column.dtype.kind == "c":
-        raise FwcError(f"{what} holds complex numbers: pass labels")
+        raise InputError(f"{what} holds complex numbers: pass labels")
     if column.dtype.kind == "f":
         missing = np.isnan(column)
     elif column.dtype.kind in "mM":
@@ -109,28 +109,28 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
         missing = np.zeros(column.shape, bool)
     if missing.any():
         row = int(missing.argmax())
-        raise FwcError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
+        raise InputError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")
     if column.dtype.kind == "O":
         kinds = {type(v) for v in column}
         if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
             return column.astype(str)
         if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
-            raise FwcError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
+            raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
     return column
 
 
 def check_levels(cells: Cells) -> None:
     """Refuse a single protected level: parity needs at least two."""
     if cells.n_levels == 1:
-        raise FwcError(
+        raise InputError(
             f"sensitive has one level only ({cells.level_name(0)}), but parity needs at least two: "
             "pass another attribute, or epsilon=None"
         )
 
 
-def empty_cell(cells: Cells, g: int) -> FwcError:
+def empty_cell(cells: Cells, g: int) -> InputError:
     """The error for a cell that needs mass but has no rows."""
-    return FwcError(
+    return InputError(
         f"cell {cells.name(g)} has no rows, but every level needs every outcome to be fair: merge or drop "
         "levels, or use epsilon=None"
     )
@@ -144,16 +144,16 @@ def overall_target(cells: Cells, target: Any) -> np.ndarray:
     if isinstance(target, Mapping):
         unknown = [key for key in target if key not in set(cells.outcomes.tolist())]
         if unknown or len(target) != cells.n_outcomes:
-            raise FwcError(
+            raise InputError(
                 f"target names {list(target)}: give a probability for each of {cells.outcomes.tolist()}"
             )
         target = [target[value] for value in cells.outcomes.tolist()]
     p = np.asarray(target, dtype=float)
     if p.shape != (cells.n_outcomes,):
-        raise FwcError(
+        raise InputError(
             f"target has shape {p.shape}: give one probability per outcome, in the order "
             f"{cells.outcomes.tolist()}"
         )
     if not np.isfinite(p).all() or (p <= 0).any() or abs(p.sum() - 1) > 1e-9:
-        raise FwcError(f"target {p.tolist()}: every probability must be positive and they must sum to 1")
+        raise InputError(f"target {p.tolist()}: every probability must be positive and they must sum to 1")
     return np.asarray(p / p.sum())

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.problem.frames import column_kind, plain_array
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,7 +84,7 @@ class Table:
             costs = self.span if cost == "l1" else self.span**2
         if costs.sum() > _LARGEST:
             k = int(costs.argmax())
-            raise FwcError(
+            raise InputError(
                 f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
                 "for double precision; scale that column"
             )
@@ -135,27 +135,30 @@ class Encoder:
     order: tuple[Any, ...]
 
     @classmethod
-    def fit(cls, frame: "pd.DataFrame") -> tuple["Encoder", Table]:
-        """The encoder of this table, and the table encoded; `FwcError` for a missing or infinite value."""
+    def fit(cls, frame: "pd.DataFrame", scale: bool = True) -> tuple["Encoder", Table]:
+        """The encoder of this table, and the table encoded; `InputError` for a missing or infinite value.
+
+        Not `scale`: numbers and ranks are left as they are.
+        """
         import pandas as pd
 
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
-            raise FwcError(f"column {twice!r} occurs twice: name every column once")
+            raise InputError(f"column {twice!r} occurs twice: name every column once")
         scaled: list[tuple[ColumnCode, np.ndarray]] = []
         coded: list[tuple[ColumnCode, np.ndarray]] = []
         for name in frame.columns:
             series = frame[name]
             missing = series.isna().to_numpy()
             if missing.any():
-                raise FwcError(
+                raise InputError(
                     f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
                     "drop or fill such rows"
                 )
             kind = column_kind(series)
             if kind == "ordinal":
                 values = np.asarray(series.cat.categories, dtype=object)
-                scaled.append(_scaled(name, kind, values, series.cat.codes.to_numpy().astype(float)))
+                scaled.append(z_scored(name, kind, values, series.cat.codes.to_numpy().astype(float), scale))
             elif kind == "categorical":
                 code, found = pd.factorize(series.astype(object), sort=False)
                 coded.append((ColumnCode(name, kind, np.asarray(found, dtype=object)), code))
@@ -163,27 +166,38 @@ class Encoder:
                 numeric = series.to_numpy(dtype=float)
                 if not np.isfinite(numeric).all():
                     row = frame.index[int((~np.isfinite(numeric)).argmax())]
-                    raise FwcError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-                scaled.append(_scaled(name, kind, np.empty(0), numeric))
+                    raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
+                scaled.append(z_scored(name, kind, np.empty(0), numeric, scale))
         if not scaled + coded:
-            raise FwcError("X has no columns: pass at least one feature")
+            raise InputError("X has no columns: pass at least one feature")
         encoder = cls(tuple(code for code, _ in scaled + coded), tuple(frame.columns))
         return encoder, _as_table([column for _, column in scaled], [codes for _, codes in coded], len(frame))
 
-    def encode(self, points: "pd.DataFrame", strict: bool = True) -> Table:
-        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold."""
+    def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
+        """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.
+
+        Errors call the points `what`.
+        """
         numbers, codes = [], []
         for column in self.columns:
             if column.name not in getattr(points, "columns", ()):
-                raise FwcError(
-                    f"init lacks the column {column.name!r}: pass a DataFrame with the columns of X"
+                raise InputError(
+                    f"{what} lacks the column {column.name!r}: pass a DataFrame with the columns of X"
                 )
             values: Any = points[column.name]
-            if column.kind != "numeric":
+            if values.ndim > 1:
+                raise InputError(f"column {column.name!r} occurs twice in {what}: name every column once")
+            if (missing := values.isna().to_numpy()).any():
+                row = points.index[int(missing.argmax())]
+                raise InputError(f"column {column.name!r} of {what} is missing in row {row!r}")
+            kind = column_kind(values)  # refuses what is no value of a column
+            if column.kind == "numeric":
+                _check_numbers(values, kind, what)
+            else:
                 places = column.places(values)
                 if strict and (places < 0).any():
                     unknown = values.iloc[int(places.argmin())]
-                    raise FwcError(f"column {column.name!r} of init holds {unknown!r}, which X does not")
+                    raise InputError(f"column {column.name!r} of {what} holds {unknown!r}, which X does not")
                 values = places
             if column.kind == "categorical":
                 codes.append(values)
@@ -222,8 +236,20 @@ class Encoder:
         return pd.DataFrame(decoded)[list(self.order)]
 
 
-def _scaled(name: Any, kind: str, values: np.ndarray, numbers: np.ndarray) -> tuple[ColumnCode, np.ndarray]:
-    """The z-scores of one column; a constant column is all 0."""
+def _check_numbers(values: "pd.Series[Any]", kind: str, what: str) -> None:
+    """Refuse a column of points that is not of finite numbers; yes and no are 1 and 0."""
+    if kind != "numeric" and values.dtype != bool:
+        raise InputError(f"column {values.name!r} of {what} is not numeric, but that of X is")
+    if not np.isfinite(np.asarray(values, dtype=float)).all():
+        raise InputError(f"column {values.name!r} of {what} is infinite: clip or drop such values")
+
+
+def z_scored(
+    name: Any, kind: str, values: np.ndarray, numbers: np.ndarray, scale: bool = True
+) -> tuple[ColumnCode, np.ndarray]:
+    """The z-scores of one column, a constant one being all 0; not `scale`: the numbers as they are."""
+    if not scale:
+        return ColumnCode(name, kind, values), numbers
     if numbers.min() == numbers.max():
         return ColumnCode(name, kind, values, float(numbers[0]), 1.0), np.zeros(len(numbers))
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
@@ -247,25 +273,21 @@ def encode_array(x: Any) -> Table:
     """A plain (n, p) array as it is: numeric, unscaled; float32 stays float32, all else becomes float64."""
     array = plain_array(x)
     if array.ndim != 2:
-        raise FwcError(
-            f"Expected 2D array, got {array.ndim}D array instead: reshape X to (rows, columns), "
-            "X.reshape(-1, 1) for one feature"
+        raise InputError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to (rows, columns): "
+            "X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
         )
-    if array.shape[0] == 0 or array.shape[1] == 0:
-        raise FwcError(f"Found array with shape {array.shape}: X needs at least one row and one column")
+    for found, what in zip(array.shape, ("sample(s)", "feature(s)"), strict=True):
+        if found == 0:
+            raise InputError(
+                f"Found array with 0 {what} (shape={array.shape}) while a minimum of 1 is required: X "
+                "needs at least one row and one column"
+            )
     if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
         row, column = np.argwhere(~np.isfinite(array))[0]
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
-        raise FwcError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
+        raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
     return Table(array, np.empty((len(array), 0), np.int32))
-
-
-def encode(X: Any) -> tuple[Encoder | None, Table]:
-    """A table by its column kinds; anything else as a plain array, without an encoder."""
-    X = as_pandas(X)
-    if is_frame(X):
-        return Encoder.fit(X)
-    return None, encode_array(X)
 
 
 def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,10 +25,10 @@ def as_pandas(table: Any) -> Any:
     """A table of Polars, Arrow, or whatever speaks Arrow's C stream, in pandas' form; all else as it is.
 
     Raises:
-        FwcError: a lazy table, or pyarrow is not installed.
+        InputError: a lazy table, or pyarrow is not installed.
     """
     if hasattr(table, "collect"):
-        raise FwcError(f"{type(table).__name__} is a lazy table: pass X.collect()")
+        raise InputError(f"{type(table).__name__} is a lazy table: pass X.collect()")
     if is_frame(table) or not (hasattr(table, "__arrow_c_stream__") and hasattr(table, "columns")):
         return table
     import pandas as pd
@@ -37,7 +37,7 @@ def as_pandas(table: Any) -> Any:
         frames: Any = pd.DataFrame  # the stubs do not know of `from_arrow` yet
         return frames.from_arrow(table)
     except ImportError:
-        raise FwcError(
+        raise InputError(
             f"to read a table of type {type(table).__name__} takes pyarrow: pip install 'fwc-llm[parquet]', "
             "or pass a pandas DataFrame"
         ) from None
@@ -54,7 +54,7 @@ def column_kind(series: "pd.Series[Any]") -> str:
     Numbers in a column of objects (Python's own, decimals) are numeric.
 
     Raises:
-        FwcError: its values are times, complex numbers, or lists and the like.
+        InputError: its values are times, complex numbers, or lists and the like.
     """
     import pandas as pd
 
@@ -64,17 +64,19 @@ def column_kind(series: "pd.Series[Any]") -> str:
     if types.is_bool_dtype(dtype) or isinstance(dtype, pd.StringDtype):
         return "categorical"
     if types.is_complex_dtype(dtype):
-        raise FwcError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
+        raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
     if types.is_numeric_dtype(dtype):
         return "numeric"
     found = types.infer_dtype(series.astype(object), skipna=True)
     if found in _TIMES:
-        raise FwcError(f"column {series.name!r} holds {_TIMES[found]}: turn them into numbers, such as days")
+        raise InputError(
+            f"column {series.name!r} holds {_TIMES[found]}: turn them into numbers, such as days"
+        )
     if found == "complex":
-        raise FwcError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
+        raise InputError(f"column {series.name!r} holds complex numbers: pass their parts as columns")
     for row, value in series.items():
         if getattr(type(value), "__hash__", None) is None:
-            raise FwcError(
+            raise InputError(
                 f"column {series.name!r} holds a {type(value).__name__} in row {row!r}: pass one value a cell"
             )
     return "numeric" if found in _NUMBERS else "categorical"
@@ -84,16 +86,21 @@ def plain_array(x: Any) -> np.ndarray:
     """A plain table as an array of float32 or float64.
 
     Raises:
-        FwcError: it is sparse, complex, of dates, or not numeric.
+        InputError: it is sparse, complex, of dates, or not numeric.
     """
     if hasattr(x, "toarray"):
-        raise FwcError("X is a sparse matrix, which is not supported: pass X.toarray()")
+        raise InputError("X is a sparse matrix, which is not supported: pass X.toarray()")
     try:
         array = np.asarray(x)
         if array.dtype.kind == "c":
-            raise FwcError("X holds complex numbers: pass their parts as columns")
+            raise InputError(
+                "Complex data not supported: X holds complex numbers; pass their parts as columns"
+            )
         if array.dtype.kind in "mM":
-            raise FwcError("X holds dates or durations: turn them into numbers, such as days")
+            raise InputError("X holds dates or durations: turn them into numbers, such as days")
         return array if array.dtype == np.float32 else array.astype(np.float64)
+    except InputError:
+        raise
     except (TypeError, ValueError) as error:
-        raise FwcError(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+        kind = InputTypeError if isinstance(error, TypeError) else InputError
+        raise kind(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None

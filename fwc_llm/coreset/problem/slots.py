@@ -7,7 +7,7 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.problem.cells import Cells, empty_cell
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 
 def count_slots(
@@ -29,23 +29,25 @@ def count_slots(
         if counts[g] == 0 and constrained:
             raise empty_cell(cells, g)
         if counts[g] > 0:
-            raise FwcError(
+            raise InputError(
                 f"cell {cells.name(g)} has rows, but no candidate among them: widen the candidates"
             )
     needed = available > 0
     if not isinstance(slots, str):
         return _explicit(slots, m, cells, needed)
     if m < needed.sum():
-        raise FwcError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
+        raise InputError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
     if m > available.sum():
-        raise FwcError(f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m")
+        raise InputError(
+            f"m={m} is more than the {int(available.sum())} distinct rows to choose from: lower m"
+        )
     if slots == "proportional":
         return _by_share(counts * needed, m, available)
     if slots == "equal":
         return _equal(counts, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
-    raise FwcError(
+    raise InputError(
         f"slots={slots!r} is unknown: use 'proportional', 'balanced-positive', 'equal' or a table of counts"
     )
 
@@ -69,7 +71,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     """The same number k of positives for every level, the other cells by largest remainder."""
     matches = np.flatnonzero([bool(value == positive) for value in cells.outcomes])
     if len(matches) != 1:
-        raise FwcError(
+        raise InputError(
             f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "
             f"{cells.outcomes.tolist()}: name one of them"
         )
@@ -87,7 +89,7 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
         k = -(-(m - int(available[others].sum())) // n_positive)
         rest = m - k * n_positive
         if k > available[is_positive].min() or rest < others.sum():
-            raise FwcError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
+            raise InputError(f"m={m} with slots='balanced-positive' is more than the cells can hold: lower m")
     seats = np.where(is_positive, k, 0).astype(np.int64)
     if rest:
         seats += _by_share(cells.counts * others, rest, np.where(others, available, 0))
@@ -107,7 +109,7 @@ def _explicit(slots: Any, m: int, cells: Cells, needed: np.ndarray) -> np.ndarra
             level, outcome = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
             place = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
             if place is None:
-                raise FwcError(
+                raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
                 )
             table[place] = count
@@ -115,18 +117,18 @@ def _explicit(slots: Any, m: int, cells: Cells, needed: np.ndarray) -> np.ndarra
     else:
         given = np.asarray(slots)
         if given.shape not in {shape, (cells.n_cells,)}:
-            raise FwcError(f"slots has shape {given.shape}: give counts as {shape}, level by outcome")
+            raise InputError(f"slots has shape {given.shape}: give counts as {shape}, level by outcome")
     flat = np.asarray(given, dtype=float).ravel()
     if not np.isfinite(flat).all() or (flat < 0).any() or (flat != np.round(flat)).any():
-        raise FwcError(f"slots {flat.tolist()}: counts are whole and not negative")
+        raise InputError(f"slots {flat.tolist()}: counts are whole and not negative")
     seats = flat.astype(np.int64)
     if seats.sum() != m:
-        raise FwcError(f"slots sum to {int(seats.sum())}, but m={m}: they must agree")
+        raise InputError(f"slots sum to {int(seats.sum())}, but m={m}: they must agree")
     for g in range(cells.n_cells):
         if needed[g] and seats[g] == 0:
-            raise FwcError(f"slots gives the cell {cells.name(g)} no representative, but it needs one")
+            raise InputError(f"slots gives the cell {cells.name(g)} no representative, but it needs one")
         if seats[g] > cells.counts[g]:
-            raise FwcError(
+            raise InputError(
                 f"slots gives {seats[g]} to the cell {cells.name(g)}, which has {cells.counts[g]} rows"
             )
     return seats

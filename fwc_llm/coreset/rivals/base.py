@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.entry import Encoding, encode
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +54,7 @@ class LabelledTable(Table):
     levels: np.ndarray
     outcomes: np.ndarray
     source: Any
-    encoder: Encoder | None
+    encoder: Encoding
 
     @property
     def sensitive(self) -> np.ndarray:
@@ -99,12 +100,14 @@ class LabelledTable(Table):
 
 
 def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
-    """The rows (x, d, y) as points; `FwcError` for wrong shapes and for values that are not numbers."""
+    """The rows (x, d, y) as points; `InputError` for wrong shapes and for values that are not numbers."""
     encoder, table = encode(X)
     y, sensitive = np.asarray(y), np.asarray(sensitive)
     for name, values in (("y", y), ("sensitive", sensitive)):
         if values.shape != (table.n,):
-            raise FwcError(f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row")
+            raise InputError(
+                f"{name} has the shape {values.shape}, X has {table.n} rows: give one value a row"
+            )
     levels, d = np.unique(sensitive, return_inverse=True)
     outcomes, outcome = np.unique(y, return_inverse=True)
     codes = np.column_stack([table.codes, d, outcome]).astype(np.int32)
@@ -115,7 +118,7 @@ def as_rows(X: Any, y: Any, sensitive: Any) -> LabelledTable:
 def check_size(m: int, available: int) -> int:
     """Refuse a size below 1 or above the number of rows that may be chosen."""
     if not 1 <= m <= available:
-        raise FwcError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
+        raise InputError(f"m is {m}: choose from 1 to the {available} rows that may be chosen")
     return int(m)
 
 

@@ -18,7 +18,7 @@ from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
 from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.quadtree import fairlet_decomposition
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _DENOMINATORS = 5
 NOTE = "the fairlets' centres are clustered without their distance matrix, in bounded memory"
@@ -41,13 +41,13 @@ def fairlets(
     the other; by default the largest such fraction with q ≤ 5 that the table allows. The tree is built on
     features and outcome.
 
-    Errors: `FwcError` unless there are exactly two protected levels, for a balance that the table does not
+    Errors: `InputError` unless there are exactly two protected levels, for a balance that the table does not
     have, and when there are fewer fairlets than m.
     """
     if clustering not in {"kmedoids", "kmeans"}:
-        raise FwcError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
+        raise InputError(f"clustering is {clustering!r}: choose 'kmedoids' or 'kmeans'")
     if metric not in METRICS:
-        raise FwcError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
+        raise InputError(f"metric is {metric!r}: choose one of {', '.join(METRICS)}")
     rows = as_rows(X, y, sensitive)
     allowed = candidate_mask(candidates, rows.n)
     rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ def fairlets(
     sizes = np.array([len(group) for group in groups])
     possible = np.flatnonzero(allowed[centres])
     if m > len(possible):
-        raise FwcError(
+        raise InputError(
             f"m is {m}, but the table has {len(possible)} fairlets whose centre may be chosen: lower m"
         )
     check_size(m, len(possible))
@@ -74,7 +74,7 @@ def decompose(
 ) -> list[np.ndarray]:
     """The fairlets of the table: arrays of positions that partition its rows."""
     if len(rows.levels) != 2:
-        raise FwcError(
+        raise InputError(
             f"fairlets are for two protected levels, this table has {len(rows.levels)}: "
             f"{', '.join(str(level) for level in rows.levels)}"
         )
@@ -96,9 +96,9 @@ def _balance(red: int, blue: int, wanted: tuple[int, int] | str | None) -> tuple
         except (TypeError, ValueError):
             p, q = 0, 0
         if not 1 <= p <= q:
-            raise FwcError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
+            raise InputError(f"balance is {wanted!r}: give whole numbers p and q with 1 ≤ p ≤ q, as in '4/5'")
         if few * q < many * p:
-            raise FwcError(
+            raise InputError(
                 f"the levels are {few} to {many}: no fairlets of balance {p}/{q}; lower p or raise q"
             )
     divisor = math.gcd(p, q)

@@ -5,8 +5,11 @@ See docs/method.md, "Starts and local optima".
 
 import numpy as np
 
+from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
+
+WORTH = 10**6  # numbers in a cell from which compiled code pays, were it compiled only now
 
 
 def random_rows(
@@ -61,11 +64,24 @@ def _spread(
         cumulative = np.cumsum(weight)
         draws = np.searchsorted(cumulative, rng.random(trials) * cumulative[-1], side="right")
         draws = np.minimum(draws, np.flatnonzero(weight)[-1])
-        reached = [
-            np.minimum(nearest, feature_costs(values, table.n_numeric, values[:, i], cost)) for i in draws
-        ]
+        reached = _reach(values, draws, table.n_numeric, cost, nearest)
         best = int(np.argmin([r.sum() for r in reached]))
         chosen.append(int(draws[best]))
         nearest = reached[best]
         free &= ids[pool] != ids[pool[chosen[-1]]]
     return np.asarray(pool[chosen])
+
+
+def _reach(
+    values: np.ndarray, draws: np.ndarray, n_numeric: int, cost: str, nearest: np.ndarray
+) -> np.ndarray:
+    """(t, n) the least of `nearest` (n,) and the costs from each of the rows `draws` of `values` (p, n)."""
+    if values.size >= WORTH or is_ready("fwc_llm.coreset.search.start_kernels", "reach"):
+        from fwc_llm.coreset.search.start_kernels import reach
+
+        reached = np.empty((len(draws), len(nearest)))
+        reach(values, draws.astype(np.int64), n_numeric, cost == "sqeuclidean", nearest, reached)
+        return reached
+    return np.array(
+        [np.minimum(nearest, feature_costs(values, n_numeric, values[:, i], cost)) for i in draws]
+    )

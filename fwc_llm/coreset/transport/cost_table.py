@@ -9,7 +9,7 @@ from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, 
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
 from fwc_llm.coreset.transport.simplex.dual_simplex import Vertex
 from fwc_llm.coreset.transport.tilt import Tilt, parts_of
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
 _COMPILED = 2_000_000  # from this many entries compiled code is faster
@@ -170,11 +170,11 @@ def _check(cost: np.ndarray, first: int | None) -> None:
     if len(bad):
         row, cell = bad[0]
         where = "" if first is None else f" of row {first + row}"
-        raise FwcError(
+        raise InputError(
             f"cost{where} to cell {cell} is {cost[row, cell]}: give a number, or inf where a cell has no "
             "representative"
         )
     lost = np.flatnonzero(np.isinf(cost).all(axis=1))
     if len(lost):
         where = "a row" if first is None else f"row {first + lost[0]}"
-        raise FwcError(f"{where} has no cell to go to: its cost to every usable cell is inf")
+        raise InputError(f"{where} has no cell to go to: its cost to every usable cell is inf")

@@ -24,7 +24,7 @@ from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheap
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
 from fwc_llm.coreset.transport.tilt import slope_of
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -112,7 +112,7 @@ def fair_transport(
         relative to max(1, |objective|), and `violation` exceeds epsilon by at most 1e-9.
 
     Raises:
-        FwcError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
+        InputError: the cost has no rows, NaN or −inf, or another shape than (n, G); the target is no
             distribution over the outcomes; epsilon is outside [0, 1); every level lacks a representative
             in some cell.
     """
@@ -214,8 +214,8 @@ def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> b
     return bool(prices.any()) and bound(prices) >= none - _SLACK * abs(none)
 
 
-def _too_rare(share: Floats) -> FwcError:
-    return FwcError(
+def _too_rare(share: Floats) -> InputError:
+    return InputError(
         f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
         "outcome, or give it more"
     )
@@ -226,16 +226,16 @@ def _numbers(values: ArrayLike, name: str) -> NDArray[Any]:
         array = np.asarray(values)
         return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise FwcError(f"{name} must be an array of numbers ({error})") from error
+        raise InputError(f"{name} must be an array of numbers ({error})") from error
 
 
 def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray[Any]:
     costs = _numbers(cost, "cost")
     cells = n_sensitive * n_outcomes
     if n_sensitive < 1 or n_outcomes < 1:
-        raise FwcError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
+        raise InputError(f"{n_sensitive} protected levels and {n_outcomes} outcomes: both must be at least 1")
     if costs.ndim != 2 or costs.shape[1] != cells or not len(costs):
-        raise FwcError(
+        raise InputError(
             f"cost has shape {costs.shape}: it must be (n, {cells}) with n at least 1, one column for each "
             f"of the {n_sensitive} × {n_outcomes} cells"
         )
@@ -245,9 +245,9 @@ def _checked_cost(cost: ArrayLike, n_sensitive: int, n_outcomes: int) -> NDArray
 def _checked_target(target: ArrayLike, n_outcomes: int) -> Floats:
     share = _numbers(target, "target").astype(np.float64)
     if share.shape != (n_outcomes,):
-        raise FwcError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
+        raise InputError(f"target has shape {share.shape}: give one share for each of {n_outcomes} outcomes")
     if not (np.isfinite(share).all() and (share > 0).all() and abs(share.sum() - 1) <= 1e-8):
-        raise FwcError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
+        raise InputError(f"target is {share.tolist()}: it must be positive shares that sum to 1")
     return np.asarray(share / share.sum())
 
 
@@ -256,7 +256,7 @@ def _checked_prices(prices: ArrayLike | None, cells: int) -> Floats:
         return np.zeros(cells)
     start = _numbers(prices, "prices").astype(np.float64)
     if start.shape != (cells,) or not np.isfinite(start).all():
-        raise FwcError(f"prices must be {cells} finite numbers, one for each cell")
+        raise InputError(f"prices must be {cells} finite numbers, one for each cell")
     return start
 
 
@@ -268,7 +268,7 @@ def _live_cells(costs: NDArray[Any], n_outcomes: int, epsilon: float | None) -> 
     if epsilon is not None:
         live = np.repeat(live.reshape(-1, n_outcomes).all(axis=1), n_outcomes)
     if not live.any():
-        raise FwcError(
+        raise InputError(
             "no protected level has a representative in each of its cells (their costs are inf): "
             "give every cell of at least one level a representative"
         )

@@ -72,7 +72,7 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
     for name in chosen:
         if name == "fwc":
             table = counter_slots(task, m, *COUNTER_TABLES[1])
-            others += [Recipe("fwc" if e == 0.01 else f"fwc ε={e}", "fwc", {}, e) for e in _EPSILONS]
+            others += [Recipe(_fwc_label(e), "fwc", {}, e) for e in _EPSILONS]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
         elif name == "minority":
             others.append(Recipe("minority", name))
@@ -80,6 +80,12 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
         elif name != "strata":
             others.append(Recipe(name, name))
     return [*_in_turn(counter, others)]
+
+
+def _fwc_label(epsilon: float | None) -> str:
+    if epsilon is None:
+        return "fwc without a limit of parity"
+    return "fwc" if epsilon == 0.01 else f"fwc ε={epsilon}"
 
 
 def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:

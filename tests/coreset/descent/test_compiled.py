@@ -6,6 +6,7 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.descent import compiled
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend
 from fwc_llm.coreset.descent.plain import PlainSteps
@@ -29,9 +30,15 @@ def problem(cost="l1", support="free", m=24, data=None, **options):
     return FairCoreset(m, cost=cost, support=support, **options).problem(x, y, d)
 
 
+@pytest.fixture
+def bounded(monkeypatch):
+    """Small tables leave pairs at their bounds too, as large ones do."""
+    monkeypatch.setattr(compiled, "SMALL", 0)
+
+
 @pytest.mark.parametrize("support", ["free", "rows", "features"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_compiled_descents_are_the_same(cost, support):
+def test_compiled_descents_are_the_same(cost, support, bounded):
     case = problem(cost, support)
     start = start_rows(case, "random", np.random.default_rng(0))
     plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
@@ -43,7 +50,7 @@ def test_compiled_descents_are_the_same(cost, support):
     )
 
 
-def test_equal_columns_and_whole_numbers_tie_alike():
+def test_equal_columns_and_whole_numbers_tie_alike(bounded):
     rng = np.random.default_rng(1)
     x = rng.integers(0, 3, (2000, 6)).astype(np.float32)
     case = problem(data=(x, rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)))
@@ -54,7 +61,7 @@ def test_equal_columns_and_whole_numbers_tie_alike():
     np.testing.assert_array_equal(found[1], label)
 
 
-def test_near_ties_are_settled_in_float64():
+def test_near_ties_are_settled_in_float64(bounded):
     rng = np.random.default_rng(2)
     x = rng.normal(size=(1000, 4)) + 1e4
     y, d = rng.integers(0, 2, 1000), rng.integers(0, 2, 1000)
@@ -67,7 +74,7 @@ def test_near_ties_are_settled_in_float64():
     np.testing.assert_array_equal(found[1], label)
 
 
-def test_any_number_of_threads_gives_the_same():
+def test_any_number_of_threads_gives_the_same(bounded):
     table = synthetic(40_000, 8)
     case = FairCoreset(30).problem(*table)
     start = start_rows(case, "random", np.random.default_rng(0))
@@ -76,7 +83,7 @@ def test_any_number_of_threads_gives_the_same():
     np.testing.assert_array_equal(one.points, three.points)
 
 
-def test_bounds_skip_most_pairs_and_lose_nothing():
+def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
     table = synthetic(20_000, 6)
     case = FairCoreset(40).problem(*table)
     steps = CompiledSteps(case, Threads(2))

@@ -13,10 +13,11 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import rivals
+from fwc_llm.coreset.rivals import faster_pam
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
 from fwc_llm.coreset.rivals.fairlet_clustering import decompose
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
-from fwc_llm.coreset.rivals.lloyd import lloyd
+from fwc_llm.coreset.rivals.lloyd import lloyd, plus_plus
 from fwc_llm.coreset.rivals.quadtree import fairlet_decomposition
 from fwc_llm.coreset.rivals.sensitivity import sampling_probability, sensitivity
 from fwc_llm.errors import FwcError
@@ -149,7 +150,13 @@ def test_columns_of_two_numbers_are_measured_as_numbers(metric: str, height: flo
     assert found.losses[-1] == pytest.approx(distance.min(axis=1).sum(), rel=1e-5)
 
 
-def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
+@pytest.mark.parametrize("grown", [False, True])
+def test_kmedoids_is_as_good_as_the_reference_implementation(
+    grown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if grown:
+        monkeypatch.setattr(faster_pam, "GROWN", 0)
+        monkeypatch.setattr(faster_pam, "SMALLEST", 50)
     rows = as_rows(*table(600, 10))
     distance = cdist(joint(rows), joint(rows), "cityblock")
     theirs = min(rust_kmedoids.fasterpam(distance, 12, random_state=seed).loss for seed in range(5))
@@ -158,6 +165,25 @@ def test_kmedoids_is_as_good_as_the_reference_implementation() -> None:
         for seed in range(5)
     )
     assert ours <= theirs * 1.01
+
+
+def test_kmedoids_of_many_rows_is_a_local_optimum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faster_pam, "GROWN", 0)
+    monkeypatch.setattr(faster_pam, "SMALLEST", 64)
+    rows = as_rows(*table(500, 3))
+    allowed = np.arange(0, 500, 2)
+    found = swap_medoids(rows, 6, np.random.default_rng(1), "l1", 20, allowed)
+    assert found.converged
+    assert (np.diff(found.losses) < 0).all()
+    assert len(set(found.medoids.tolist())) == 6
+    assert np.isin(found.medoids, allowed).all()
+    distance = cdist(joint(rows), joint(rows), "cityblock")
+    loss = distance[:, found.medoids].min(axis=1).sum()
+    assert found.losses[-1] == pytest.approx(loss, rel=1e-5)
+    for j in range(6):
+        others = distance[:, np.delete(found.medoids, j)].min(axis=1)
+        swapped = np.minimum(distance[:, allowed], others[:, None]).sum(axis=0)
+        assert swapped.min() >= loss * (1 - 1e-5)
 
 
 def test_kmedoids_weights_are_its_clusters() -> None:
@@ -176,6 +202,12 @@ def test_kmedoids_says_when_it_stopped_early() -> None:
 # k-means
 
 
+@pytest.fixture(params=[np.inf, 0], ids=["numpy", "compiled"])
+def from_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fwc_llm.coreset.rivals.lloyd.COMPILED", request.param)
+
+
+@pytest.mark.usefixtures("from_size")
 def test_lloyd_stands_still_where_it_stops() -> None:
     points = as_rows(*table(400, 3)).dense(math.sqrt(0.5))
     clusters = lloyd(points, 10, np.random.default_rng(0), tol=0.0)
@@ -185,6 +217,22 @@ def test_lloyd_stands_still_where_it_stops() -> None:
         assert points[clusters.labels == j].mean(axis=0) == pytest.approx(clusters.centres[j], abs=1e-4)
 
 
+def test_compiled_and_plain_k_means_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = as_rows(*table(3000, 5)).dense(math.sqrt(0.5))
+    found = []
+    for from_size in (np.inf, 0):
+        monkeypatch.setattr("fwc_llm.coreset.rivals.lloyd.COMPILED", from_size)
+        start = plus_plus(points, 40, np.random.default_rng(3))
+        found.append((start, lloyd(points, 40, np.random.default_rng(3))))
+    assert np.array_equal(found[0][0], found[1][0])
+    plain, compiled = (clusters for _, clusters in found)
+    assert compiled.n_iter > 10  # so that bounds count
+    assert compiled.distances.sum() == pytest.approx(plain.distances.sum(), rel=1e-2)
+    nearest = cdist(points, compiled.centres, "sqeuclidean").min(axis=1)
+    assert compiled.distances == pytest.approx(nearest, abs=1e-3)
+
+
+@pytest.mark.usefixtures("from_size")
 def test_lloyd_fills_every_cluster_when_there_are_rows_enough() -> None:
     points = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
     clusters = lloyd(points, 3, np.random.default_rng(0))

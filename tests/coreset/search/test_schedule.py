@@ -1,6 +1,7 @@
 """Schedules: by size of the table, with and without swaps, growing or not; threads change nothing."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from evals.synthetic import synthetic
@@ -10,6 +11,7 @@ from fwc_llm.coreset.descent.loop import descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.search import schedule
 from fwc_llm.coreset.search.schedule import Effort, Solver, sampling_order, start_rows
+from fwc_llm.coreset.threads import Threads
 
 
 @pytest.fixture
@@ -20,9 +22,36 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_path_is_chosen_by_size() -> None:
     effort = Effort(300, "auto", "auto", None)
-    small, large = FairCoreset(8).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
-    assert isinstance(Solver(small, effort, 1).steps, PlainSteps)
+    tiny, large = FairCoreset(4).problem(*synthetic(1000)), FairCoreset(200).problem(*synthetic(30_000))
+    assert isinstance(Solver(tiny, effort, 1).steps, PlainSteps)
     assert isinstance(Solver(large, effort, 1).steps, CompiledSteps)
+
+
+def test_small_tables_take_compiled_code_where_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    effort = Effort(300, "auto", "auto", None)
+    small = FairCoreset(8).problem(*synthetic(1000))
+    descend(CompiledSteps(small, Threads(1)), start_rows(small, "random", np.random.default_rng(0)), 1)
+    assert isinstance(Solver(small, effort, 1).steps, CompiledSteps)
+    monkeypatch.setattr(schedule, "is_ready", lambda module, name: False)
+    assert isinstance(Solver(small, effort, 1).steps, PlainSteps)
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_ready_or_not_the_coreset_is_the_same(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y, d = synthetic(800, 5)
+    frame = (
+        pd.DataFrame(x).rename(columns=str).assign(kind=(10 * x[:, 4]).astype(int) % 5).astype({"kind": str})
+    )
+    found = []
+    for worth in (0, 10**12):
+        monkeypatch.setattr(schedule, "WORTH", worth)
+        monkeypatch.setattr(schedule, "is_ready", lambda module, name: False)
+        found.append(FairCoreset(20, cost=cost, random_state=0).fit(frame, y, d))
+    fast, plain = found
+    pd.testing.assert_frame_equal(fast.representatives_, plain.representatives_, rtol=1e-12)
+    np.testing.assert_allclose(fast.weights_, plain.weights_, rtol=1e-9)
+    assert fast.objective_ == pytest.approx(plain.objective_, rel=1e-12)
+    assert fast.n_iter_ == plain.n_iter_
 
 
 def test_extreme_scales_stay_with_numpy(compiled: None) -> None:

@@ -18,13 +18,13 @@ from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.exact_plan import Basis
 from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.tilt import Tilt
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import InputError
 
 _HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
 
 
-class InfeasibleError(FwcError):
+class InfeasibleError(InputError):
     """No plan satisfies the parity limit."""
 
 
@@ -122,7 +122,7 @@ class DualSimplex:
             # Changes along an edge that are slower than this, relative to the fastest, may be rounding.
             condition = np.linalg.norm(equations.basis) * np.linalg.norm(inverse)
             self._pivot(leaving, max(1e-13, 1e-16 * float(condition)))
-        raise FwcError(
+        raise InputError(
             f"the inner problem took more than {_MAX_PIVOTS} pivots: rescale the cost, or drop outliers"
         )
 

@@ -1,18 +1,21 @@
-"""The estimator interface of scikit-learn, without importing scikit-learn."""
+"""Parameters by name, as scikit-learn's estimators have them, without importing scikit-learn."""
 
 import inspect
 import reprlib
 from typing import Any, Self
 
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.interface.routing import Routed
+from fwc_llm.errors import InputError
 
 _SHORT = reprlib.Repr()
 _SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = 8
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
-class Parameters:
+class Parameters(Routed):
     """Parameters by name, as scikit-learn's `BaseEstimator` has them: `clone`, `get_params`, `set_params`."""
+
+    epsilon: float | None
 
     @classmethod
     def _parameter_names(cls) -> list[str]:
@@ -23,11 +26,11 @@ class Parameters:
         return {name: getattr(self, name) for name in self._parameter_names()}
 
     def set_params(self, **params: Any) -> Self:
-        """Changes parameters by name; `FwcError` for an unknown one."""
+        """Changes parameters by name; `InputError` for an unknown one."""
         names = self._parameter_names()
         for name, value in params.items():
             if name not in names:
-                raise FwcError(
+                raise InputError(
                     f"Invalid parameter {name!r} for estimator {type(self).__name__}: use one of {names}"
                 )
             setattr(self, name, value)
@@ -48,8 +51,8 @@ class Parameters:
 
         return Tags(
             estimator_type=None,
-            target_tags=TargetTags(required=True),
-            input_tags=InputTags(two_d_array=True, categorical=True),
+            target_tags=TargetTags(required=self.epsilon is not None),
+            input_tags=InputTags(two_d_array=True),  # categories come in DataFrames, never in arrays
         )
 
 

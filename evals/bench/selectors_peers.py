@@ -1,0 +1,128 @@
+"""Large tables: our k-means and k-medoids beside their peers, and FairWASP, which has none.
+
+`python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled code being
+warm. k-means stands beside scikit-learn's KMeans with the same start, limit and tolerance. k-medoids stands
+beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time includes them, and at
+n = 1e5 they would take 40 GB, so that there ours stands alone.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+P, M = 25, 250
+LARGE, FITS = 100_000, (10_000, 20_000)  # rows; those of which the package's matrix fits
+QUICK = 2_000
+_BLOCK = 2_000  # rows of the matrix that are computed at once
+
+
+def peers(quick: bool = False) -> Iterator[dict[str, Any]]:
+    """Each method at each size: processor seconds and loss, and those of its peer."""
+    large, fits, m = (QUICK, (QUICK,), 25) if quick else (LARGE, FITS, M)
+    _warm_up()
+    yield _row("k-means", large, _our_means(large, m), _their_means(large, m))
+    for n in fits:
+        yield _row("k-medoids", n, _our_medoids(n, m), _their_medoids(n, m))
+    yield _row("k-medoids", large, _our_medoids(large, m), None)
+    yield _row("FairWASP", large, _fairwasp(large), None)
+
+
+def peers_report(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as lines of Markdown."""
+    lines = [
+        "",
+        f"## Large tables: synthetic rows, p = {P}, m = {M}, beside peers",
+        "",
+        "Processor seconds of all threads. Peers: scikit-learn's KMeans, same start and limits; the package",
+        "`kmedoids`, its matrix of distances included (40 GB at n = 1e5). Loss: ours over theirs.",
+        "",
+        "| method | n | ours | peer | ratio | loss |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for row in rows:
+        peer = "– | – | –"
+        if "peer" in row:
+            peer = (
+                f"{row['peer']:.1f} | {row['ours'] / row['peer']:.2f} | {row['loss'] / row['peer_loss']:.4f}"
+            )
+        lines.append(f"| {row['method']} | {row['n']:,} | {row['ours']:.1f} | {peer} |")
+    return lines
+
+
+def _row(
+    method: str, n: int, ours: tuple[float, float], theirs: tuple[float, float] | None
+) -> dict[str, Any]:
+    row = {"method": method, "n": n, "ours": ours[0], "loss": ours[1]}
+    return row if theirs is None else row | {"peer": theirs[0], "peer_loss": theirs[1]}
+
+
+def _timed(run: Callable[[], float]) -> tuple[float, float]:
+    """Processor seconds, and the loss."""
+    start = time.process_time()
+    loss = run()
+    return time.process_time() - start, loss
+
+
+def _rows(n: int) -> Any:
+    from evals.synthetic import synthetic
+    from fwc_llm.coreset.rivals.base import as_rows
+
+    made = synthetic(n, P, 0)
+    return as_rows(made.features, made.outcome, made.sensitive)
+
+
+def _warm_up() -> None:
+    from fwc_llm.coreset.compiling.kernel import quietly
+    from fwc_llm.coreset.warm_up import problems
+
+    with quietly():
+        for name, run in problems():
+            if name in {"FairWASP", "k-means", "k-medoids"}:
+                run()
+
+
+def _our_means(n: int, m: int) -> tuple[float, float]:
+    from fwc_llm.coreset.rivals.lloyd import lloyd
+
+    points = _rows(n).dense(np.sqrt(0.5))
+    return _timed(lambda: float(lloyd(points, m, np.random.default_rng(0)).distances.sum(dtype=np.float64)))
+
+
+def _their_means(n: int, m: int) -> tuple[float, float]:
+    from sklearn.cluster import KMeans
+
+    points = _rows(n).dense(np.sqrt(0.5))
+    return _timed(lambda: float(KMeans(m, n_init=1, random_state=0).fit(points).inertia_))
+
+
+def _our_medoids(n: int, m: int) -> tuple[float, float]:
+    from fwc_llm.coreset.rivals.faster_pam import swap_medoids
+
+    rows = _rows(n)
+    return _timed(lambda: swap_medoids(rows, m, np.random.default_rng(0), "l1", 20, np.arange(n)).losses[-1])
+
+
+def _their_medoids(n: int, m: int) -> tuple[float, float]:
+    import kmedoids
+    from scipy.spatial.distance import cdist
+
+    points = _rows(n).dense(0.5)
+
+    def run() -> float:
+        distances = np.empty((n, n), np.float32)
+        for low in range(0, n, _BLOCK):
+            distances[low : low + _BLOCK] = cdist(points[low : low + _BLOCK], points, "cityblock")
+        return float(kmedoids.fasterpam(distances, m, random_state=0).loss)
+
+    return _timed(run)
+
+
+def _fairwasp(n: int) -> tuple[float, float]:
+    from evals.synthetic import synthetic
+    from fwc_llm.coreset import FairWASP
+
+    table = synthetic(n, P, 0)
+    X, y, d = table.features, table.outcome, table.sensitive
+    return _timed(lambda: float(FairWASP().fit(X, y, d).objective_))

@@ -1,0 +1,173 @@
+"""The wheel as a user gets it: its size, what the base installation weighs, the first command on each Python.
+
+    python -m evals.packages                                    # this Python
+    python -m evals.packages --python python3.12 --python python3.13 --record
+
+Builds the wheel from the checkout, makes an empty environment for each Python, installs the wheel there with
+what it needs, and runs the first commands outside the checkout. pip takes what it is set up to take:
+PIP_NO_INDEX=1 and PIP_FIND_LINKS=DIR keep it from the network. A Python that pyproject.toml does not allow is
+shown to be refused. `--record` writes evals/results/packages.{json,md}.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).resolve().parent / "results"
+LARGEST_WHEEL = 1_000_000  # bytes
+COMMANDS = (
+    ("--version",),
+    ("doctor", "--json"),
+    ("tasks",),
+    ("template", "init", "wording"),
+    ("task", "copy", "adult"),
+    ("eval", "--out", "run"),
+    ("report", "run"),
+)
+_SHOWN = 8  # packages by name; the others are summed up
+
+
+def build(folder: Path) -> Path:
+    """Build the wheel into a folder, without a network: the build backend is that of this environment."""
+    _pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, CHECKOUT)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def contents(wheel: Path) -> dict[str, int]:
+    """Bytes inside the wheel by its first two folders, compressed."""
+    found: dict[str, int] = {}
+    with zipfile.ZipFile(wheel) as archive:
+        for one in archive.infolist():
+            parts = one.filename.split("/")
+            name = "/".join(parts[:2]) if len(parts) > 2 else parts[0]
+            found[name] = found.get(name, 0) + one.compress_size
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def installed(site: Path) -> dict[str, int]:
+    """Bytes of every distribution in a folder of packages, compiled files included; pip left out."""
+    found = {}
+    for dist in metadata.distributions(path=[str(site)]):
+        name = str(dist.metadata["Name"])
+        if name not in {"pip", "setuptools"}:
+            paths = (Path(str(dist.locate_file(file))) for file in dist.files or ())
+            found[name] = sum(path.stat().st_size for path in paths if path.is_file())
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def try_python(python: str, wheel: Path, folder: Path) -> dict[str, Any]:
+    """Install the wheel for one Python in an empty environment and run the first commands there."""
+    version = _output(python, "-c", "import platform; print(platform.python_version())")
+    environment = folder / f"python-{version}"
+    subprocess.run([python, "-m", "venv", str(environment)], check=True)
+    inside = environment / ("Scripts" if os.name == "nt" else "bin")
+    alone = _pip(str(inside / "python"), "install", "--no-deps", wheel, check=False)
+    if "requires a different Python" in alone.stderr:
+        return {"python": version, "installed": False, "reason": "refused: another Python is required"}
+    _pip(str(inside / "python"), "install", wheel)
+    site = Path(_output(inside / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    work = folder / f"work-{version}"
+    work.mkdir()
+    bare = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "FWC_LLM_DATA"}}
+    for words in COMMANDS:
+        subprocess.run([inside / "fwc-llm", *words], cwd=work, env=bare, check=True, capture_output=True)
+    results = json.loads((work / "run" / "results.json").read_text(encoding="utf-8"))
+    return {
+        "python": version,
+        "installed": True,
+        "commands": [" ".join(words) for words in COMMANDS],
+        "answered": results["requests"] - results["unanswered"],
+        "packages": installed(site),
+    }
+
+
+def markdown(report: Mapping[str, Any]) -> str:
+    """The figures as a page."""
+    tried = "".join(f" --python python{one['python'].rpartition('.')[0]}" for one in report["pythons"])
+    lines = [
+        "# The package",
+        "",
+        f"Made by `{report['command']}{tried}` on {report['system']}, from a checkout.",
+        "",
+        f"The wheel has {report['wheel'] / 1e6:.2f} MB; a test keeps it under {LARGEST_WHEEL / 1e6:.0f} MB.",
+        "",
+        "## Every Python, from an empty environment",
+        "",
+        "| Python | the wheel | first commands | base installation |",
+        "|---|---|---|---|",
+    ]
+    for one in report["pythons"]:
+        if one["installed"]:
+            size = sum(one["packages"].values()) / 1e6
+            ran = f"all {len(one['commands'])}, {one['answered']:,} rows answered"
+            weight = f"{size:.0f} MB in {len(one['packages'])} packages"
+            lines.append(f"| {one['python']} | installed | {ran} | {weight} |")
+        else:
+            lines.append(f"| {one['python']} | {one['reason']} | – | – |")
+    if first := next((one for one in report["pythons"] if one["installed"]), None):
+        names = ", ".join(f"`fwc-llm {words}`" for words in first["commands"])
+        lines += ["", f"The first commands: {names}.", "", *_weights(first)]
+    return "\n".join(lines) + "\n"
+
+
+def _weights(one: Mapping[str, Any]) -> Iterator[str]:
+    packages = list(one["packages"].items())
+    yield "## What the base installation weighs"
+    yield ""
+    yield f"Python {one['python']}; all files, those that pip compiles included; MB are 10⁶ bytes."
+    yield ""
+    yield "| package | MB |"
+    yield "|---|---|"
+    for name, size in packages[:_SHOWN]:
+        yield f"| {name} | {size / 1e6:.1f} |"
+    yield f"| {len(packages) - _SHOWN} others | {sum(size for _, size in packages[_SHOWN:]) / 1e6:.1f} |"
+    yield f"| all | {sum(one['packages'].values()) / 1e6:.1f} |"
+
+
+def _pip(python: str, *words: object, check: bool = True) -> subprocess.CompletedProcess[str]:
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, words)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if check and done.returncode:
+        raise SystemExit(done.stderr)
+    return done
+
+
+def _output(*words: object) -> str:
+    return subprocess.run([*map(str, words)], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Build, install, try; print the page, and keep it with --record."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--python", action="append", help="an interpreter; repeatable [default: this one]")
+    parser.add_argument("--record", action="store_true", help="write evals/results/packages.{json,md}")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wheel = build(folder)
+        report = {
+            "command": "python -m evals.packages --record",
+            "system": f"{platform.system()} {platform.machine()}",
+            "wheel": wheel.stat().st_size,
+            "contents": contents(wheel),
+            "pythons": [try_python(one, wheel, folder) for one in options.python or [sys.executable]],
+        }
+    print(markdown(report), end="")
+    if options.record:
+        (RESULTS / "packages.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        (RESULTS / "packages.md").write_text(markdown(report), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""What scikit-learn's own checks of estimators say of `FairCoreset` and `FairWASP`.
+
+    python -m evals.sklearn_checks
+
+Writes evals/results/sklearn-checks.{json,md}. The checks call `fit(X, y)`, or `fit(X)`, with outcomes of many
+kinds and without protected levels. So the estimators go through them three times: as they are without a
+parity limit; with the limit, as a subclass that makes outcomes and levels of the rows' positions; and as they
+are with the limit, where every check that fits fails, by name.
+"""
+
+import argparse
+import json
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import sklearn
+from sklearn.utils.estimator_checks import check_estimator
+
+from fwc_llm.coreset import FairCoreset, FairWASP
+
+RESULTS = Path(__file__).resolve().parent / "results"
+COMMAND = "python -m evals.sklearn_checks"
+NO_LEVELS = "the check fits without `sensitive`, which a parity limit needs"
+DRAWN = "the start draws rows at random, and draws otherwise from a row of weight 2 than from that row twice"
+
+
+def by_position(X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    """Outcomes and protected levels by the rows' positions, so that every cell has rows; no y stays none."""
+    place = np.arange(len(np.asarray(X)) if not hasattr(X, "shape") else X.shape[0])
+    return None if y is None else place // 2 % 2, place % 2
+
+
+class PositionedCoreset(FairCoreset):
+    """`FairCoreset` for checks that know no protected levels."""
+
+    def fit(self, X: Any, y: Any = None, sensitive: Any = None, candidates: Any = None) -> Self:
+        """Fit with outcomes and levels by position."""
+        return super().fit(X, *by_position(X, y))
+
+
+class PositionedWASP(FairWASP):
+    """`FairWASP` for checks that know no protected levels."""
+
+    def fit(self, X: Any, y: Any = None, sensitive: Any = None, *, progress: Any = None) -> Self:
+        """Fit with outcomes and levels by position."""
+        return super().fit(X, *by_position(X, y), progress=progress)
+
+
+# Every check that needs a fit to succeed: the same in both estimators, where they have the methods.
+_FITTED = (
+    "check_fit_score_takes_y", "check_estimators_overwrite_params", "check_dont_overwrite_parameters",
+    "check_estimators_fit_returns_self", "check_readonly_memmap_input", "check_n_features_in_after_fitting",
+    "check_positive_only_tag_during_fit", "check_estimators_dtypes", "check_dtype_object",
+    "check_pipeline_consistency", "check_estimators_nan_inf", "check_estimators_pickle",
+    "check_f_contiguous_array_estimator", "check_transformer_data_not_an_array", "check_transformer_general",
+    "check_transformer_preserve_dtypes", "check_transformer_n_iter", "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance", "check_fit2d_1feature", "check_dict_unchanged", "check_fit_idempotent",
+    "check_fit_check_is_fitted", "check_n_features_in", "check_fit2d_predict1d",
+    "check_sample_weights_pandas_series", "check_sample_weights_not_an_array", "check_sample_weights_list",
+    "check_sample_weights_shape", "check_sample_weights_not_overwritten",
+    "check_sample_weight_equivalence_on_dense_data",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator to be checked; `expected` are the checks that must fail, each with the reason."""
+
+    name: str
+    estimator: Any
+    expected: dict[str, str]
+
+
+def cases() -> list[Case]:
+    """What is checked."""
+    no_levels = dict.fromkeys(_FITTED, NO_LEVELS)
+    drawn = {"check_sample_weight_equivalence_on_dense_data": DRAWN}
+    return [
+        Case("`FairCoreset(4, epsilon=None)`", FairCoreset(4, epsilon=None, n_init=1), drawn),
+        Case("`FairWASP(epsilon=None)`", FairWASP(epsilon=None), {}),
+        Case("`FairCoreset(4)`, levels by position", PositionedCoreset(4, n_init=1), drawn),
+        Case("`FairWASP()`, levels by position", PositionedWASP(), {}),
+        Case("`FairCoreset(8)`", FairCoreset(8, n_init=1), no_levels),
+        Case("`FairWASP()`", FairWASP(), no_levels),
+    ]
+
+
+def run(case: Case) -> dict[str, Any]:
+    """The checks of one case, counted; `failed` holds those that were not expected, with what they said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the classes do not inherit from scikit-learn's
+        found = check_estimator(
+            case.estimator, expected_failed_checks=case.expected, on_fail=None, on_skip=None
+        )
+    names: dict[str, list[str]] = {"passed": [], "failed": [], "xfail": [], "skipped": []}
+    for one in found:
+        text = one["check_name"]
+        if one["status"] in ("failed", "skipped"):
+            text += f": {str(one['exception']).splitlines()[0][:200]}"
+        names[one["status"]].append(text)
+    return {
+        "case": case.name,
+        "checks": len(found),
+        **{status: len(names[status]) for status in ("passed", "xfail", "skipped")},
+        "failed": names["failed"],
+        "expected": {name: case.expected[name] for name in sorted(set(names["xfail"]))},
+        "skipped_checks": names["skipped"],
+        "passes_unexpectedly": sorted(set(case.expected) & set(names["passed"]) - set(names["xfail"])),
+    }
+
+
+def report() -> dict[str, Any]:
+    """All cases."""
+    return {"command": COMMAND, "scikit-learn": sklearn.__version__, "cases": [run(case) for case in cases()]}
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The figures as a page."""
+    rows = [
+        f"| {one['case']} | {one['checks']} | {one['passed']} | {one['xfail']} | {len(one['failed'])} | "
+        f"{one['skipped']} |"
+        for one in found["cases"]
+    ]
+    skipped = sorted({line for one in found["cases"] for line in one["skipped_checks"]})
+    unexpected = [f"* {one['case']}: {line}" for one in found["cases"] for line in one["failed"]]
+    reasons: dict[str, set[str]] = {}
+    for one in found["cases"]:
+        for name, reason in one["expected"].items():
+            reasons.setdefault(reason, set()).add(name)
+    expected = [
+        line
+        for reason, names in sorted(reasons.items())
+        for line in (
+            f"Expected to fail, because {reason}:",
+            "",
+            *(f"* `{name}`" for name in sorted(names)),
+            "",
+        )
+    ]
+    lines = [
+        "# scikit-learn's checks of estimators",
+        "",
+        f"Made by `{found['command']}`, with scikit-learn {found['scikit-learn']}.",
+        "",
+        "| estimator | checks | pass | fail as expected | fail | skipped |",
+        "|---|---:|---:|---:|---:|---:|",
+        *rows,
+        "",
+        "The checks call `fit(X, y)` or `fit(X)`. *Levels by position* is a subclass that gives rows",
+        "outcomes and protected levels by their positions. The last two lines are the estimators as they",
+        "are, with a parity limit: every check that needs a fit to succeed fails there, and only there.",
+        "",
+        *expected,
+        "Skipped by scikit-learn:",
+        "",
+        *(f"* {line}" for line in skipped),
+    ]
+    return "\n".join(lines + (["", "Failures:", "", *unexpected] if unexpected else [])) + "\n"
+
+
+def main() -> None:
+    """Run and write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--results", type=Path, default=RESULTS, help="where sklearn-checks.json and sklearn-checks.md go"
+    )
+    folder = parser.parse_args().results
+    found = report()
+    (folder / "sklearn-checks.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (folder / "sklearn-checks.md").write_text(markdown(found), encoding="utf-8")
+    print(markdown(found))
+
+
+if __name__ == "__main__":
+    main()

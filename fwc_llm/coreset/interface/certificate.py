@@ -1,0 +1,176 @@
+"""How well given representatives stand for given rows: a certificate.
+
+See docs/method.md, "Plan and certificate".
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
+from fwc_llm.coreset.descent.plain import share_out
+from fwc_llm.coreset.distance.wasserstein import Distance, wasserstein
+from fwc_llm.coreset.interface.represented import Represented, Rows, places
+from fwc_llm.coreset.problem.cells import find_cells, overall_target
+from fwc_llm.coreset.problem.encoding import Table, encode_array
+from fwc_llm.coreset.problem.entry import encode
+from fwc_llm.coreset.problem.frames import as_pandas
+from fwc_llm.coreset.problem.ground_cost import COSTS
+from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.errors import InputError
+
+_EXACT = 1e-9  # by which a violation may exceed its limit
+_EXTREME = 500  # power of two from which sums of costs may overflow or vanish
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CoresetCertificate:
+    """What m weighted representatives are worth for n rows.
+
+    `objective` is the Wasserstein distance between the rows and the weighted representatives, in units of the
+    cost; no plan for these representatives (and weights, where they were given) costs less than
+    `lower_bound`. `violation` is the largest |p(y|d) / p_T(y) − 1| of `weights` (m,), which sum to m;
+    `epsilon` is the limit of it that was asked for, None for none. `n_rows` is n.
+    """
+
+    objective: float
+    lower_bound: float
+    violation: float
+    weights: np.ndarray
+    epsilon: float | None
+    n_rows: int
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether the violation keeps the limit; without a limit it does."""
+        return self.epsilon is None or self.violation <= self.epsilon + _EXACT
+
+    def __repr__(self) -> str:
+        limit = "no limit" if self.epsilon is None else f"limit {self.epsilon:g}"
+        return (
+            f"<CoresetCertificate of {len(self.weights):,} representatives for {self.n_rows:,} rows: "
+            f"objective {self.objective:.6g}, lower bound {self.lower_bound:.6g}, violation "
+            f"{self.violation:.4g} ({limit})>"
+        )
+
+
+def certify(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    points: Any,
+    points_y: Any,
+    points_sensitive: Any,
+    weights: Any = None,
+    *,
+    epsilon: float | None = 0.01,
+    cost: str = "l1",
+    target: Any = None,
+    cost_sensitive: float = 1.0,
+    cost_outcome: float = 1.0,
+    scale: bool | str = "auto",
+) -> CoresetCertificate:
+    """Certify any weighted points, wherever they are from, as a coreset of the rows.
+
+    Args:
+        X: (n, p) features of the rows, as `FairCoreset.fit` takes them.
+        y: (n,) outcomes of the rows.
+        sensitive: (n,) or (n, k) protected levels of the rows.
+        points: (m, p) features of the points, in the units and the form of X.
+        points_y: (m,) their outcomes.
+        points_sensitive: (m,) or (m, k) their protected levels.
+        weights: (m,) their weights, in any unit; None: the best that keep the parity limit.
+        epsilon: the parity limit; for given weights it only says what `is_fair` means.
+        cost: as in `FairCoreset`, and so are the rest.
+        target: outcome distribution p_T over the outcomes of the rows; None: the rows' own.
+        cost_sensitive: what it costs to move a row to another protected level.
+        cost_outcome: what it costs to move a row to another outcome.
+        scale: whether numbers are scaled by those of X.
+
+    Raises:
+        InputError: bad input; or no weights of these points keep the limit.
+    """
+    check_choice("cost", cost, COSTS)
+    check_epsilon(epsilon)
+    check_not_negative("cost_sensitive", cost_sensitive)
+    check_not_negative("cost_outcome", cost_outcome)
+    encoding, table = encode(X, scale)
+    table.check_costs(cost)
+    cells = find_cells(y, sensitive, table.n)
+    given: Any = as_pandas(points)
+    encoded = encode_array(given) if encoding is None else encoding.encode(given, strict=False, what="points")
+    if encoded.p != table.p:
+        raise InputError(f"points have {encoded.p} columns, X has {table.p}: give the same ones")
+    own = find_cells(points_y, points_sensitive, encoded.n)
+    outcome = places(own.outcomes, cells.outcomes)
+    if (outcome < 0).any():
+        unknown = own.outcomes.tolist()[outcome.argmin()]
+        raise InputError(f"points_y holds {unknown!r}, which no row has: leave out such points")
+    level, which = np.divmod(own.cell, own.n_outcomes)
+    given_points = Represented(
+        Table(encoded.numbers.astype(np.float64), encoded.codes),
+        encoding,
+        level * cells.n_outcomes + outcome[which],
+        own.levels,
+        cells.outcomes,
+        overall_target(cells, target),
+        epsilon,
+        cost,
+        cost_sensitive,
+        cost_outcome,
+    )
+    row_level, row_outcome = np.divmod(cells.cell, cells.n_outcomes)
+    rows = Rows(table, places(cells.levels, own.levels)[row_level], row_outcome)
+    return certified(given_points, rows, weights)
+
+
+def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertificate:
+    """The certificate of representatives for rows: with these weights, or with the best if they are None."""
+    n_cells = points.n_levels * points.n_outcomes
+    if weights is None:
+        objective, lower_bound, weight = _best_weights(points, rows, n_cells)
+    else:
+        weight = _checked(weights, points.m)
+        found = distance(points.costs(rows), weight)
+        objective, lower_bound = found.value, found.lower_bound
+    weight = weight * (points.m / weight.sum())
+    held = np.bincount(points.cell_of, weight, n_cells)
+    return CoresetCertificate(
+        objective, lower_bound, violation(held, points.target), weight, points.epsilon, rows.table.n
+    )
+
+
+def distance(costs: np.ndarray, weights: np.ndarray) -> Distance:
+    """`wasserstein`, for costs of any size; it changes `costs` (n, m) where they are extreme."""
+    exponent = int(np.frexp(costs.max())[1])
+    if abs(exponent) < _EXTREME:
+        return wasserstein(costs, weights)
+    found = wasserstein(np.ldexp(costs, -exponent, out=costs), weights)
+    return Distance(float(np.ldexp(found.value, exponent)), float(np.ldexp(found.lower_bound, exponent)))
+
+
+def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:
+    """Objective and lower bound of the inner problem, and the weights (m,) of its plan."""
+    cost, label = np.full((rows.table.n, n_cells), np.inf), np.zeros((n_cells, rows.table.n), np.int32)
+    for block, costs in points.blocks(rows):
+        for g in np.unique(points.cell_of):
+            members = np.flatnonzero(points.cell_of == g)
+            nearest = costs[:, members].argmin(axis=1)
+            label[g, block] = members[nearest]
+            cost[block, g] = costs[np.arange(len(costs)), members[nearest]]
+    inner = fair_transport(cost, points.n_levels, points.n_outcomes, points.target, points.epsilon)
+    return inner.objective, inner.lower_bound, share_out(inner, label, points.m).weights()
+
+
+def _checked(weights: Any, m: int) -> np.ndarray:
+    try:
+        weight = np.asarray(weights, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"weights must be numbers ({error})") from None
+    if weight.shape != (m,):
+        raise InputError(f"weights have shape {weight.shape}: give one for each of the {m} points, or None")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and (weight > 0).any()):
+        raise InputError("weights must be finite, not negative and not all 0")
+    return np.asarray(weight / weight.max())

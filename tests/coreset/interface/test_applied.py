@@ -1,0 +1,249 @@
+"""What a fitted coreset says of other rows: nearest representatives, distances, score, certificate."""
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linprog
+
+from fwc_llm.coreset import CoresetCertificate, FairCoreset, FairWASP, certify
+from fwc_llm.errors import InputError
+
+
+def people(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    d = rng.choice(["f", "m"], n)
+    frame = pd.DataFrame(
+        {
+            "town": rng.choice(["A", "B", "C"], n),
+            "pay": rng.lognormal(7, 1, n),
+            "grade": pd.Categorical(rng.choice(["low", "high"], n), ["low", "high"], ordered=True),
+            "age": rng.integers(18, 80, n),
+        }
+    )
+    return frame, np.where(rng.random(n) < np.where(d == "f", 0.3, 0.6), "yes", "no"), d
+
+
+def arrays(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 3)), rng.integers(0, 2, n), rng.integers(0, 2, n)
+
+
+def by_hand(model: FairCoreset, X: Any, y: Any = None, d: Any = None) -> np.ndarray:
+    """The ground costs of docs/method.md, entry by entry, for a model of `people`."""
+    train = people(150)[0]
+    places = {"low": 0, "high": 1}
+    costs = np.zeros((len(X), model.m))
+    for j, point in enumerate(model.representatives_.to_dict("records")):
+        for name in ("pay", "age"):
+            costs[:, j] += np.abs(X[name].to_numpy() - point[name]) / train[name].std(ddof=0)
+        ranks = train["grade"].cat.codes.std(ddof=0)
+        costs[:, j] += np.abs(X["grade"].map(places).astype(float) - places[point["grade"]]) / ranks
+        costs[:, j] += X["town"].to_numpy() != point["town"]
+        if y is not None:
+            costs[:, j] += 0.5 * (y != model.y_[j])
+        if d is not None:
+            costs[:, j] += 2 * (d != model.sensitive_[j])
+    return costs
+
+
+@pytest.fixture(scope="module")
+def model() -> FairCoreset:
+    return FairCoreset(8, cost_outcome=0.5, cost_sensitive=2, random_state=0, n_init=1).fit(*people(150))
+
+
+@pytest.mark.parametrize("known", [(), (1,), (2,), (1, 2)])
+def test_distances_are_the_ground_cost_of_what_is_known(model: FairCoreset, known: tuple[int, ...]) -> None:
+    X, y, d = people(60, 1)
+    given = {"y": y if 1 in known else None, "sensitive": d if 2 in known else None}
+    expected = by_hand(model, X, given["y"], given["sensitive"])
+    found = model.transform(X, **given)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X, **given), found.argmin(axis=1))
+    shuffled = X[["age", "town", "grade", "pay"]].assign(unused=1)
+    np.testing.assert_array_equal(model.transform(shuffled, **given), found)
+
+
+def test_what_the_fit_did_not_see_differs_from_everything(model: FairCoreset) -> None:
+    X, y, d = people(5, 1)
+    X = X.assign(town="Z")
+    expected = by_hand(model, X) + 2.5
+    np.testing.assert_allclose(model.transform(X, np.full(5, "maybe"), np.full(5, "x")), expected)
+    mixed = model.transform(X.assign(town=["A", "Z", "B", "Z", "C"]), y, d)
+    assert (mixed[[1, 3]] >= 1).all()
+
+
+def test_more_rows_than_a_block_are_compared_alike(model: FairCoreset) -> None:
+    X, y, d = people(5000, 2)
+    found = model.transform(X, y, d)
+    np.testing.assert_array_equal(found[4990:], model.transform(X[4990:], y[4990:], d[4990:]))
+    np.testing.assert_array_equal(model.predict(X, y, d), found.argmin(axis=1))
+
+
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+@pytest.mark.parametrize("support", ["free", "rows", "features"])
+@pytest.mark.parametrize("make", [people, arrays])
+def test_for_the_rows_of_the_fit_everything_agrees(make, support: str, cost: str) -> None:
+    table = make(120)
+    model = FairCoreset(8, 0.05, cost, support, random_state=1, n_init=1).fit(*table)
+    assert model.score(*table) == pytest.approx(-model.objective_, abs=1e-9)
+    best = model.certify(*table)
+    assert best.objective == pytest.approx(model.objective_, abs=1e-9)
+    assert best.lower_bound == pytest.approx(model.objective_, abs=1e-9)
+    assert best.violation == pytest.approx(model.violation_, abs=1e-9)
+    np.testing.assert_allclose(best.weights, model.weights_, atol=1e-9)
+    kept = model.certify(*table, weights=model.weights_)
+    assert kept.objective == pytest.approx(model.objective_, abs=1e-9)
+    X, y, d = table
+    points = (model.representatives_, model.y_, model.sensitive_)
+    again = certify(X, y, d, *points, epsilon=0.05, cost=cost)
+    assert again.objective == pytest.approx(model.objective_, abs=1e-9)
+    assert again.is_fair
+    # A row goes to its label, or in part elsewhere: the weights of labels are off by the split rows alone.
+    held = np.bincount(model.labels_, minlength=8) * 8 / 120
+    assert np.abs(held - model.weights_).sum() <= 2 * 4 * 8 / 120
+    moved = model.transform(X, y, d)[np.arange(120), model.labels_].mean()
+    assert moved == pytest.approx(model.objective_, abs=4 * model.transform(X, y, d).max() / 120)
+
+
+def test_a_split_row_is_labelled_by_its_largest_part() -> None:
+    from fwc_llm.coreset.descent.updates import Shares
+    from fwc_llm.coreset.interface.labels import main_labels
+
+    parts = [(0, 1, 0.4), (1, 0, 0.6), (2, 0, 0.3), (2, 2, 0.4), (3, 1, 0.5)]
+    row, label, weight = (np.array(column) for column in zip(*parts, strict=True))
+    shares = Shares(np.array([0, 1, 1, 2, 1]), row, label, weight, 3)
+    assert main_labels(shares).tolist() == [0, 0, 2, 1, 1]
+    assert shares.label.tolist() == [0, 1, 1, 2, 1]
+
+
+def test_held_out_rows_are_certified_at_the_best_weights_for_them(model: FairCoreset) -> None:
+    X, y, d = people(40, 3)
+    found = model.certify(X, y, d)
+    costs = model.transform(X, y, d)
+    cells = [(a, b) for a in ("f", "m") for b in ("no", "yes")]
+    held = np.array([(model.sensitive_ == a) & (model.y_ == b) for a, b in cells], float)
+    limits = []
+    for level in (0, 1):
+        both = held[2 * level] + held[2 * level + 1]
+        for outcome in (0, 1):
+            own, share = held[2 * level + outcome], model.target_[outcome]
+            limits += [own - 1.01 * share * both, 0.99 * share * both - own]
+    n, m = costs.shape
+    answer = linprog(
+        costs.ravel(),
+        A_ub=np.array([np.tile(limit, n) for limit in limits]),
+        b_ub=np.zeros(len(limits)),
+        A_eq=np.kron(np.eye(n), np.ones(m)),
+        b_eq=np.full(n, 1 / n),
+    )
+    assert found.objective == pytest.approx(answer.fun, abs=1e-7)
+    assert found.lower_bound == pytest.approx(found.objective, abs=1e-9)
+    assert found.is_fair
+    assert found.weights.sum() == pytest.approx(8)
+    assert found.n_rows == 40
+    # The weights of the fit keep the limit too, and are no closer to these rows.
+    kept = model.certify(X, y, d, model.weights_)
+    assert kept.objective >= found.objective - 1e-9
+    assert kept.violation == pytest.approx(model.violation_, abs=1e-9)
+    assert repr(kept).startswith("<CoresetCertificate of 8 representatives for 40 rows: objective ")
+    assert not model.certify(X, y, d, np.arange(8)).is_fair
+
+
+def test_points_from_anywhere_are_certified() -> None:
+    X, y, d = arrays(200)
+    some = np.arange(16)
+    points = X[some], y[some], d[some]
+    free = certify(X, y, d, *points, epsilon=None)
+    fair = certify(X, y, d, *points, epsilon=0.0)
+    assert free.objective <= fair.objective
+    assert fair.violation <= 1e-9
+    assert "(no limit)" in repr(free)
+    equal = certify(X, y, d, *points, np.ones(16))
+    assert equal.objective >= fair.objective - 1e-9 or not equal.is_fair
+    wasp = FairWASP(epsilon=0.0).fit(X, y, d)
+    own = certify(X, y, d, X, y, d, wasp.weights_, epsilon=0.0)
+    assert own.objective == pytest.approx(wasp.objective_, abs=1e-9)
+    crossed = np.column_stack([d, np.arange(200) % 2])
+    both = certify(X, y, crossed, X, y, crossed, epsilon=0.1)
+    assert both.is_fair
+    # An outcome that no point has: nothing fair can be made of them.
+    with pytest.raises(InputError, match="no protected level has a representative in each"):
+        certify(X, y, d, X[y == 0], y[y == 0], d[y == 0])
+    with pytest.raises(InputError, match="points_y holds 7, which no row has"):
+        certify(X, y, d, X[:3], [0, 1, 7], d[:3])
+    with pytest.raises(InputError, match="points have 2 columns, X has 3"):
+        certify(X, y, d, X[:3, :2], y[:3], d[:3])
+    for wrong in (np.ones(3), -np.ones(16), np.zeros(16), [np.nan] * 16, ["a"] * 16):
+        with pytest.raises(InputError, match="weights"):
+            certify(X, y, d, *points, wrong)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X: X.drop(columns="pay"), "X lacks the column 'pay'"),
+        (lambda X: X.assign(pay=np.nan), "column 'pay' of X is missing in row 0"),
+        (lambda X: X.assign(town=None), "column 'town' of X is missing in row 0"),
+        (lambda X: X.assign(pay=np.inf), "column 'pay' of X is infinite"),
+        (lambda X: X.assign(pay="much"), "column 'pay' of X is not numeric"),
+        (lambda X: X.assign(pay="12"), "column 'pay' of X is not numeric"),
+        (lambda X: X.assign(pay=pd.Timestamp("2020-01-01")), "column 'pay' holds dates"),
+        (lambda X: X.assign(town=[[1]] * 5), "column 'town' holds a list in row 0"),
+        (lambda X: pd.concat([X, X], axis=1), "column 'pay' occurs twice in X|'town' occurs twice in X"),
+        (lambda X: X[:0], "X has no rows"),
+        (lambda X: X[["pay", "age"]].to_numpy(), "FairCoreset was fitted on a DataFrame"),
+    ],
+)
+def test_bad_rows_get_one_clear_line(model: FairCoreset, change, words: str) -> None:
+    X, y, d = people(5, 1)
+    for ask in (model.predict, model.transform, model.score):
+        with pytest.raises(InputError, match=words):
+            ask(change(X))
+    with pytest.raises(InputError, match=words):
+        model.certify(change(X), y, d)
+    with pytest.raises(InputError, match="y has 4 rows but X has 5"):
+        model.predict(X, y[:4])
+
+
+def test_labels_are_known_by_their_text_too() -> None:
+    X, y, d = arrays(80)
+    crossed = np.column_stack([d, np.arange(80) % 2])
+    model = FairCoreset(8, random_state=0, n_init=1).fit(X, y, crossed)
+    for same in (y.astype(str), y.astype(bool), y.astype(float), y.astype(object)):
+        assert model.score(X, same, crossed.astype(str)) == pytest.approx(-model.objective_, abs=1e-9)
+    assert model.score(X, y + 5, crossed) < -model.objective_
+    with pytest.raises(InputError, match="certify needs y, because the fit had it"):
+        model.certify(X, None, crossed)
+    with pytest.raises(InputError, match="certify needs sensitive"):
+        model.certify(X, y, None)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_extreme_units_change_nothing(size: float) -> None:
+    X, y, d = arrays(60)
+    options = {"random_state": 0, "n_init": 1, "cost_sensitive": 0, "cost_outcome": 0}
+    plain, model = FairCoreset(6, **options).fit(X, y, d), FairCoreset(6, **options).fit(X * size, y, d)
+    np.testing.assert_array_equal(model.predict(X * size), plain.predict(X))
+    assert model.score(X * size) / size == pytest.approx(plain.score(X))
+    kept = model.certify(X * size, y, d, model.weights_)
+    assert kept.objective / size == pytest.approx(plain.objective_)
+    assert kept.lower_bound / size == pytest.approx(plain.objective_)
+
+
+def test_a_fitted_coreset_can_be_stored(model: FairCoreset) -> None:
+    X, y, d = people(20, 1)
+    before = copy.deepcopy(vars(model))
+    kept = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
+    model.score(X)
+    model.certify(X, y, d)
+    assert vars(model).keys() == before.keys()
+    # What changes parameters after the fit does not change the fit.
+    kept.set_params(cost="sqeuclidean", m=3, cost_outcome=9, epsilon=None)
+    np.testing.assert_array_equal(kept.transform(X, y, d), model.transform(X, y, d))
+    assert isinstance(kept.certify(X, y, d), CoresetCertificate)
+    assert kept.get_feature_names_out().tolist() == [f"faircoreset{j}" for j in range(8)]

