@@ -56,8 +56,9 @@ class FairCoreset(Applied):
         cost_outcome: what it costs to move a row to another outcome.
         init: "k-means++", "random", rows (m,) by position (their cells then are the slots), or, with
             support="free", points (m, p) in cell order and in the units of X.
-        n_init: number of starts; the best is kept. "auto": one, but on small tables (n · m up to 4,000) as
-            many as it takes for four to end at the best objective, at most 30.
+        n_init: number of starts; the best is kept. "auto": one; where there are at most 30,000 coresets of
+            rows, the best of all of them; on other small tables (n · m up to 4,000) as many starts as it
+            takes for four to end at the best objective, at most 30.
         max_iter: largest number of moves of the representatives in one start.
         random_state: seed, or a numpy Generator.
         swaps: whether swaps follow the descent, to escape its local optimum; "auto": with a support of rows,
@@ -91,6 +92,7 @@ class FairCoreset(Applied):
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
         n_agreeing_: how many of them ended at the best objective: the more, the surer is the optimum.
+        proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
 
@@ -165,10 +167,10 @@ class FairCoreset(Applied):
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         solver = Solver(problem, effort, (starts or 1) if named else 1)
         if isinstance(self.init, str):
-            best, self.n_starts_, self.n_agreeing_ = best_start(solver, self.init, rng, starts)
+            best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
         else:
             best = solver.from_start(self._given_start(problem, rows), rng)
-            self.n_starts_ = self.n_agreeing_ = 1
+            self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
         self._keep(best, solver.steps, rows, X, y is not None, sensitive is not None)
         return self
 

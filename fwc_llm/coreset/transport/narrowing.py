@@ -183,7 +183,7 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
         prices = solve(few, prices, fair, noise).vertex.prices
         return _solve_directly(table, prices, fair, noise, few.margin(prices, 0.5))
     if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
-        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, 0.5))
+        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, share))
     else:
         found = solve(sample, prices, fair, noise)
     prices = found.vertex.prices
