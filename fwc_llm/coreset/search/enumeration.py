@@ -84,7 +84,8 @@ def _dual(problem: Problem, cells: list[int], nearest: list[np.ndarray], prices:
     least = np.full((1, problem.table.n), np.inf)
     for g, near in zip(cells, nearest, strict=True):
         least = np.minimum(least[:, None], near - prices[g]).reshape(-1, problem.table.n)
-    bound = least.mean(axis=1)
+    masses = problem.masses
+    bound = least.mean(axis=1) if masses is None else least @ (masses.values / masses.total)
     if problem.epsilon is not None:
         fair = ParitySet(problem.target, problem.epsilon, problem.cells.n_levels)
         bound += fair.best(prices)[0]
