@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from evals.bench.selectors_peers import peers, peers_report
+from fwc_llm.coreset.threads import count_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 EPSILONS = (0.01, 0.05, 0.1)
@@ -251,7 +252,7 @@ def main() -> None:
         )
     result: dict[str, Any] = {
         "command": "python -m evals.bench.selectors" + (" --full" if arguments.full else ""),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}",
         "seeds": len(seeds),
         "fwc_is_closest": fwc_is_closest(runs),
         "reference": summary(runs),

@@ -10,7 +10,6 @@ as a whole. `--record` writes evals/results/small.{json,md}. It takes a few minu
 
 import argparse
 import json
-import os
 import platform
 import time
 from itertools import combinations, product
@@ -23,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.threads import count_threads
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results" / "small"
 _KINDS = ("numbers", "whole numbers", "categories", "mixed")
@@ -117,7 +117,7 @@ def main() -> None:
     print(text)
     if record:
         command = "python -m evals.bench.small --record"
-        machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+        machine = f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}"
         _RESULTS.with_suffix(".md").write_text(
             f"# Small tables\n\nMade by `{command}` on {machine}; CPU time of one thread, while other "
             f"work ran on the machine.\n\n{text}\n",

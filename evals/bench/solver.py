@@ -9,7 +9,6 @@ data in the same process; the ratio is our time over theirs.
 
 import argparse
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -24,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.threads import Threads, count_threads
 
 RESULTS = Path(__file__).parent.parent / "results"
 M, P, ITERATIONS = 250, 25, 300
@@ -61,7 +60,7 @@ def describe_machine() -> str:
     except (OSError, StopIteration):
         pass
     versions = ", ".join(f"{name} {version(name)}" for name in ("numpy", "numba", "scikit-learn"))
-    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}, {versions}"
+    return f"{count_threads()} cores of {model}, Python {platform.python_version()}, {versions}"
 
 
 def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
@@ -172,6 +171,24 @@ def assignment_pass(n: int) -> dict[str, Any]:
     return found
 
 
+def other_calls(full: bool) -> list[dict[str, Any]]:
+    """Real rows by default, and FairWASP: seconds of a second fit, the first having compiled."""
+    calls: list[tuple[str, int, Callable[..., Any]]] = [
+        (f'FairCoreset({M}, support="rows")', n, FairCoreset(M, support="rows", random_state=0).fit)
+        for n in (10_000, 100_000, *([1_000_000] if full else []))
+    ]
+    calls += [("FairWASP()", n, FairWASP().fit) for n in (20_000, 100_000)]
+    FairCoreset(M, support="rows", random_state=0).fit(*synthetic(20_000, P))
+    FairWASP().fit(*synthetic(5_000, P))
+    rows = []
+    for name, n, fit in calls:
+        seconds, fitted = timed(partial(fit, *synthetic(n, P)))
+        gap = fitted.objective_ - fitted.lower_bound_
+        rows.append({"call": name, "n": n, "seconds": seconds, "objective": fitted.objective_, "gap": gap})
+        print(rows[-1], flush=True)
+    return rows
+
+
 def growth(n: int) -> list[dict[str, Any]]:
     """Seconds per iteration, mean of the first twenty, as one of n, m, p and G grows."""
     rows = []
@@ -262,6 +279,11 @@ def report(found: dict[str, Any]) -> str:
             f"{r['kmeans_seconds']:.3f} | {r['ratio']:.2f} | {goal} | {r['objective']:.5f} | {over} | "
             f"{r['violation']:.6f} |"
         )
+    lines += ["", "## Other calls", "", "| call | n | s | objective | gap |", "|---|---:|---:|---:|---:|"]
+    lines += [
+        f"| `{r['call']}` | {r['n']:,} | {r['seconds']:.2f} | {r['objective']:.5f} | {r['gap']:.1e} |"
+        for r in found["other_calls"]
+    ]
     one = found["assignment"]
     lines += ["", "## One assignment pass", "", f"n = {one['n']:,}: {1e3 * one['seconds']:.0f} ms; "]
     lines[-1] += (
@@ -331,6 +353,7 @@ def main() -> None:
         "machine": describe_machine(),
         "adult": adult(),
         "whole_runs": whole_runs(sizes),
+        "other_calls": other_calls(arguments.full),
         "assignment": assignment_pass(sizes[-1]),
         "growth": grown,
         "memory": memory(sizes[-1]),

@@ -9,7 +9,6 @@ Adult, standardised columns, exact Wasserstein distance in L1. FWC has free repr
 
 import argparse
 import json
-import os
 import platform
 import sys
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from fwc_llm.coreset.threads import count_threads
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 SIZES = (0.005, 0.01, 0.02)
@@ -119,7 +120,7 @@ def main() -> None:
                 print(f"{run['m']} {run['method']}: W1 {run['W1']:.4f}", file=sys.stderr, flush=True)
     result = {
         "command": "python -m evals.bench.swaps" + (" --full" if full else ""),
-        "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "machine": f"{count_threads()} cores, {platform.machine()}, Python {platform.python_version()}",
         "splits": splits,
         "rows": summary(runs),
     }

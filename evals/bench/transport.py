@@ -11,7 +11,6 @@ by about one per cent, as between two iterations. Best of several passes each; e
 
 import argparse
 import json
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from evals.synthetic import synthetic
+from fwc_llm.coreset.threads import count_threads
 from fwc_llm.coreset.transport.fair import fair_transport
 
 EPSILON = 0.01
@@ -49,8 +49,13 @@ def main() -> None:
     for n, levels, outcomes in sizes:
         rows.append(growth(n, levels, outcomes))
         print(_row_line(rows[-1]), flush=True)
+    print(_TIES_HEAD, flush=True)
+    tied = []
+    for levels, outcomes in ((2, 2), (4, 4), (32, 2), (128, 2)):
+        tied.append(ties(100_000, levels, outcomes))
+        print(_tie_line(tied[-1]), flush=True)
     if options.record:
-        _record(peer, rows, options.full)
+        _record(peer, rows, tied, options.full)
 
 
 def cell_costs(
@@ -109,6 +114,40 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
         "gap": inner.objective - inner.lower_bound,
         "excess_violation": max(inner.violation - EPSILON, 0.0),
     }
+
+
+def ties(n: int, levels: int, outcomes: int) -> dict[str, Any]:
+    """Seconds of `fair_transport` on costs that tie, whole numbers and counts of mismatches, and on others.
+
+    Warm: with the prices of the same table before one row in a hundred changed.
+    """
+    cells = levels * outcomes
+    target = np.full(outcomes, 1 / outcomes)
+    found: dict[str, Any] = {"n": n, "cells": cells}
+    for kind in ("continuous", "whole", "mismatches"):
+        rng = np.random.default_rng(0)
+
+        def draw(rows: int, kind: str = kind, rng: np.random.Generator = rng) -> np.ndarray:
+            if kind == "mismatches":
+                return rng.binomial(10, 0.5, (rows, cells)).astype(np.float32)
+            drawn = rng.uniform(1, 40, (rows, cells))
+            return (np.floor(drawn) if kind == "whole" else drawn).astype(np.float32)
+
+        cost = draw(n)
+        passes = 3 if cells <= 64 else 1
+        fair_transport(cost[:2000], levels, outcomes, target, EPSILON)  # compile
+        cold, first = best_of(passes, lambda: fair_transport(cost, levels, outcomes, target, EPSILON))  # noqa: B023
+        cost[rng.choice(n, n // 100, replace=False)] = draw(n // 100)
+        warm, second = best_of(
+            passes,
+            lambda: fair_transport(cost, levels, outcomes, target, EPSILON, prices=first.prices),  # noqa: B023
+        )
+        gap = max(plan.objective - plan.lower_bound for plan in (first, second))
+        found |= {f"{kind}_cold": cold, f"{kind}_warm": warm, f"{kind}_gap": gap}
+    for kind in ("whole", "mismatches"):
+        for start in ("cold", "warm"):
+            found[f"{kind}_{start}_ratio"] = found[f"{kind}_{start}"] / found[f"continuous_{start}"]
+    return found
 
 
 def growth(n: int, levels: int, outcomes: int) -> dict[str, Any]:
@@ -209,15 +248,41 @@ def _peer_line(peer: dict[str, Any]) -> str:
     )
 
 
-def _record(peer: dict[str, Any], rows: list[dict[str, Any]], full: bool) -> None:
-    machine = f"{os.cpu_count()} cores, {platform.machine()}{_vectors()}, Python {platform.python_version()}"
+_TIES_HEAD = """
+| cells | continuous, ms (warm) | whole numbers, ms (warm) | ratio (warm) | mismatches, ms (warm) | ratio (warm) | gap |
+|---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
+_TIES = (
+    "Costs that tie, 100,000 rows: whole numbers from 1 to 39 in each cell, and counts of 10 mismatches, "
+    "beside uniform costs. Warm: prices of the same table before one row in a hundred changed."
+)
+
+
+def _tie_line(row: dict[str, Any]) -> str:
+    def both(name: str) -> str:
+        return f"{row[f'{name}_cold'] * 1e3:,.0f} ({row[f'{name}_warm'] * 1e3:,.0f})"
+
+    def ratio(name: str) -> str:
+        return f"{row[f'{name}_cold_ratio']:.1f} ({row[f'{name}_warm_ratio']:.1f})"
+
+    gap = max(row[f"{name}_gap"] for name in ("continuous", "whole", "mismatches"))
+    cells = [both("continuous")]
+    for name in ("whole", "mismatches"):
+        cells += [both(name), ratio(name)]
+    return f"| {row['cells']} | {' | '.join(cells)} | {gap:.0e} |"
+
+
+def _record(peer: dict[str, Any], rows: list[dict[str, Any]], tied: list[dict[str, Any]], full: bool) -> None:
+    machine = f"{count_threads()} cores, {platform.machine()}{_vectors()}, Python {platform.python_version()}"
     command = "python -m evals.bench.transport" + (" --full" if full else "") + " --record"
     table = "\n".join([_HEAD.strip(), *map(_row_line, rows)])
+    ties = "\n".join([_TIES, "", _TIES_HEAD.strip(), *map(_tie_line, tied)])
     _RESULTS.with_suffix(".md").write_text(
-        f"# The inner problem\n\nMade by `{command}` on {machine}.\n\n{_peer_line(peer)}\n\n{table}\n",
+        f"# The inner problem\n\nMade by `{command}` on {machine}.\n\n{_peer_line(peer)}\n\n{table}\n\n"
+        f"{ties}\n",
         encoding="utf-8",
     )
     record = {"command": command, "machine": machine, "epsilon": EPSILON, "peer": peer, "growth": rows}
+    record |= {"ties": tied}
     _RESULTS.with_suffix(".json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

@@ -1,7 +1,6 @@
 """`python -m evals.paper NAME`: run or continue an experiment of the paper, and write its report."""
 
 import json
-import os
 import platform
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from rich.console import Console
 from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_experiment
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
+from fwc_llm.coreset.threads import count_threads
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import load_task
 
@@ -67,7 +67,7 @@ def main(
         if fresh:
             forget(experiments, options, folder)
         for experiment in experiments:
-            text = run(experiment, options, folder, jobs or os.cpu_count() or 1, minutes, report_only, err)
+            text = run(experiment, options, folder, jobs or count_threads(), minutes, report_only, err)
             if folder == Path(temporary):
                 print(text)
             else:
@@ -158,7 +158,7 @@ def _machine() -> str:
     info = Path("/proc/cpuinfo")
     text = info.read_text(encoding="utf-8") if info.exists() else ""
     names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
-    cores = os.cpu_count() or 1
+    cores = count_threads()
     return f"{cores} cores, {names[0] if names else platform.machine()}"
 
 

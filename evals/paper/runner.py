@@ -18,6 +18,7 @@ from rich.progress import (
 
 from evals.paper.experiment import Cell, Experiment, Options, Row, load_experiment
 from evals.paper.ledger import Ledger
+from fwc_llm.coreset.threads import count_threads
 
 Done = tuple[Cell, list[Row]]
 
@@ -71,7 +72,7 @@ def _in_parallel(
     experiment: Experiment, cells: list[Cell], options: Options, jobs: int, more: Callable[[], bool]
 ) -> Iterator[Done]:
     # Cores are divided before the workers start, so that their libraries do not use too many threads.
-    threads = str(max(1, (os.cpu_count() or 1) // jobs))
+    threads = str(max(1, count_threads() // jobs))
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, threads)
     waiting = iter(cells)
