@@ -2,7 +2,7 @@
 
 One start ends in a local optimum: it finds the best of all coresets for two in three tables of 14 to 18 rows.
 Where there are few coresets of rows, all are compared (`enumeration`). Elsewhere the starts that agree on the
-best found say how sure it is. Measured by `python -m evals.bench.small`.
+best found say how sure it is. Measured in docs/method.md.
 """
 
 from typing import NamedTuple
