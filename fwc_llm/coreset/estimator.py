@@ -324,6 +324,7 @@ class FairCoreset(Applied):
         self.n_iter_ = len(best.history) - 1
         self.converged_ = best.converged
         self.n_features_in_ = problem.table.p
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
             Table(numbers, codes.astype(np.int32)),

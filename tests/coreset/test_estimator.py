@@ -57,6 +57,14 @@ def test_a_dataframe_gives_dataframe_rows_and_names(data):
     assert free.representatives_["age"].between(18, 80).all()
 
 
+@pytest.mark.parametrize("solver", [FairCoreset(12, n_init=1, random_state=0), FairWASP()])
+def test_a_later_fit_on_an_array_forgets_the_names(data, solver):
+    x, y, d = data
+    solver.fit(x, y, d).fit(x[["age"]].to_numpy(), y, d)
+    assert solver.n_features_in_ == 1
+    assert not hasattr(solver, "feature_names_in_")
+
+
 def test_a_seed_decides(data):
     for support in ("free", "rows"):
         one, two = (FairCoreset(12, support=support, random_state=5).fit(*data) for _ in range(2))

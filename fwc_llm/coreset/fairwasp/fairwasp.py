@@ -120,6 +120,7 @@ class FairWASP(Parameters):
         held = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
+        vars(self).pop("feature_names_in_", None)  # of an earlier fit
         if isinstance(rows.encoding, Encoder):
             self.feature_names_in_ = np.array(rows.encoding.order, dtype=object)
         return self

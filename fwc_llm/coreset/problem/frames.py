@@ -86,10 +86,12 @@ def plain_array(x: Any) -> np.ndarray:
     """A plain table as an array of float32 or float64.
 
     Raises:
-        InputError: it is sparse, complex, of dates, or not numeric.
+        InputError: it is sparse, masked, complex, of dates, or not numeric.
     """
     if hasattr(x, "toarray"):
         raise InputError("X is a sparse matrix, which is not supported: pass X.toarray()")
+    if np.ma.is_masked(x):
+        raise InputError("X is an array with masked values: drop or fill such rows")
     try:
         array = np.asarray(x)
         if array.dtype.kind == "c":

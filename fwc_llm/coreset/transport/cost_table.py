@@ -55,15 +55,18 @@ class CostTable:
     def noise(self) -> float:
         """Return the largest change of costs that breaks ties: far less than the certificate's 1e-9.
 
-        The scale is the second smallest cost of the rows, so that a few huge costs do not count.
+        The scale is the second smallest cost of the rows, so that a few huge costs do not count; nor do those
+        of rows with hardly any mass.
         """
-        some = np.abs(self.cost[:: max(1, self.size // 1000)], dtype=np.float64)
+        every = slice(None, None, max(1, self.size // 1000))
+        some = np.abs(self.cost[every], dtype=np.float64)
+        mass = None if self.mass is None else self.mass[every]
         two = np.sort(some, axis=1)[:, :2]
         second = two[:, -1][np.isfinite(two[:, -1])]
         for costs in (second, some[np.isfinite(some)], np.ones(1)):
             if costs.any():
                 break
-        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(two[:, 0].mean())))
+        return min(1e-12 * float(costs.mean()), 1e-11 * max(1.0, float(np.average(two[:, 0], weights=mass))))
 
     def nearest(self) -> Optimum:
         """Return the plan without a parity limit: every row goes to its (first) cheapest cell."""

@@ -108,6 +108,17 @@ def test_weights_of_any_size_keep_the_limit(kind: str, light: float) -> None:
         check(found, cost, weights, target, epsilon)
 
 
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e12])
+def test_far_rows_of_hardly_any_weight_do_not_blur_the_certificate(far: float) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        cost, weights = rng.random((24, 6)), rng.random(24)
+        cost[:8] *= far
+        weights[:8] /= far
+        target = rng.dirichlet(np.full(3, 4.0))
+        check(fair_transport(cost, 2, 3, target, 0.01, sample_weight=weights), cost, weights, target, 0.01)
+
+
 def test_bad_weights_are_refused() -> None:
     with pytest.raises(FwcError, match="sample_weight of row 1 is -1"):
         fair_transport([[1.0, 2.0], [5.0, 3.0]], 1, 2, [0.5, 0.5], None, sample_weight=[1, -1])
