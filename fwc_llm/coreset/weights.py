@@ -86,6 +86,8 @@ def read_weights(sample_weight: Any, n: int) -> Masses | None:
     """
     if sample_weight is None or isinstance(sample_weight, Masses):
         return sample_weight
+    if np.ma.is_masked(sample_weight):
+        raise InputError("sample_weight is an array with masked values: drop such rows")
     weights = _numbers(sample_weight)
     if weights.shape != (n,):
         raise InputError(f"sample_weight has shape {weights.shape}: give one weight for each row, ({n},)")

@@ -100,6 +100,8 @@ def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
     """Labels as arrays (n,) that `np.unique` can sort: one, or several where columns are crossed."""
+    if np.ma.is_masked(values):
+        raise InputError(f"{what} is an array with masked values: drop such rows")
     values = as_pandas(values)
     if is_frame(values):
         found = [values.iloc[:, k].to_numpy() for k in range(values.shape[1])]
@@ -132,10 +134,25 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
     if column.dtype.kind == "O":
         kinds = {type(v) for v in column}
         if kinds == {str} or len(kinds) > 1:  # a single type is kept: outputs have the type of the input
-            return column.astype(str)
+            text = column.astype(str)
+            _check_apart(column, text, what)
+            return text
         if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
             raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
     return column
+
+
+def _check_apart(column: np.ndarray, text: np.ndarray, what: str) -> None:
+    """Refuse values that differ, such as 1 and "1", and read the same."""
+    first: dict[str, Any] = {}
+    for value, words in zip(column.tolist(), text.tolist(), strict=True):
+        if first.setdefault(words, value) != value:
+            raise InputError(f"{what} holds {first[words]!r} and {value!r}, which read the same: rename one")
+
+
+def as_known(label: Any, known: np.ndarray) -> Any:
+    """A label of the caller's as `known` has it: the text of a number where labels became text."""
+    return str(label) if known.dtype.kind == "U" else label
 
 
 def check_levels(cells: Cells) -> None:
@@ -162,6 +179,7 @@ def overall_target(cells: Cells, target: Any) -> np.ndarray:
         by_outcome = cells.sizes.reshape(cells.n_levels, cells.n_outcomes).sum(0)
         return np.asarray(by_outcome / by_outcome.sum())
     if isinstance(target, Mapping):
+        target = {as_known(key, cells.outcomes): share for key, share in target.items()}
         unknown = [key for key in target if key not in set(cells.outcomes.tolist())]
         if unknown or len(target) != cells.n_outcomes:
             raise InputError(

@@ -97,13 +97,22 @@ class Table:
 
 @dataclass(frozen=True)
 class ColumnCode:
-    """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score."""
+    """The encoding of one DataFrame column: its kind, its values (ordinal, categorical) and its z-score.
+
+    `scale` is infinite for a column that is constant in the rows of the fit: it counts nothing, in other
+    rows neither.
+    """
 
     name: Any
     kind: str  # "numeric", "ordinal" or "categorical"
     values: np.ndarray
     mean: float = 0.0
     scale: float = 1.0
+
+    @property
+    def step(self) -> float:
+        """The units of a difference of one; 0 in a constant column."""
+        return 0.0 if np.isinf(self.scale) else self.scale
 
     def places(self, values: "pd.Series[Any]") -> np.ndarray:
         """The places of the values (m,) in `self.values` (ordinal, categorical); −1 for unknown values."""
@@ -119,7 +128,7 @@ class ColumnCode:
 
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
-        raw = np.rint(values * self.scale + self.mean)
+        raw = np.rint(values * self.step + self.mean)
         return np.clip(raw, 0, len(self.values) - 1).astype(int)
 
 
@@ -238,7 +247,7 @@ class Encoder:
         decoded: dict[Any, Any] = {}
         for column, values in zip(self.columns, points.T, strict=True):
             if column.kind == "numeric":
-                decoded[column.name] = values * column.scale + column.mean
+                decoded[column.name] = values * column.step + column.mean
                 continue
             chosen = column.values[column.ranks(values)]
             if column.kind == "ordinal":
@@ -271,7 +280,7 @@ def z_scored(
         return ColumnCode(name, kind, values), numbers
     used = numbers if masses is None else numbers[masses.values > 0]
     if used.min() == used.max():
-        return ColumnCode(name, kind, values, float(used[0]), 1.0), np.zeros(len(numbers))
+        return ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
     if masses is None:
@@ -282,7 +291,7 @@ def z_scored(
         mean = float(share @ (used / size))
         spread = float(np.sqrt(share @ (used / size - mean) ** 2))
     if spread == 0.0:  # constant up to rounding
-        return ColumnCode(name, kind, values, float(used[0]), 1.0), np.zeros(len(numbers))
+        return ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
     return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
 
 

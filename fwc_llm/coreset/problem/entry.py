@@ -48,7 +48,7 @@ class ArrayScaler:
     def decode(self, points: np.ndarray) -> np.ndarray:
         """Points (m, p) of the table in the units of the array, in its precision."""
         units = [
-            values * column.scale + column.mean for column, values in zip(self.columns, points.T, strict=True)
+            values * column.step + column.mean for column, values in zip(self.columns, points.T, strict=True)
         ]
         return np.column_stack(units).astype(self.dtype, copy=False)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.apportion import largest_remainder
-from fwc_llm.coreset.problem.cells import Cells, empty_cell
+from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
 
@@ -69,7 +69,7 @@ def _equal(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
 
 def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: Any) -> np.ndarray:
     """The same number k of positives for every level, the other cells by largest remainder."""
-    matches = np.flatnonzero([bool(value == positive) for value in cells.outcomes])
+    matches = np.flatnonzero([bool(value == as_known(positive, cells.outcomes)) for value in cells.outcomes])
     if len(matches) != 1:
         raise InputError(
             f"slots='balanced-positive' needs the positive outcome, but positive={positive!r} is not in "

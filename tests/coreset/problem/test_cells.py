@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.errors import FwcError
@@ -133,3 +134,28 @@ def test_an_empty_cell_is_named():
 def test_bad_labels_are_refused(y, sensitive, words):
     with pytest.raises(FwcError, match=words):
         find_cells(y, sensitive, 3)
+
+
+def test_labels_of_mixed_types_are_known_by_what_the_caller_called_them() -> None:
+    y = np.array([1, "x", 1, "x"], dtype=object)
+    cells = find_cells(y, ["a", "a", "b", "b"], 4)
+    assert overall_target(cells, {1: 0.25, "x": 0.75}).tolist() == [0.25, 0.75]
+    seats = count_slots("balanced-positive", 4, cells, cells.counts, constrained=True, positive=1)
+    assert seats.tolist() == [1, 1, 1, 1]
+    with pytest.raises(FwcError, match="y holds 1 and '1', which read the same"):
+        find_cells(np.array([1, "1", 1, "1"], dtype=object), ["a", "a", "b", "b"], 4)
+    masked = np.ma.masked_array([0, 1, 0, 1], mask=[True, False, False, False])
+    for labels in ((masked, ["a", "a", "b", "b"]), ([0, 1, 0, 1], masked)):
+        with pytest.raises(FwcError, match="masked"):
+            find_cells(*labels, 4)
+
+
+def test_a_constant_column_counts_nothing_in_other_rows_either() -> None:
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "year": 50_000.0})
+    other = frame.assign(year=90_000.0)
+    y, level = [0, 1, 0, 1], ["a", "a", "b", "b"]
+    for X, further in ((frame, other), (frame.to_numpy(), other.to_numpy())):
+        fitted = FairCoreset(4, epsilon=None, scale=True, random_state=0).fit(X, y, level)
+        assert fitted.transform(further).tolist() == fitted.transform(X).tolist()
+        years = np.asarray(fitted.representatives_)[:, 1]
+        assert years.tolist() == [50_000.0] * 4
