@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import Column, read_taskfile
+from fwc_llm.taskfile import Column, choose_protected, choose_weight, read_taskfile
 from fwc_llm.taskfile.values import ABOUT
 from fwc_llm.tasks import load_task, task_names
 
@@ -179,3 +179,22 @@ def test_many_columns_take_no_time_to_speak_of(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(",".join(f"h{k}" for k in range(200_000)) + "\n")
     with pytest.raises(FwcError, match=r"there is no column 'c0'|holds no table"):
         load_task(tmp_path / "my.toml").pool()
+
+
+SPELLINGS = ('use_protected = [\n  "sex", # ]\n]', "use_protected = 'sex'", '"use_protected" = "sex"', "")
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_another_choice_of_protected_takes_the_place_of_the_files_own(tmp_path: Path, spelling: str) -> None:
+    limits = '[about]\nlimits = """\nuse_protected = "x"\n"""\n'
+    offered = '[[protected]]\ncolumn = "size"\noptional = true\n'
+    chosen = choose_protected(read_taskfile(write(tmp_path, f"{spelling}{GOOD}{offered}{limits}")), ["size"])
+    assert [one.name for one in chosen.protected] == ["size"]
+    assert chosen.about["limits"] == 'use_protected = "x"'
+
+
+def test_another_weight_leaves_the_words_of_a_value_of_that_name(tmp_path: Path) -> None:
+    text = GOOD.replace('S = "small"', 'S = "small"\nweight = "by weight"')
+    column = '{ name = "w", kind = "numeric", role = "extra" }'
+    text = text.replace('{ name = "y" }', f'{column},\n  {{ name = "y" }}')
+    assert 'weight = "by weight"' in choose_weight(read_taskfile(write(tmp_path, text)), "w").text

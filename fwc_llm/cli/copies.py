@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fwc_llm.cli.examples import epilog
-from fwc_llm.cli.options import Command, Group, shown
+from fwc_llm.cli.options import Command, Group, copied, shown
 
 template_app = typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group)
 
@@ -56,7 +56,10 @@ def _make_empty(folder: Path) -> None:
 
 def task_copy(
     task: Annotated[
-        str, typer.Argument(help="A built-in task with a file, or one to copy (`fwc-llm tasks`).")
+        str,
+        typer.Argument(
+            help="A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=copied
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The file to write. [default: TASK.toml, here]")

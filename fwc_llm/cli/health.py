@@ -153,14 +153,17 @@ def _data() -> Iterator[Finding]:
 
 
 def _compiled() -> Iterator[Finding]:
+    from fwc_llm.coreset.compiling.kernel import quietly
     from fwc_llm.coreset.warm_up import cache_folder
 
-    folder = cache_folder()
+    with quietly():  # looking compiles the tile, which is not the solver
+        folder = cache_folder()
     if folder is None:
         found = "no folder can be written, so that every process compiles the solver anew"
         yield Finding("compiled solver", "note", found, "set NUMBA_CACHE_DIR to a folder that can be written")
         return
-    kept = sum(1 for _ in folder.rglob("*.nbc"))
+    here = f"py{sys.version_info.major}{sys.version_info.minor}"  # another Python has code of its own
+    kept = sum(not one.name.startswith("hand_laid_tile.") for one in folder.rglob(f"*.{here}*.nbc"))
     if kept:
         yield Finding("compiled solver", "ok", f"{kept} functions in {folder}")
     else:
@@ -192,7 +195,8 @@ def _service(url: str) -> Finding:
     """Whether anything answers at the address; no key is sent, so that a refusal is an answer."""
     import httpx2
 
-    what = f"service {url.rpartition('@')[2]}"  # what stands before an @ may be a password
+    # What stands before an @ may be a password, what stands after a ? a key.
+    what = f"service {url.partition('?')[0].rpartition('@')[2]}"
     try:
         with httpx2.stream("GET", f"{url.rstrip('/')}/models", timeout=_SECONDS) as reply:  # read no body
             status = reply.status_code

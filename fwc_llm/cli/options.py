@@ -20,6 +20,13 @@ def tasks(incomplete: str) -> Iterator[str]:
     yield from _matching([*task_names(), *_files("*.toml")], incomplete)
 
 
+def copied(incomplete: str) -> Iterator[str]:
+    """The tasks whose file can be copied."""
+    from fwc_llm.tasks import layout_names, task_names
+
+    yield from _matching([*(name for name in task_names() if name != "census"), *layout_names()], incomplete)
+
+
 def strategies(incomplete: str) -> Iterator[str]:
     """The next strategy of a list, or a file of saved shots."""
     from fwc_llm.shots.registry import strategies as all_strategies
@@ -98,7 +105,7 @@ def shown(command: _F) -> _F:
                 note.metavar = note.metavar or _placeholder(name, kind)
                 if HAS_RICH and note.help:
                     note.help = re.sub(r"(?<!\\)\[", r"\[", note.help)  # commands share options
-                if name in _COMPLETED:
+                if name in _COMPLETED and note.autocompletion is None:
                     note.autocompletion = _COMPLETED[name]
     return command
 

@@ -1,6 +1,7 @@
 """Which rows of the files are the table: the conditions of the task file."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fwc_llm.data.reading import Texts
 from fwc_llm.errors import FwcError
@@ -22,8 +23,22 @@ def unmet(task: TaskFile, raw: Mapping[str, Texts], ids: Sequence[str]) -> dict[
 
 
 def _unmet(task: TaskFile, condition: Condition, cells: Texts, ids: Sequence[str]) -> list[int]:
+    field = next((item for item in task.fields if item.name == condition.column), None)
+    if field is not None and field.strip_zeros:  # a code is the same with and without its zeros
+        listed, without = map(_stripped, (condition.values, condition.without))
+        condition = replace(condition, values=listed, without=without)
+        cells = [cell and strip_zeros(cell) for cell in cells]
     met = {cell: _is_met(task, condition, cell, cells, ids) for cell in dict.fromkeys(cells)}
     return [place for place, cell in enumerate(cells) if not met[cell]]
+
+
+def strip_zeros(cell: str) -> str:
+    """A code without the zeros before it: 07 is 7, and 00 is 0."""
+    return cell.lstrip("0") or "0"
+
+
+def _stripped(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(strip_zeros, cells))
 
 
 def _is_met(task: TaskFile, condition: Condition, cell: str | None, cells: Texts, ids: Sequence[str]) -> bool:

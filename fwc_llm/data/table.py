@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
-from fwc_llm.data.keep import unmet
+from fwc_llm.data.keep import strip_zeros, unmet
 from fwc_llm.data.lost import RowCount, count_rows
 from fwc_llm.data.missing import apply_rules
 from fwc_llm.data.reading import RawTable, Texts
@@ -56,7 +56,7 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
                 cell and cell.removesuffix(item.strip_suffix).rstrip() for cell in raw[item.name]
             ]
         if item.strip_zeros:
-            raw[item.name] = [cell and (cell.lstrip("0") or "0") for cell in raw[item.name]]
+            raw[item.name] = [cell and strip_zeros(cell) for cell in raw[item.name]]
         if item.written:
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
         if item.bands:

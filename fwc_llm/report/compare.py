@@ -19,6 +19,7 @@ from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.tables.rows import certificate_text
+from fwc_llm.taskfile.parsing import without_key
 
 
 def compare_runs(first: Run, second: Run) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
         which = "Both runs are" if first.simulated and second.simulated else "One of the runs is"
         notes.append(f"{which} simulated: nothing here is a finding about a language model.")
     files = first.described.get("task_file"), second.described.get("task_file")
-    if all(files) and files[0] != files[1]:
+    if all(files) and len({_without_choice(str(text)) for text in files}) > 1:
         notes.append("The two runs used different versions of the task file.")
     notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
     notes += [f"{run.label} is incomplete: {run.missing}" for run in (first, second) if run.missing]
@@ -73,6 +74,11 @@ _SHOWN_ELSEWHERE = {
     "created", "command", "settings", "versions", "calls", "arms", "sources", "reference", "rows",
     "task_file", "task_folder",
 }  # fmt: skip
+
+
+def _without_choice(text: str) -> str:
+    """A recorded task file without what --protected chose: that is a setting, and said as one."""
+    return without_key(text, "use_protected")
 
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:

@@ -39,6 +39,9 @@ def _condition(parser: _Complains, entry: Any, columns: Sequence[str]) -> Condit
                 raise parser.fail(where, f"{name} = {limit!r} must be a number")
             limits[name] = float(limit)
     values, without = parser.values(table, "values", where), parser.values(table, "without", where)
+    for name, listed in (("values", values), ("without", without)):
+        if name in table and not listed:
+            raise parser.fail(where, f"{name} is an empty list: name a value, or leave {name} out")
     if len(table) < 2:
         raise parser.fail(where, f"say what is kept: {', '.join(_LIMITS)}, values or without")
     return Condition(column, values=values, without=without, **limits)

@@ -32,8 +32,6 @@ from fwc_llm.taskfile.values import (
 from fwc_llm.untrusted import shortened
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-_WEIGHT = re.compile(r"^weight[ \t]*=[^\n]*\n", re.MULTILINE)
-_CHOICE = re.compile(r"^use_protected[ \t]*=[^\n]*\n", re.MULTILINE)
 _LARGEST = 1 << 22  # bytes
 _MOST_PARTS = 50  # of a dotted key: the parser's work grows with their square
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
@@ -72,7 +70,7 @@ def choose_weight(task: TaskFile, column: str) -> TaskFile:
     Raises `FwcError` for a column that cannot be the weight.
     """
     line = f"weight = {json.dumps(column, ensure_ascii=False)}\n" if column else ""
-    chosen = parse_taskfile(line + _WEIGHT.sub("", task.text, count=1), task.path)
+    chosen = parse_taskfile(line + without_key(task.text, "weight"), task.path)
     return replace(chosen, name=task.name)
 
 
@@ -81,10 +79,38 @@ def choose_protected(task: TaskFile, names: Sequence[str]) -> TaskFile:
 
     Raises `FwcError` for a name that is none of them.
     """
-    text = _CHOICE.sub("", task.text)
+    text = without_key(task.text, "use_protected")
     choice = json.dumps(list(names), ensure_ascii=False)
     chosen = parse_taskfile(f"use_protected = {choice}\n{text}", task.path)
     return replace(chosen, name=task.name)
+
+
+def without_key(text: str, key: str) -> str:
+    """The text of a task file without the lines that set `key` for the whole file, however many they are."""
+    try:
+        wanted = tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    if wanted.pop(key, None) is None:
+        return text
+    for begin in re.finditer(rf"""^[ \t]*["']?{key}["']?[ \t]*=""", text, re.MULTILINE):
+        before = text[: begin.start()]
+        for line in re.finditer(r"\n|\Z", text[begin.end() :]):
+            rest = before + text[begin.end() + line.end() :]
+            if _holds(rest, wanted):
+                return rest
+            if _holds(text[begin.start() : begin.end() + line.end()]):
+                break  # a whole value, and not that of the file: it is a table's, or stands in a text
+    return text
+
+
+def _holds(text: str, wanted: Mapping[str, Any] | None = None) -> bool:
+    """Whether a text is TOML, and says what is `wanted`."""
+    try:
+        found = tomllib.loads(text)
+    except ValueError:
+        return False
+    return wanted is None or found == wanted
 
 
 def _reason(error: Exception) -> str:

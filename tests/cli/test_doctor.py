@@ -1,7 +1,10 @@
 """`fwc-llm doctor`: what it says of this installation, and that it says nothing of keys."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,7 +62,7 @@ def test_the_service_is_asked_only_where_it_is_named_and_without_a_key(
     with serve_in_thread(answer) as url:
         assert fwc("doctor").code == 0
         assert not seen
-        outcome = fwc("doctor", "--base-url", url.replace("//", "//me:secret@") + "/v1", "--json")
+        outcome = fwc("doctor", "--base-url", url.replace("//", "//me:secret@") + "/v1?key=secret", "--json")
     assert outcome.code == 0, outcome.out
     assert len(seen) == 1
     assert "planted" not in repr(seen)
@@ -76,3 +79,15 @@ def test_an_address_without_a_server_is_broken(fwc: Run, url: str) -> None:
     assert outcome.code == 2
     assert "no answer" in outcome.out
     assert "Traceback" not in outcome.err
+
+
+def test_the_solver_is_not_said_to_be_compiled_before_it_is(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):  # looking compiles a part, which is not the solver
+        found = subprocess.run(
+            [sys.executable, "-m", "fwc_llm", "doctor", "--json"],
+            env=environment, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        (one,) = (one for one in json.loads(found.stdout)["checks"] if one["check"] == "compiled solver")
+        assert (one["state"], one["todo"]) == ("note", "fwc-llm warm-up")
+        assert "compiling" not in found.stderr

@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.options import formats, models, orders, strategies, tasks, templates
+from fwc_llm.cli.options import copied, formats, models, orders, strategies, tasks, templates
 from tests.cli.conftest import Outcome
 
 Run = Callable[..., Outcome]
@@ -59,6 +59,8 @@ def test_the_shell_completes_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {"surrogate", "smollm2", "gguf:", "gpt-6-luna"} <= set(models(""))
     assert "gpt-4" not in models("gpt")  # it has ended
     assert list(models("surrogate,basel")) == ["surrogate,baseline"]
+    assert list(copied("a")) == ["adult", "acs-employment", "acs-income", "acs-public-coverage"]
+    assert not list(copied("ce"))  # the census has no file
     root: Any = typer.main.get_command(app)
     by_name = {option.name: option for option in root.commands["eval"].params}
     context = typer.Context(root.commands["eval"])

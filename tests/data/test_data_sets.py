@@ -11,7 +11,7 @@ from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
 from tests.conftest import missing
-from tests.data.tables import small_task
+from tests.data.tables import small_task, write_task
 
 PERSON = (
     "SERIALNO,PWGTP,AGEP,COW,SCHL,MAR,OCCP,POBP,RELP,WKHP,SEX,RAC1P,PINCP,DIS,ESP,CIT,MIG,MIL,ANC,NATIVITY,"
@@ -173,9 +173,18 @@ def test_conditions_say_which_rows_are_the_table(tmp_path: Path, condition: str,
     assert [name.rpartition(":")[2] for name in task.pool().index] == lines
 
 
+def test_a_condition_knows_a_code_with_and_without_its_zeros(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,07,f,1\n2,7,m,0\n3,10,m,0\n4,010,f,1\n"
+    path = write_task(tmp_path, csv, protected='[[keep]]\ncolumn = "colour"\nvalues = ["07"]\n')
+    path.write_text(path.read_text().replace('name = "colour"', 'name = "colour", strip_zeros = true'))
+    assert load_task(path).pool()["colour"].tolist() == ["7", "7"]
+
+
 MISTAKES = {
     'column = "z"\nabove = 1': "there is no such column",
     'column = "x"': "say what is kept",
+    'column = "colour"\nvalues = []': "values is an empty list",
+    'column = "colour"\nwithout = []': "without is an empty list",
     'column = "x"\nabove = "1"': "must be a number",
     'column = "x"\nabove = 1\nover = 2': "unknown key 'over'",
     'column = "colour"\nabove = 1': "'red' in column 'colour' is no number",

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.read import read_run
 from fwc_llm.report.terminal import as_text
 from fwc_llm.report.words import what_was_run
+from fwc_llm.tasks import load_task
+from tests.data.tables import write_task
 
 MakeRun = Callable[..., Path]
 FAIR = {"Female": (0.3, 0.6), "Male": (0.3, 0.6)}
@@ -99,3 +102,16 @@ def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> Non
 def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
     with pytest.raises(FwcError, match="different tasks"):
         compare_runs(read_run(make_run("a", repeats=1)), read_run(make_run("b", repeats=1, task="german")))
+
+
+def test_another_choice_of_protected_is_no_other_task_file(tmp_path: Path) -> None:
+    rows = (f"{k},{'ab'[k // 3 % 2]},{'fm'[k % 2]},{k // 2 % 2}\n" for k in range(96))
+    table = "x,colour,sex,y\n" + "".join(rows)
+    path = write_task(tmp_path, table, protected='[[protected]]\ncolumn = "colour"\noptional = true')
+    runs = []
+    for name in ("sex", "colour"):
+        evaluate(load_task(path, protected=name), "baseline", ["zero"], n_test=16, out=tmp_path / name)
+        runs.append(read_run(tmp_path / name))
+    compared = compare_runs(*runs)
+    assert "protected" in {one["name"] for one in compared["changed"]}
+    assert not [note for note in compared["notes"] if "versions of the task file" in note]
