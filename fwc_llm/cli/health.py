@@ -147,8 +147,13 @@ def _data() -> Iterator[Finding]:
     away = [task.name for task in real if task.name not in here]
     if here:
         yield Finding("data here", "ok", ", ".join(here))
-    if away:
-        todo = f"downloaded at the first use into {cache_folder()}, or put where FWC_LLM_DATA says"
+    folder = cache_folder()
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        todo = "let XDG_CACHE_HOME name a folder that can be written, or FWC_LLM_DATA one that has the data"
+        yield Finding("cache folder", "broken", f"{nearest} cannot be written into", todo)
+    elif away:
+        todo = f"downloaded at the first use into {folder}, or put where FWC_LLM_DATA says"
         yield Finding("data not here", "note", ", ".join(away), todo)
 
 

@@ -98,6 +98,7 @@ def power(
         document = {
             "format": "fwc-llm-power/1",
             "task": table.name,
+            "protected": list(table.protected),
             "n_test": settings.n_test,
             "repeats": repeats,
             "base_parity": settings.base_parity,

@@ -11,9 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fwc_llm.metrics.answers import samples_of
+from fwc_llm.metrics.answers import Answers, samples_of
 from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
-from fwc_llm.metrics.estimates import estimate
+from fwc_llm.metrics.estimates import Estimates, estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
@@ -53,6 +53,11 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
             else ("One run is a reference", "its")
         )
         notes.append(f"{which}, no language model: {whose} answers come from the rows, not from prompts.")
+    if first.described.get("protected") != second.described.get("protected"):
+        notes.append(
+            "The two runs protect different attributes: their gaps are between other groups, and no "
+            "difference of them is formed."
+        )
     if not shared:
         notes.append("The runs have no arm in common.")
     compared: dict[str, Any] = plain(
@@ -98,10 +103,17 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
         "paired": is_paired,
         **{name: tests[name] for name in ("n", "of", "reason", "these_examples")},
     }
+    if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
+        estimates = _own(first, before, fixed), _own(second, after, fixed)
     for metric in COMPARED:
         values = [getattr(one, metric).value for one in estimates]
         found[metric] = {"first": values[0], "second": values[1], **tests[metric]}
     return found
+
+
+def _own(run: Run, answers: Answers, fixed: bool) -> Estimates:
+    """What a run's answers say of its own groups."""
+    return estimate(samples_of({"own": answers}, run.groups, fixed)["own"])
 
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:

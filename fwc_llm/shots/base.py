@@ -47,6 +47,7 @@ class Shots:
     examples: tuple[Example, ...]
     certificate: Mapping[str, Any] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    protected: tuple[str, ...] = ()  # the attributes whose levels made the cells; unknown in older files
 
     def __post_init__(self) -> None:
         if self.certificate is not None and not isinstance(self.certificate, Certificate):

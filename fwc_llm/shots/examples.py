@@ -45,6 +45,7 @@ def make_shots(
         strategy=strategy,
         task=request.task.name,
         fingerprint=request.task.fingerprint,
+        protected=request.task.protected,
         seed=request.seed,
         examples=examples,
         certificate=certificate,

@@ -76,6 +76,7 @@ def shots_json(shots: Shots) -> dict[str, Any]:
         "format": FORMAT,
         "task": shots.task,
         "fingerprint": shots.fingerprint,
+        **({"protected": list(shots.protected)} if shots.protected else {}),
         "strategy": shots.strategy,
         "seed": shots.seed,
         "options": dict(shots.options),
@@ -99,7 +100,11 @@ def _from_json(content: Mapping[str, Any], where: str) -> Shots:
     certificate = content.get("certificate")
     if certificate is not None and not isinstance(certificate, dict):
         raise FwcError(f'{where}: "certificate" is neither an object nor null')
+    protected = content.get("protected", [])
+    if not isinstance(protected, list) or not all(isinstance(name, str) for name in protected):
+        raise FwcError(f'{where}: "protected" is {protected!r}, not a list of names')
     return Shots(
+        protected=tuple(protected),
         strategy=_field(content, "strategy", str, where),
         task=_field(content, "task", str, where),
         fingerprint=_field(content, "fingerprint", str, where),
@@ -140,6 +145,13 @@ def _field(item: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
 def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:
     if shots.task != task.name:
         raise FwcError(f"{where} is for the task {shots.task!r}, not {task.name!r}: choose its examples anew")
+    chosen_for = set(shots.protected or task.usual or task.protected)
+    if chosen_for != set(task.protected):
+        raise FwcError(
+            f"{where} was chosen for parity by {' & '.join(sorted(chosen_for))}, not by "
+            f"{' & '.join(sorted(task.protected))}: choose its examples anew with that --protected, or "
+            f"ask with --protected {','.join(sorted(chosen_for))}"
+        )
     if shots.fingerprint != task.fingerprint and not allow_changed_data:
         raise FwcError(
             f"{where} was chosen from another version of the table of {task.name!r} (fingerprint "

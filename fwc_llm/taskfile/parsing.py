@@ -380,6 +380,8 @@ class _Parser:
         """The attributes in use: those that `use_protected` names, or all that are not optional."""
         by_name = {attribute.name: attribute for attribute in offered}
         names = self.values(top, "use_protected", "")
+        if "use_protected" in top and not names:
+            raise self.fail("use_protected", "it names no attribute; leave it out for the task's own choice")
         for name in names:
             if name not in by_name:
                 raise self.fail(

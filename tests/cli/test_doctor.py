@@ -36,13 +36,19 @@ def test_a_sound_installation_is_said_to_be_one(fwc: Run, monkeypatch: pytest.Mo
 def test_what_is_broken_is_named_and_the_exit_code_is_2(
     fwc: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    (tmp_path / "file").write_text("no folder", encoding="utf-8")
+    for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "file"))
     monkeypatch.setenv("FWC_LLM_DATA", str(tmp_path / "gone"))
     monkeypatch.setenv("OPENAI_API_KEY", " sk-planted\n")
     outcome = fwc("doctor", "--api-key-env", "MY_KEY", "--json")
     assert outcome.code == 2
     assert "see above" in outcome.line
     found = checks(outcome)
-    assert {name for name, one in found.items() if one["state"] == "broken"} == {"FWC_LLM_DATA", "key MY_KEY"}
+    broken = {name for name, one in found.items() if one["state"] == "broken"}
+    assert broken == {"FWC_LLM_DATA", "key MY_KEY"} | (
+        {"cache folder"} if sys.platform != "darwin" else set()
+    )
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "")
     found = checks(fwc("doctor", "--json"))
     assert found["key AZURE_OPENAI_API_KEY"]["found"] == "not set"

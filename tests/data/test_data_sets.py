@@ -7,8 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from fwc_llm import evaluate
+from fwc_llm import evaluate, select_shots
 from fwc_llm.errors import FwcError
+from fwc_llm.report.compare import compare_runs
+from fwc_llm.report.read import read_run
+from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.tasks import Task, layout_names, load_task, task_text
 from tests.conftest import missing
 from tests.data.tables import small_task, write_task
@@ -143,6 +146,32 @@ def test_a_task_offers_attributes_and_a_run_records_the_choice(tmp_path: Path) -
     assert again.data == result.data
     with pytest.raises(FwcError, match="another run"):
         evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "run")
+
+    usual = evaluate(load_task(path), "baseline", ["zero"], n_test=16, out=tmp_path / "usual")
+    compared = compare_runs(read_run(result.folder), read_run(usual.folder))
+    gaps = compared["arms"][0]["demographic_parity_difference"]
+    assert gaps["first"] is not None
+    assert gaps["second"] is not None
+    assert any("protect different attributes" in note for note in compared["notes"])
+
+
+def test_examples_chosen_for_one_attribute_are_refused_for_another(tmp_path: Path) -> None:
+    """Their certificate would promise parity of the wrong groups."""
+    small_task(tmp_path, TABLE, protected='[[protected]]\ncolumn = "colour"\noptional = true')
+    path = tmp_path / "task.toml"
+    save_shots(select_shots(load_task(path), "balanced", m=4), tmp_path / "sex.json")
+    for allowed in (False, True):
+        with pytest.raises(FwcError, match="chosen for parity by sex, not by colour"):
+            load_shots(tmp_path / "sex.json", load_task(path, protected="colour"), allowed)
+    assert load_shots(tmp_path / "sex.json", load_task(path)).protected == ("sex",)
+    older = json.loads((tmp_path / "sex.json").read_text(encoding="utf-8"))
+    del older["protected"]
+    (tmp_path / "sex.json").write_text(json.dumps(older), encoding="utf-8")
+    with pytest.raises(FwcError, match="chosen for parity by sex"):
+        load_shots(tmp_path / "sex.json", load_task(path, protected="colour"))
+    path.write_text("use_protected = []\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(FwcError, match="names no attribute"):
+        load_task(path)
 
 
 def test_a_run_goes_on_after_a_change_that_only_readers_see(tmp_path: Path) -> None:
