@@ -5,7 +5,8 @@ documented in evals/tasks/README.md.
 """
 
 from fwc_llm.taskfile.addresses import is_name_below, is_safe_address, is_safe_redirect
-from fwc_llm.taskfile.parsing import choose_protected, choose_weight, parse_taskfile, read_taskfile
+from fwc_llm.taskfile.edits import choose_protected, choose_weight
+from fwc_llm.taskfile.parsing import parse_taskfile, read_taskfile
 from fwc_llm.taskfile.same import asks_the_same
 from fwc_llm.taskfile.values import (
     DEFAULT_MARKERS,
