@@ -22,7 +22,7 @@ from fwc_llm.errors import FwcError
         ([1, 2, 1j], "must be numbers"),
         ([1, 2, None], "of row 2 is nan"),
         (np.array(["2020-01-01"] * 3, "datetime64[D]"), "must be numbers"),
-        (pd.array([1, 2, None], dtype="Int64"), "must be numbers|of row 2 is nan"),
+        (pd.array([1, 2, None], dtype="Int64"), "must be numbers|of row 2 is nan|masked values"),
     ],
     ids=str,
 )
