@@ -43,7 +43,7 @@ def pivot(  # type: ignore[no-untyped-def]
     touched = np.zeros(n, np.int64)
     lean, other_lean, at = np.zeros(outcomes), np.zeros(outcomes), np.zeros(cells)
     order = np.zeros(outcomes, np.int64)
-    updates = cells - cells - 1
+    updates = np.int64(-1)  # no inverse yet
     for pivots in range(most):
         _columns(
             fresh, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
@@ -192,7 +192,7 @@ def pivot(  # type: ignore[no-untyped-def]
             if not again:
                 count -= 1
                 heap[0] = heap[count]
-            _sink(heap, time, count - count, count)
+            _sink(heap, time, np.int64(0), count)
         for g in range(cells):
             if owner[g] >= 0:
                 tied[owner[g]] = False
