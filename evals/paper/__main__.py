@@ -1,6 +1,7 @@
 """`python -m evals.paper NAME`: run or continue an experiment of the paper, and write its report."""
 
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -95,7 +96,7 @@ def run(
 ) -> str:
     """Measure what is missing, then write `NAME.csv`, `.md`, `.json` and the figures into `folder`."""
     ledger = Ledger(folder / f"{experiment.name}.csv", experiment)
-    start = time.monotonic()
+    start, used = time.monotonic(), _processor_seconds()
     try:
         seconds = 0.0 if report_only else None if minutes is None else 60 * minutes
         run_cells(experiment, options, ledger, 1 if options.quick else jobs, seconds, console)
@@ -103,8 +104,9 @@ def run(
         done, planned = sum(map(ledger.has, cells := experiment.plan(options))), len(cells)
         frame = ledger.frame()
         simulated = "simulated" in frame and bool((frame["simulated"] == "yes").any())
-        path, elapsed = folder / f"{experiment.name}.json", time.monotonic() - start
-        record = _record(path, options, done, planned, elapsed, simulated)
+        path = folder / f"{experiment.name}.json"
+        spent = {"seconds": time.monotonic() - start, "cpu_seconds": _processor_seconds() - used}
+        record = _record(path, options, done, planned, spent, simulated)
     body = experiment.report(frame, folder) if len(frame) else "Nothing measured yet.\n"
     text = f"# {experiment.title}\n\n{_provenance(experiment, options, record)}\n{body}"
     (folder / f"{experiment.name}.md").write_text(text, encoding="utf-8")
@@ -113,9 +115,10 @@ def run(
 
 def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]) -> str:
     state = "complete" if record["cells_done"] == record["cells_planned"] else "**NOT COMPLETE**"
+    minutes, own = record["seconds"] / 60, record["cpu_seconds"] / 60
     lines = [
         f"`{record['command']}`: {record['cells_done']:,} of {record['cells_planned']:,} cells measured, "
-        f"{state}; {record['seconds'] / 60:.1f} minutes on {record['machine']}.",
+        f"{state}; {minutes:.1f} minutes ({own:.1f} of processor time) on {record['machine']}.",
     ]
     if options.quick:
         lines.append("Two runs on small parts: these numbers show only that everything works.")
@@ -123,7 +126,7 @@ def _provenance(experiment: Experiment, options: Options, record: dict[str, Any]
 
 
 def _record(
-    path: Path, options: Options, done: int, planned: int, seconds: float, simulated: bool
+    path: Path, options: Options, done: int, planned: int, spent: dict[str, float], simulated: bool
 ) -> dict[str, Any]:
     """Command, machine and versions, with the time of all sittings; neither host names nor paths."""
     before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -132,13 +135,19 @@ def _record(
         "simulated": simulated,
         "cells_done": done,
         "cells_planned": planned,
-        "seconds": round(seconds + before.get("seconds", 0), 1),
+        **{name: round(seconds + before.get(name, 0), 1) for name, seconds in spent.items()},
         "machine": _machine(),
         "runs": options.runs,
         "versions": {"python": platform.python_version(), **_versions()},
     }
     path.write_text(json.dumps(record, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return record
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those it started, once they have ended: what a shared machine hardly changes."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _lasting(words: list[str]) -> list[str]:
