@@ -1,0 +1,187 @@
+"""How far the streamed solver goes: time, memory and certificate by the number of rows on disk.
+
+    python -m evals.bench.scale             # minutes: up to two million rows
+    python -m evals.bench.scale --full      # up to 50 million rows, 11 GB of disk; records the results
+
+Every fit runs in a process of its own, after a small one has compiled what it runs, and reads its table from
+files that the benchmark writes first. CPU seconds a million rows and pass are those of the survey and the
+passes, without the fit of the sample, for which a fit of the sample's size alone is measured. Memory is the
+peak of the whole process's resident memory, libraries included. Linux only.
+"""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evals.synthetic import synthetic
+
+RESULTS = Path(__file__).resolve().parent.parent / "results"
+M, P = 250, 25
+PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
+SAMPLE = 400_000
+TARGETS = "at most 0.5 CPU s a million rows and pass; 50 million rows within 4 GB"
+
+
+def parts(n: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The synthetic table, part by part."""
+    for seed, low in enumerate(range(0, n, PART)):
+        yield synthetic(min(PART, n - low), P, seed=seed)
+
+
+def write_arrays(n: int, folder: Path) -> None:
+    """X.npy (n, p) float32, y.npy and d.npy (n,) bytes."""
+    shapes = {"X": ((n, P), np.float32), "y": ((n,), np.int8), "d": ((n,), np.int8)}
+    files = {
+        name: np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=shape)
+        for name, (shape, dtype) in shapes.items()
+    }
+    low = 0
+    for part in parts(n):
+        for file, values in zip(files.values(), part, strict=True):
+            file[low : low + len(values)] = values
+            file.flush()
+        low += len(part[0])
+
+
+def write_parquet(n: int, folder: Path) -> None:
+    """rows-00.parquet and so on: columns x0 … x24, y, d."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for number, (features, outcome, sensitive) in enumerate(parts(n)):
+        columns = {f"x{k}": features[:, k] for k in range(P)}
+        table = pa.table({**columns, "y": outcome.astype(np.int8), "d": sensitive.astype(np.int8)})
+        pq.write_table(
+            table, folder / f"rows-{number:02}.parquet", row_group_size=PART // 4, compression=None
+        )
+
+
+def opened(folder: Path, form: str) -> tuple[Any, Any, Any]:
+    """X, y and sensitive, as a user passes them."""
+    if form == "parquet":
+        return str(folder / "rows-*.parquet"), "y", "d"
+    x, y, d = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("X", "y", "d"))
+    return x, y, d
+
+
+def peak() -> int:
+    """Bytes of this process's peak resident memory."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+
+def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
+    """One fit in this process."""
+    from fwc_llm.coreset import FairCoreset
+
+    table = opened(Path(folder), form)
+    start, used = time.perf_counter(), time.process_time()
+    fitted = FairCoreset(M, support=support, random_state=0, sample=SAMPLE).fit(*table)
+    return {
+        "elapsed": time.perf_counter() - start,
+        "cpu": time.process_time() - used,
+        "peak": float(peak()),
+        "passes": float(fitted.n_passes_),
+        "sampled": float(fitted.history_[0]),
+        "objective": float(fitted.objective_),
+        "gap": float(fitted.objective_ - fitted.lower_bound_),
+        "excess": float(fitted.violation_ - fitted.epsilon),
+    }
+
+
+def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
+    """One point, in a process of its own; its files are removed afterwards."""
+    folder = root / f"{form}-{n}"
+    folder.mkdir()
+    {"parquet": write_parquet, "arrays": write_arrays}[form](n, folder)
+    point = {"folder": str(folder), "form": form, "support": support}
+    command = [sys.executable, "-m", "evals.bench.scale", "--point", json.dumps(point)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    shutil.rmtree(folder)
+    found = {"n": n, "form": form, "support": support, **json.loads(done.stdout.splitlines()[-1])}
+    print(found, flush=True)
+    return found
+
+
+def per_pass(point: dict[str, Any], points: list[dict[str, Any]]) -> float | None:
+    """CPU seconds a million rows and pass, without the fit of a table of the sample's size; None for that."""
+    alone = next(
+        p["cpu"]
+        for p in points
+        if (p["n"], p["form"], p["support"]) == (SAMPLE, point["form"], point["support"])
+    )
+    if point["n"] <= SAMPLE:
+        return None
+    return float((point["cpu"] - alone) / (point["n"] / 1e6) / point["passes"])
+
+
+def report(found: dict[str, Any]) -> str:
+    """The results as Markdown."""
+    lines = [
+        "# Scale",
+        "",
+        f"`{found['command']}` on {found['machine']}",
+        "",
+        f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
+        f"the default call with a sample of {SAMPLE:,} rows. Passes are readings of the whole table, the survey "
+        "among them; CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
+        "Memory is the peak of the whole process, libraries included. Sample's points: the objective of the "
+        f"whole table for the representatives that the sample gives. Targets: {TARGETS}.",
+        "",
+        "| rows | form | support | elapsed, s | CPU, s | passes | CPU s / million · pass | peak, GB "
+        "| sample's points | objective | gap | violation − ε |",
+        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]
+    for p in found["points"]:
+        rate = per_pass(p, found["points"])
+        lines.append(
+            f"| {p['n']:,} | {p['form']} | {p['support']} | {p['elapsed']:.1f} | {p['cpu']:.1f} | "
+            f"{p['passes']:.0f} | {'–' if rate is None else f'{rate:.2f}'} | {p['peak'] / 1e9:.2f} | "
+            f"{p['sampled']:.5f} | {p['objective']:.5f} | {p['gap']:.0e} | {p['excess']:.0e} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Measure and print; record with --full."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--full", action="store_true", help="up to 50 million rows; record the results")
+    parser.add_argument("--folder", type=Path, help="where the tables are written (default: a temporary one)")
+    parser.add_argument("--point", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.point:
+        print(json.dumps(measure_here(**json.loads(arguments.point))))
+        return
+    from evals.bench.solver import describe_machine
+
+    sizes = [SAMPLE, 1_000_000, 2_000_000]
+    if arguments.full:
+        sizes = [10_000, 100_000, SAMPLE, 1_000_000, 10_000_000, 50_000_000]
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        small = {"form": "arrays", "support": "free"}
+        measure(SAMPLE + 50_000, **small, root=Path(folder))  # compiles
+        points = [measure(n, **small, root=Path(folder)) for n in sizes]
+        points += [measure(n, "parquet", "free", Path(folder)) for n in sizes if n >= SAMPLE]
+        points += [measure(n, "arrays", "rows", Path(folder)) for n in (SAMPLE, 1_000_000)]
+    found = {
+        "command": "python -m evals.bench.scale" + (" --full" if arguments.full else ""),
+        "machine": describe_machine(),
+        "points": points,
+    }
+    if arguments.full:
+        (RESULTS / "scale.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        (RESULTS / "scale.md").write_text(report(found), encoding="utf-8")
+    print(report(found))
+
+
+if __name__ == "__main__":
+    main()
