@@ -132,8 +132,8 @@ def report(found: dict[str, Any]) -> str:
         f"`{found['command']}` on {found['machine']}",
         "",
         f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
-        f"the default call with a sample of {SAMPLE:,} rows. Passes are readings of the whole table, the survey "
-        "among them; CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
+        f"the default call with a sample of {SAMPLE:,} rows. Passes are readings of the whole table, the "
+        "survey too; CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
         "Memory is the peak of the whole process, libraries included. Sample's points: the objective of the "
         f"whole table for the representatives that the sample gives. Targets: {TARGETS}.",
         "",
