@@ -25,7 +25,6 @@ import numpy as np
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.compiled import CompiledSteps
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads, count_threads
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -114,19 +113,19 @@ def _timed_fit(own: FairCoreset, table: Any) -> tuple[float, float, FairCoreset]
 @contextmanager
 def timed_inner(n: int) -> Iterator[list[float]]:
     """Record the seconds of every inner problem of all n rows that is solved in the block."""
-    plain, seconds = Problem.transport, []
+    plain, seconds = CompiledSteps.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
-        spent, found = timed(partial(plain, self, cost, prices))
-        if len(cost) == n:
+    def transport(self: CompiledSteps) -> Any:
+        spent, found = timed(partial(plain, self))
+        if self.problem.table.n == n:
             seconds.append(spent)
         return found
 
-    Problem.transport = transport  # type: ignore[method-assign]
+    CompiledSteps.transport = transport  # type: ignore[method-assign]
     try:
         yield seconds
     finally:
-        Problem.transport = plain  # type: ignore[method-assign]
+        CompiledSteps.transport = plain  # type: ignore[method-assign]
 
 
 def assignment_pass(n: int) -> dict[str, Any]:

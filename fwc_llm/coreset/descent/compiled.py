@@ -76,6 +76,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
+        self._repeated = problem.repeated()
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
         self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
@@ -113,7 +114,7 @@ class CompiledSteps:
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
         self._assign(reps, everything, margin)
         while True:
-            inner = self.problem.transport(self._rows.cost, self.prices)
+            inner = self.transport()
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
@@ -134,6 +135,13 @@ class CompiledSteps:
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
         parts = inner.split_row, part, inner.split_share
         return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
+
+    def transport(self) -> Transport:
+        """The inner problem for the costs as they are."""
+        given = self._rows.cost, self.prices
+        if self._repeated is None:
+            return self.problem.transport(*given)
+        return self._repeated.solve(*given, self.problem.transport)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
@@ -203,8 +211,9 @@ class CompiledSteps:
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
-        chunks = range(0, self.problem.table.n, CHUNK)
-        self._look_at(reps, EVERY if everything else BOUNDED, margin, chunks, CHUNK)
+        n = self.problem.table.n
+        chunk = self._threads.share(n)
+        self._look_at(reps, EVERY if everything else BOUNDED, margin, range(0, n, chunk), chunk)
 
     def _look_at(
         self, reps: Representatives, which: int, margin: float, starts: Iterable[int], chunk: int

@@ -141,6 +141,7 @@ class DualSimplex:
         reason, pivots = pivot(
             *(rows.cell, rows.excess, rows.start, rows.key, rows.own, self.mass, self.prices),
             *(self.owner, self.pair, fair.target, fair.epsilon, self.total, level, lean, slots, leans),
+            np.zeros(len(slots)),
             _MAX_PIVOTS,
         )
         if reason == RISES_FOR_EVER:
