@@ -45,7 +45,7 @@ class Repeated:
         self._fair = ParitySet(target, epsilon, n_levels)
         self._masses = masses
         self._noise = 0.0
-        self._margin = 0.0
+        self._margin = np.inf
         self._rest = 0  # calls to leave out, after some in vain
         self._vain = 0
         rng = np.random.default_rng(0)
@@ -59,8 +59,10 @@ class Repeated:
         found = None
         if self._rest:
             self._rest -= 1
-        elif self._noise and prices.any() and are_ready():
-            found = self._solve(CostTable(cost, compiled=True, mass=self._values), prices)
+        elif (self._noise or len(cost) <= _MOST) and are_ready():
+            table = CostTable(cost, compiled=True, mass=self._values)
+            self._noise = self._noise or table.noise()
+            found = self._solve(table, prices)
             self._vain = 0 if found else self._vain + 1
             self._rest = 0 if found else 2 ** min(self._vain, 6) - 2
         if found is None:
@@ -91,9 +93,11 @@ class Repeated:
             proven, prices = self._solve_doubt(table, scan, prices, margin)
             if proven:
                 # As wide as the prices moved, and as many rows in doubt as it takes.
-                each = margin / max(count, 1)
-                wide = _AHEAD * float(np.ptp(prices - start))
-                self._margin = float(np.clip(wide, _LEAST * each, _MOST * each))
+                moved, each = float(np.ptp(prices - start)), margin / max(count, 1)
+                if margin == np.inf:
+                    self._margin = self._fit(table, prices, moved)
+                else:
+                    self._margin = float(np.clip(_AHEAD * moved, _LEAST * each, _MOST * each))
                 return proven
             margin *= _WIDER
         return None
