@@ -26,6 +26,7 @@ from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.threads import Threads, count_threads
+from fwc_llm.coreset.warm_up import problems
 
 RESULTS = Path(__file__).parent.parent / "results"
 M, P, ITERATIONS = 250, 25, 300
@@ -66,8 +67,8 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
     """Fits, plain and by the default call, against scikit-learn's KMeans with the same iterations."""
     from sklearn.cluster import KMeans
 
-    for call in CALLS.values():
-        FairCoreset(M, random_state=0, max_iter=3, **call).fit(*synthetic(20_000, P))  # compiles
+    for _, compile_it in problems():
+        compile_it()
     rows: list[dict[str, Any]] = []
     for n in sizes:
         table = synthetic(n, P)

@@ -44,14 +44,14 @@ def lay_out(  # type: ignore[no-untyped-def]
 def read_plan(  # type: ignore[no-untyped-def]
     cost, mass, prices, near, key, owner, pair, cell, load, held, split_row, split_cell, split_mass, sums
 ):
-    """Reads the plan from a basis; returns the number of splits, and of rows that tie within `near`.
+    """Reads the plan from a basis; returns the number of splits, and of ties within `near` besides its own.
 
     The masses `load` (G,) on the ties become splits of the rows that own them, whose largest part takes their
     `key`. Adds the rows' masses to the cells' `held` (G,), and writes to `sums` (2,) what the plan costs and
     what the rows' cheapest cells cost at the `prices`. Returns −1 splits where an anchor is split.
     """
     cells, n = cost.shape
-    count, owners = 0, 0
+    count, tied = 0, 0
     for slot in range(cells):
         i = owner[slot]
         if i >= n:
@@ -59,9 +59,9 @@ def read_plan(  # type: ignore[no-untyped-def]
         first = i >= 0
         for other in range(slot):
             first &= owner[other] != i
+        tied -= i >= 0
         if not first:
             continue
-        owners += 1
         begin, rest = count, mass[i]
         for other in range(slot, cells):
             if owner[other] == i:
@@ -69,12 +69,12 @@ def read_plan(  # type: ignore[no-untyped-def]
                 split_mass[count] = max(load[other], 0.0)
                 rest -= split_mass[count]
                 count += 1
-        largest, rest = count, max(rest, 0.0)
+        largest, blur = begin, 1e-9 * mass[i]  # of parts that rounding alone sets apart, the first
         for k in range(begin, count):
-            if split_mass[k] > (rest if largest == count else split_mass[largest]):
+            if split_mass[k] > split_mass[largest] + blur:
                 largest = k
-        if largest < count:
-            split_mass[largest] = rest
+        if split_mass[largest] >= rest - blur:
+            split_mass[largest] = max(rest, 0.0)
             key[i], split_cell[largest] = split_cell[largest], key[i]
         end, count = count, begin
         for k in range(begin, end):
@@ -83,14 +83,13 @@ def read_plan(  # type: ignore[no-untyped-def]
                 split_mass[count] = split_mass[k]
                 count += 1
     sums[0], sums[1] = 0.0, 0.0
-    tied = -owners
     for i in range(n):
-        least, second = cost[0, i] - prices[0], cost[0, i] + 1e300
+        least = cost[0, i] - prices[0]
         for g in range(1, cells):
-            value = cost[g, i] - prices[g]
-            second = min(second, max(value, least))
-            least = min(value, least)
-        tied += second <= least + near
+            least = min(least, cost[g, i] - prices[g])
+        tied -= 1
+        for g in range(cells):
+            tied += cost[g, i] - prices[g] <= least + near
         sums[0] += mass[i] * cost[key[i], i]
         sums[1] += mass[i] * least
         held[key[i]] += mass[i]

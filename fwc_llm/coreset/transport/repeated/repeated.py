@@ -39,9 +39,15 @@ _FAIR = 1e-9  # by which the violation may exceed the limit
 
 
 class Repeated:
-    """Solves the inner problem for costs (n, G) float32 that change little from one call to the next."""
+    """Solves the inner problem for costs (n, G) float32 that change little from one call to the next.
 
-    def __init__(self, n_levels: int, target: Floats, epsilon: float, masses: Masses | None) -> None:
+    Where compiled code is not ready, this takes the old way, unless it is to compile it `at_once`.
+    """
+
+    def __init__(
+        self, n_levels: int, target: Floats, epsilon: float, masses: Masses | None, at_once: bool = False
+    ) -> None:
+        self._at_once = at_once
         self._fair = ParitySet(target, epsilon, n_levels)
         self._masses = masses
         self._noise = 0.0
@@ -55,11 +61,14 @@ class Repeated:
     def solve(
         self, cost: np.ndarray, prices: Floats, otherwise: Callable[[np.ndarray, Floats], Transport]
     ) -> Transport:
-        """The inner problem for these costs; `prices` (G,) are those of the last time."""
+        """The inner problem for these costs; `prices` (G,) are those of the last time.
+
+        `otherwise` solves what is not certain.
+        """
         found = None
         if self._rest:
             self._rest -= 1
-        elif (self._noise or len(cost) <= _MOST) and are_ready():
+        elif (self._noise or len(cost) <= _MOST) and (self._at_once or are_ready()):
             table = CostTable(cost, compiled=True, mass=self._values)
             self._noise = self._noise or table.noise()
             found = self._solve(table, prices)
