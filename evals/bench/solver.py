@@ -25,8 +25,8 @@ import numpy as np
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
 from fwc_llm.coreset.descent.compiled import CompiledSteps
-from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads, count_threads
+from fwc_llm.coreset.warm_up import problems
 
 RESULTS = Path(__file__).parent.parent / "results"
 M, P, ITERATIONS = 250, 25, 300
@@ -67,8 +67,8 @@ def whole_runs(sizes: list[int]) -> list[dict[str, Any]]:
     """Fits, plain and by the default call, against scikit-learn's KMeans with the same iterations."""
     from sklearn.cluster import KMeans
 
-    for call in CALLS.values():
-        FairCoreset(M, random_state=0, max_iter=3, **call).fit(*synthetic(20_000, P))  # compiles
+    for _, compile_it in problems():
+        compile_it()
     rows: list[dict[str, Any]] = []
     for n in sizes:
         table = synthetic(n, P)
@@ -114,19 +114,19 @@ def _timed_fit(own: FairCoreset, table: Any) -> tuple[float, float, FairCoreset]
 @contextmanager
 def timed_inner(n: int) -> Iterator[list[float]]:
     """Record the seconds of every inner problem of all n rows that is solved in the block."""
-    plain, seconds = Problem.transport, []
+    plain, seconds = CompiledSteps.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
-        spent, found = timed(partial(plain, self, cost, prices))
-        if len(cost) == n:
+    def transport(self: CompiledSteps) -> Any:
+        spent, found = timed(partial(plain, self))
+        if self.problem.table.n == n:
             seconds.append(spent)
         return found
 
-    Problem.transport = transport  # type: ignore[method-assign]
+    CompiledSteps.transport = transport  # type: ignore[method-assign]
     try:
         yield seconds
     finally:
-        Problem.transport = plain  # type: ignore[method-assign]
+        CompiledSteps.transport = plain  # type: ignore[method-assign]
 
 
 def assignment_pass(n: int) -> dict[str, Any]:

@@ -238,7 +238,9 @@ class FairCoreset(Applied):
             pools = [np.flatnonzero(may)] * cells.n_cells
         else:
             pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
-        available = np.array([len(np.unique(ids[pool])) for pool in pools]) * (cells.counts > 0)
+        repeat = ids.max() + 1 < len(ids)
+        available = np.array([len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools])
+        available *= cells.counts > 0
         slots = self.slots
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
             slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)

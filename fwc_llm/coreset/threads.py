@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 CHUNK = 16_384  # rows at once: enough to amortise a call, few enough to balance the threads
+_LEAST = 2048  # rows that are worth another thread's call
 
 
 def count_threads() -> int:
@@ -27,6 +28,13 @@ class Threads:
 
     def over(self, task: Callable[[Any], Any], items: Any) -> list[Any]:
         """`task(item)` for every item, in order."""
-        if self._pool is None:
+        items = list(items)
+        if self._pool is None or len(items) < 2:  # a thread of its own would only cost time
             return [task(item) for item in items]
         return list(self._pool.map(task, items))
+
+    def share(self, n: int) -> int:
+        """Rows at once, at most CHUNK, so that every thread has about as many of n rows as another."""
+        pieces = -(-n // CHUNK)
+        pieces = -(-pieces // self.count) * self.count
+        return max(_LEAST, -(-n // pieces))

@@ -68,9 +68,15 @@ def _swaps() -> None:
 
 def _transport() -> None:
     from fwc_llm.coreset.transport.fair import fair_transport
+    from fwc_llm.coreset.transport.repeated.repeated import Repeated
 
     rng = np.random.default_rng(0)
     fair_transport(rng.random((700, 220)), 110, 2, [0.5, 0.5], 0.1)  # many pivots
+    again = Repeated(2, np.array([0.5, 0.5]), 0.01, None, at_once=True)
+    again.solve(
+        *(rng.random((1000, 4), np.float32), np.zeros(4)),
+        lambda cost, prices: fair_transport(cost, 2, 2, [0.5, 0.5], 0.01, prices),
+    )
     cost = rng.random((600_000, 4))
     for kind in (np.float32, np.float64):
         fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _known: dict[tuple[str, str], bool] = {}
 
@@ -11,15 +12,18 @@ def is_ready(module: str, name: str) -> bool:
     """Whether numba is loaded in this process, and this kernel of the module compiled or kept on disk."""
     if "numba" not in sys.modules:
         return False
-    if not _known.get((module, name)):
-        _known[module, name] = _is_kept(module, name)
-    return _known[module, name]
+    known = _known.get((module, name))
+    if not known:
+        kernel = getattr(import_module(module), name)
+        # The disk is asked once: what was not there then, this process compiles itself, if anyone does.
+        known = bool(getattr(kernel, "signatures", None)) or (
+            known is None and _is_kept(kernel, module, name)
+        )
+        _known[module, name] = known
+    return known
 
 
-def _is_kept(module: str, name: str) -> bool:
-    kernel = getattr(import_module(module), name)
-    if getattr(kernel, "signatures", None):
-        return True
+def _is_kept(kernel: Any, module: str, name: str) -> bool:
     folder = getattr(getattr(kernel, "stats", None), "cache_path", None)
     if folder is None:
         return False

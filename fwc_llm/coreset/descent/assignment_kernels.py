@@ -81,18 +81,25 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
 
 
 @kernel
-def measure_ways(before, points, cell, is_fast, n_numeric, squared, come):  # type: ignore[no-untyped-def]
-    """Writes the longest way from `before` (AGES, m, p) to `points` (m, p) in each cell, see `come`."""
-    for age in range(len(before)):
+def measure_ways(before, points, cell, is_fast, n_numeric, squared, ways, come):  # type: ignore[no-untyped-def]
+    """Writes the longest way from `before` (m, p, AGES) to `points` (m, p) in each cell, see `come`.
+
+    `ways` (AGES,) is room.
+    """
+    for age in range(len(ways)):
         for g in range(come.shape[2]):
             come[0, age, g], come[1, age, g] = 0.0, 0.0
-        for j in range(len(points)):
-            total, g = 0.0, cell[j]
-            for k in range(points.shape[1]):
-                difference = np.float64(points[j, k]) - np.float64(before[age, j, k])
-                total += column_cost(difference, k < n_numeric, squared)
+    for j in range(len(points)):
+        g = cell[j]
+        for age in range(len(ways)):
+            ways[age] = 0.0
+        for k in range(points.shape[1]):
+            for age in range(len(ways)):  # side by side: the processor adds several at once
+                difference = np.float64(points[j, k]) - np.float64(before[j, k, age])
+                ways[age] += column_cost(difference, k < n_numeric, squared)
+        for age in range(len(ways)):
             # Rounded up: a bound must not be too high.
-            way = np.float32(1.000001 * (np.sqrt(total) if squared else total))
+            way = np.float32(1.000001 * (np.sqrt(ways[age]) if squared else ways[age]))
             come[0, age, g] = max(come[0, age, g], way)
             if not is_fast[j]:
                 come[1, age, g] = max(come[1, age, g], way)

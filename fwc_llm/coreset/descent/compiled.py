@@ -76,9 +76,11 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
+        self._repeated = problem.repeated()
+        self._tiles = _tiles(problem.cell_of, cells.n_cells)
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
-        self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
+        self._before = np.empty(0)  # (m, p, AGES) the representatives in the last iterations
         self._drift = np.inf
         self._objective = 0.0
         self._mover: Medians | Means | None = None
@@ -113,7 +115,7 @@ class CompiledSteps:
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
         self._assign(reps, everything, margin)
         while True:
-            inner = self.problem.transport(self._rows.cost, self.prices)
+            inner = self.transport()
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices = inner.prices
             label = np.empty(self.problem.table.n, np.int32)
@@ -134,6 +136,13 @@ class CompiledSteps:
         part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
         parts = inner.split_row, part, inner.split_share
         return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
+
+    def transport(self) -> Transport:
+        """The inner problem for the costs as they are."""
+        given = self._rows.cost, self.prices
+        if self._repeated is None:
+            return self.problem.transport(*given)
+        return self._repeated.solve(*given, self.problem.transport)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
@@ -182,18 +191,20 @@ class CompiledSteps:
         typical = np.sqrt(self._objective) if squared else self._objective
         everything = old is None or bool(step.max() > typical / 2)
         if everything:
-            self._before = np.repeat(near[None], AGES, axis=0)
+            self._before = np.repeat(near[:, :, None], AGES, axis=2)
         order = np.lexsort((-step, cell_of))
-        tiles, tile_label, tile_start = _tiles(near[order], cell_of, cells)
-        tile_label = np.where(tile_label < 0, -1, order[tile_label]).astype(np.int32)
+        tile_place, tile_start = self._tiles
+        tile_label = np.where(tile_place < 0, -1, order[tile_place]).astype(np.int32)
+        tiles = np.ascontiguousarray(near[tile_label].transpose(0, 2, 1))
         many = np.diff(tile_start) >= _MANY
         fast = np.where(many, _FAST, 0)
         is_fast = np.zeros(m, bool)
         for g in np.flatnonzero(many):
             is_fast[tile_label[tile_start[g] : tile_start[g] + _FAST]] = True
         come = np.empty((2, AGES, cells), np.float32)
-        kernels.measure_ways(self._before, near, cell_of, is_fast, self._costs.n_numeric, squared, come)
-        self._before[now] = near
+        ways = self._before, near, cell_of, is_fast, self._costs.n_numeric, squared, np.empty(AGES)
+        kernels.measure_ways(*ways, come)
+        self._before[:, :, now] = near
         self._iteration += 1
         way = np.zeros(m, np.float32)
         if old is not None and not everything:
@@ -203,8 +214,9 @@ class CompiledSteps:
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
-        chunks = range(0, self.problem.table.n, CHUNK)
-        self._look_at(reps, EVERY if everything else BOUNDED, margin, chunks, CHUNK)
+        n = self.problem.table.n
+        chunk = self._threads.share(n)
+        self._look_at(reps, EVERY if everything else BOUNDED, margin, range(0, n, chunk), chunk)
 
     def _look_at(
         self, reps: Representatives, which: int, margin: float, starts: Iterable[int], chunk: int
@@ -273,13 +285,12 @@ class CompiledSteps:
         return self._medoids.move(shares, rows, problem.cell_of)
 
 
-def _tiles(points: np.ndarray, cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The points (m, p) in tiles (T, p, WIDTH), their places (T, WIDTH), and the cells' tiles (G + 1,)."""
+def _tiles(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+    """Tiles (T, WIDTH) of representatives in the order of cells, −1 for none, and the cells' (G + 1,)."""
     counts = np.bincount(cell_of, minlength=cells)
     start = np.concatenate([[0], np.cumsum(-(-counts // WIDTH))])
     label = np.full((int(start[-1]), WIDTH), -1, np.int32)
     first = np.cumsum(counts) - counts
-    within = np.arange(len(points)) - first[cell_of]
-    label[start[cell_of] + within // WIDTH, within % WIDTH] = np.arange(len(points))
-    tiles = np.ascontiguousarray(points[label].transpose(0, 2, 1))
-    return tiles, label, start
+    within = np.arange(len(cell_of)) - first[cell_of]
+    label[start[cell_of] + within // WIDTH, within % WIDTH] = np.arange(len(cell_of))
+    return label, start

@@ -103,8 +103,8 @@ class Medians:
         by_rows = table.numbers.flags.c_contiguous
         self._flat = (table.numbers if by_rows else np.asfortranarray(table.numbers)).ravel(order="K")
         self._steps = (q, 1) if by_rows else (1, n)  # in `_flat`, from row to row and from column to column
-        # So few that the counts take little against the table.
-        bins = int(np.clip(n // (4 * m), 4, NONE))
+        # So few that the counts take half as much as the table; two rows to a bin and representative.
+        bins = int(np.clip(n // (2 * m), 4, NONE))
         edges = np.full((q, bins - 1), np.inf)
         self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
         columns = zip(edges, self._only, table.numbers.T, strict=True)

@@ -344,6 +344,9 @@ def value_ids(values: np.ndarray) -> np.ndarray:
             bits = (values[:, k].astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
             keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factors[k]
             keys ^= keys >> np.uint64(32)
+        ordered = np.sort(keys)
+        if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
+            return np.arange(len(keys))
         _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
         if all(np.array_equal(values[first, k][ids], values[:, k]) for k in range(values.shape[1])):
             return np.asarray(ids)

@@ -17,6 +17,7 @@ from fwc_llm.errors import InputError, ScaleWarning
 
 _APART = 100  # how many times as large as another a column may be without a warning
 _SOME = 4096  # rows that say how large a column is
+_FEW = 64  # rows that say whether it may hold only two values
 
 
 @dataclass(frozen=True)
@@ -91,12 +92,16 @@ def pick(X: Any, rows: np.ndarray) -> Any:
 
 def _warn_of_sizes(table: Table) -> None:
     """Warn where some columns decide nearly all distances."""
-    some = table.numbers[:: max(1, table.n // _SOME)].astype(np.float64)
-    low, high = some.min(axis=0), some.max(axis=0)
+    some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
+    low, high = some.min(axis=1), some.max(axis=1)
     with np.errstate(over="ignore", invalid="ignore"):
-        size = np.abs(some - np.median(some, axis=0)).mean(axis=0)
+        size = np.abs(some - np.median(some, axis=1)[:, None]).mean(axis=1)
         # A rare yes among many noes is not small: half a step, as if both were common.
-        size = np.where(((some == low) | (some == high)).all(axis=0), high / 2 - low / 2, size)
+        ends = low[:, None], high[:, None]
+        few = some[:, :_FEW]
+        for k in np.flatnonzero(((few == ends[0]) | (few == ends[1])).all(axis=1)):
+            if ((some[k] == low[k]) | (some[k] == high[k])).all():
+                size[k] = high[k] / 2 - low[k] / 2
     varying = np.flatnonzero((size > 0) & np.isfinite(size))
     if not len(varying):
         return

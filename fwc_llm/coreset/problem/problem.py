@@ -8,6 +8,7 @@ import numpy as np
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
+from fwc_llm.coreset.transport.repeated.repeated import Repeated
 from fwc_llm.coreset.weights import Masses
 
 
@@ -88,3 +89,9 @@ class Problem:
             prices,
             sample_weight=self.masses,
         )
+
+    def repeated(self) -> Repeated | None:
+        """For inner problems whose costs change little from one to the next; None without a parity limit."""
+        if self.epsilon is None:
+            return None
+        return Repeated(self.cells.n_levels, self.target, self.epsilon, self.masses)

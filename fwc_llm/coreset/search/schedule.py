@@ -79,7 +79,7 @@ class Solver:
 
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
             return self._swap(found, rng)
-        return self.from_start(start_rows(self.problem, init, rng), rng)
+        return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
 
     def from_start(self, start: np.ndarray, rng: np.random.Generator) -> Descent:
         """The descent from given rows (m,) or points (m, p)."""
@@ -135,7 +135,7 @@ class Solver:
         for size in sizes[:-1]:
             start = self._grow_to(np.sort(order[:size]), priority, start, init, rng)
         if start is None:
-            start = start_rows(problem, init, rng)
+            start = start_rows(problem, init, rng, self._threads)
         return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)
 
     def _grow_to(
@@ -149,7 +149,7 @@ class Solver:
         """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p)."""
         part = Solver(self.problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
         if start is None:
-            start = start_rows(part.problem, init, rng)
+            start = start_rows(part.problem, init, rng, part._threads)
         elif start.ndim == 1:
             start = np.searchsorted(rows, start)
         found = descend(part.steps, start, self.effort.max_iter, _COARSE)
@@ -173,12 +173,13 @@ def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:
     return all(is_ready(f"fwc_llm.coreset.{module}", name) for module, name in needed)
 
 
-def start_rows(problem: Problem, init: str, rng: np.random.Generator) -> np.ndarray:
+def start_rows(problem: Problem, init: str, rng: np.random.Generator, threads: Any = None) -> np.ndarray:
     """Rows (m,) to start from."""
     seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
     if init == "random":
         return random_rows(seats, problem.pools, problem.ids, rng, problem.masses)
-    return spread_rows(seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses)
+    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
+    return spread_rows(seats, problem.pools, *terms)
 
 
 def sampling_order(

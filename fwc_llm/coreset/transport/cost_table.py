@@ -140,7 +140,7 @@ class CostTable:
 
             cost = read_only(self.cost)
             given = (cost, mass, prices, slope, parts, margin, BLOCK)
-            Threads().over_rows(scan, *given, *out, n=self.size, chunk=BLOCK)
+            Threads(1 if blocks == 1 else None).over_rows(scan, *given, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
                 high = min(low + BLOCK, self.size)

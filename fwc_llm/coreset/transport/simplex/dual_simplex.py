@@ -86,7 +86,7 @@ class DualSimplex:
 
     def __post_init__(self) -> None:
         cells, n = self.excess.shape
-        row, cell = np.nonzero(np.isfinite(self.excess.T))
+        row, cell = (np.ascontiguousarray(one) for one in np.nonzero(np.isfinite(self.excess.T)))
         excess = self.excess[cell, row]
         own = self.excess[self.key, np.arange(n)]
         rng = np.random.default_rng(0)
@@ -141,6 +141,7 @@ class DualSimplex:
         reason, pivots = pivot(
             *(rows.cell, rows.excess, rows.start, rows.key, rows.own, self.mass, self.prices),
             *(self.owner, self.pair, fair.target, fair.epsilon, self.total, level, lean, slots, leans),
+            np.zeros(len(slots)),
             _MAX_PIVOTS,
         )
         if reason == RISES_FOR_EVER:

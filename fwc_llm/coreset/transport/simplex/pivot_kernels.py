@@ -21,22 +21,20 @@ OPTIMAL, RISES_FOR_EVER, MANY_PIVOTS, SINGULAR = 0, 1, 2, 3
 @kernel  # type: ignore[misc]
 def pivot(  # type: ignore[no-untyped-def]
     cell, excess, start, key, own, mass, prices, owner, pair, target, epsilon, total,
-    top_level, top_lean, tie_level, tie_lean, most,
+    top_level, top_lean, tie_level, tie_lean, load, most,
 ):  # fmt: skip
     """Pivots until every tie has a feasible mass, at most `most` times; returns the reason and the number.
 
     The arrays are those of `Pairs` and `DualSimplex`, changed in place. A vertex of the parity set is its
     level and how far (Y,) it leans from the target: `top_level[0]` and `top_lean` are the key vertex,
-    `tie_level[slot]` and `tie_lean[slot]` the ones that are tied.
+    `tie_level[slot]` and `tie_lean[slot]` the ones that are tied. `load` (G,) gets what the ties carry.
     """
     cells, n, outcomes = len(prices), len(key), len(target)
     basis, fresh = np.zeros((cells, cells)), np.zeros((cells, cells))
     inverse, room = np.zeros((cells, cells)), np.zeros((cells, 2 * cells))
     size, scale, parent = np.zeros(cells), np.zeros(cells), np.zeros(cells, np.int64)
     first_of = np.zeros(cells // outcomes, np.int64)
-    load, lack, rest, edge, best_edge = (
-        np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells)
-    )  # fmt: skip
+    lack, rest, edge, best_edge = np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells)
     tied = np.zeros(n, np.bool_)
     time, goal = np.zeros(n + 1), np.zeros(n + 1, np.int64)
     heap = np.zeros(n + 1, np.int64)
