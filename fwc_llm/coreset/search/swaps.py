@@ -2,7 +2,8 @@
 
 `swap_rows` solves the inner problem after every swap, on all rows. `swap_at_prices` keeps the prices, on all
 rows of large tables, and `swap_on_sample` on a sample of the rows; the descent on all rows that follows says
-whether the swaps gained. Free representatives are exchanged for rows too, from which the descent moves them on.
+whether the swaps gained. Free representatives are exchanged for rows too, from which the descent moves them
+on.
 """
 
 import numpy as np
