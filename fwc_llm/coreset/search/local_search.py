@@ -106,6 +106,7 @@ class Sample:
     def wander(self, best: Optimum, rng: np.random.Generator, kicks: int) -> Optimum:
         """The best optimum after some kicks, each of the best one so far."""
         steps = CompiledSteps(self._problem, Threads(1))
+        steps.prices = best.prices
         for _ in range(kicks):
             swapped = self._swap(self._kick(best.rows, rng), best.prices, rng)
             if (np.sort(swapped) != np.sort(best.rows)).any():
