@@ -112,7 +112,7 @@ def main() -> None:
     with threadpool_limits(1):
         FairCoreset(4).fit(*table("numbers", 14, 0))  # imports
         found = [measure("rows", _TABLES), measure("free", _FREE_TABLES)]
-        large = [largest("rows"), largest("free")]
+        large = [largest("rows"), largest("features"), largest("free")]
     text = "\n".join([_HEAD, *map(_line, found), "", *map(_large_line, large)])
     print(text)
     if record:

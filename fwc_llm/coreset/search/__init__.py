@@ -1,6 +1,7 @@
 """Leaving a local optimum: where to start, on how many rows, and which representatives to swap.
 
 * `start` draws the rows from which a descent starts;
+* `samples` draws rows that stand for all of them;
 * `swaps` exchanges representatives for rows, by `fwc_llm.coreset.exchange`: on all rows, where the inner
   problem judges every swap, or on a sample at fixed prices;
 * `local_search` looks at many local optima of samples and carries the best to all rows;

@@ -15,17 +15,19 @@ from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.exchange.exchange import Patience
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.samples import even_order, sample_rows
 from fwc_llm.coreset.search.start import spread_rows
-from fwc_llm.coreset.search.swaps import Swaps, sample_rows
+from fwc_llm.coreset.search.swaps import Swaps
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
-_STARTS = 6
-_KICKS = 4  # from one start
+_STARTS = 4
+_KICKS = 3  # from one start
 _KICKED = 3  # representatives that a kick moves to random rows
-_FINALISTS = 6  # optima that are improved on the larger sample
+_FINALISTS = 4  # optima that are improved on the larger sample
 _LARGER = 6144  # rows of the larger sample
-_WINNERS = 2  # optima that descend on all rows
+_WINNERS = 2  # optima that are kicked there, and descend on all rows
+_LARGER_KICKS = 7
 _ROUNDS = 3  # of swaps until nothing gains, and new prices
 _LARGER_ROUNDS = 2
 _SCREENED = 1024  # candidates of the larger sample that are worth a look at all of it
@@ -42,13 +44,14 @@ def search(
     sample: int = _SAMPLE,
 ) -> Descent:
     """The best descent on all rows (`steps`) from what `starts` starts and swaps find on samples of rows."""
+    order = even_order(problem, rng) if problem.masses is None else None
     priority = problem.priorities(rng)
-    rows = sample_rows(problem, min(sample, problem.table.n), rng, priority)
+    rows = sample_rows(problem, min(sample, problem.table.n), rng, priority, order)
     small = Sample(problem.subset(rows, priority))
     found = sorted(threads.over(small.explore, rng.spawn(starts)), key=attrgetter("objective"))
-    finalists = [rows[optimum.rows] for optimum in found[:_FINALISTS]]
+    finalists = [rows[optimum.rows] for optimum in _distinct(found)[:_FINALISTS]]
     priority = problem.priorities(rng)
-    more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority)
+    more = sample_rows(problem, min(_LARGER, problem.table.n), rng, priority, order)
     rows = np.unique(np.concatenate([more, *finalists]))
     large = Sample(problem.subset(rows, priority))
     seeds = rng.spawn(len(finalists))
@@ -56,8 +59,12 @@ def search(
     def settle(q: int) -> Optimum:
         return large.settle(np.searchsorted(rows, finalists[q]), seeds[q], _LARGER_ROUNDS)
 
-    found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))
-    descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found[:_WINNERS]]
+    def wander(q: int) -> Optimum:
+        return large.wander(found[q], seeds[q], _LARGER_KICKS)
+
+    found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))[:_WINNERS]
+    found = _distinct(threads.over(wander, range(len(found))))
+    descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found]
     return min(descents, key=attrgetter("objective"))
 
 
@@ -74,6 +81,12 @@ class Optimum:
     prices: np.ndarray
 
 
+def _distinct(found: list[Optimum]) -> list[Optimum]:
+    """The optima without those that have the rows of an earlier one."""
+    first = {tuple(np.sort(optimum.rows).tolist()): optimum for optimum in reversed(found)}
+    return [optimum for optimum in found if first[tuple(np.sort(optimum.rows).tolist())] is optimum]
+
+
 class Sample:
     """Some rows as a problem of their own, whose local optima are found by swaps."""
 
@@ -88,9 +101,13 @@ class Sample:
         start = spread_rows(
             seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses
         )
-        best = self.settle(start, rng)
-        steps = CompiledSteps(problem, Threads(1))
-        for _ in range(_KICKS):
+        return self.wander(self.settle(start, rng), rng, _KICKS)
+
+    def wander(self, best: Optimum, rng: np.random.Generator, kicks: int) -> Optimum:
+        """The best optimum after some kicks, each of the best one so far."""
+        steps = CompiledSteps(self._problem, Threads(1))
+        steps.prices = best.prices
+        for _ in range(kicks):
             swapped = self._swap(self._kick(best.rows, rng), best.prices, rng)
             if (np.sort(swapped) != np.sort(best.rows)).any():
                 best = min(best, self._solve(steps, swapped, best.prices), key=attrgetter("objective"))

@@ -16,7 +16,7 @@ from fwc_llm.coreset.search.schedule import Solver
 
 _SMALL = 4000  # n · m up to which starts are repeated
 _MOST = 30  # starts, or
-_FREE, _ROWS = 80_000, 13_000  # n · m over all starts, with free representatives or rows (and their swaps)
+_WORK = {"free": 80_000, "rows": 16_000, "features": 13_000}  # n · m over all starts: rows are swapped, too
 _LEAST = 4  # starts of a small table
 _AGREE = 4  # starts that end at the best objective, from which on there are no more
 _EQUAL = 1e-9  # relative difference of objectives that is rounding
@@ -56,7 +56,7 @@ def _most(problem: Problem) -> int:
     size = problem.table.n * problem.m
     if size > _SMALL:
         return 1
-    return min(_MOST, max(_LEAST, (_FREE if problem.support == "free" else _ROWS) // size))
+    return min(_MOST, max(_LEAST, _WORK[problem.support] // size))
 
 
 def agreeing(objectives: list[float]) -> int:

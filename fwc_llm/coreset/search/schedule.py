@@ -20,7 +20,6 @@ SEARCHED = 4096  # rows above which many starts are tried on samples, where thes
 _FOR_EACH = 24  # rows for every representative
 _SMALLEST = 2048  # sample to grow from
 _ROUNDS = 8  # of swaps and descents, at most, while each gains `_WORTHWHILE` of the objective
-_LARGE_ROUNDS = 2  # the same, where nothing judges the swaps
 _WORTHWHILE = 1e-4
 _SAMPLES = 3  # on which swaps are sought, at most
 _GROWN = 64  # rows a free representative from which a start grows
@@ -107,9 +106,11 @@ class Solver:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
-        from fwc_llm.coreset.search.swaps import JUDGED, swap_rows
+        from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_rows
 
-        for _ in range(_ROUNDS if self.problem.table.n <= JUDGED else _LARGE_ROUNDS):
+        if self.problem.table.n > JUDGED:
+            return swap_at_prices(self.steps, found, self.effort.max_iter, self._threads, rng)
+        for _ in range(_ROUNDS):
             rows = swap_rows(self.steps, found.rows, self._threads, rng)
             if (rows == found.rows).all():
                 break

@@ -1,16 +1,18 @@
 """Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.exchange.exchange`).
 
-`swap_rows` solves the inner problem after every swap, on all rows. `swap_on_sample` keeps the prices, on a
-sample of the rows; the descent on all rows that follows says whether the swaps gained. Free representatives
-are exchanged for rows too, from which the descent moves them on.
+`swap_rows` solves the inner problem after every swap, on all rows. `swap_at_prices` keeps the prices, on all
+rows of large tables, and `swap_on_sample` on a sample of the rows; the descent on all rows that follows says
+whether the swaps gained. Free representatives are exchanged for rows too, from which the descent moves them
+on.
 """
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import Descent, Steps, points_at
+from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.exchange.exchange import Exchanged, Judge, Patience, estimate, exchange
 from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.samples import sample_rows
 from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap
@@ -20,6 +22,7 @@ _LOOKED_AT = 2**17  # candidates of which these are chosen
 _JUDGED = Patience(passes=1, least=_LEAST, again=32, batch=512)
 JUDGED = 12_000  # rows up to which the inner problem judges every few swaps
 _AT_PRICES = Patience(passes=1, least=1e-6, again=63, batch=512)
+_AT_MEANS = 2  # rounds of swaps at prices that stay
 _SAMPLE = 8192  # rows at least
 _EACH = 24  # rows for every representative
 _ON_SAMPLE = Patience(passes=4, least=1e-5)
@@ -86,14 +89,17 @@ class Swaps:
         )
         return np.asarray(order[np.argsort(changes, kind="stable")])
 
+    def promising(self, points: Points, prices: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The candidates that are worth a look at all rows, the best by a sample first."""
+        wanted = max(_SCREENED, _SCREENED_EACH * len(points.keys))
+        some = rng.permutation(len(self.candidates))[:_LOOKED_AT]
+        return self.screen(points, prices, some, rng)[:wanted]
+
 
 def swap_rows(
     steps: Steps, rows: np.ndarray, threads: Threads | None, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows (m,) that swaps make of `rows`; each of them has lowered the objective.
-
-    Not so on large tables: there the prices stay, and the descent that follows says whether the swaps gained.
-    """
+    """Rows (m,) that swaps make of `rows`; each of them has lowered the objective."""
     swaps, table = Swaps(steps.problem, threads), steps.problem.table
 
     def ask(moved: np.ndarray) -> tuple[float, np.ndarray]:
@@ -102,14 +108,32 @@ def swap_rows(
 
     objective, prices = ask(rows)
     points = swaps.on_rows(rows)
-    wanted = max(_SCREENED, _SCREENED_EACH * len(rows))
-    some = rng.permutation(len(swaps.candidates))[:_LOOKED_AT]
-    order = swaps.screen(points, prices, some, rng)[:wanted]
-    if table.n > JUDGED:
-        found = swaps.seek(points, prices, order, _AT_PRICES)
-    else:
-        found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
+    found = swaps.seek(points, prices, swaps.promising(points, prices, rng), _JUDGED, Judge(objective, ask))
     return np.where(found.rows < 0, rows, found.rows)
+
+
+def swap_at_prices(
+    steps: Steps, found: Descent, max_iter: int, threads: Threads | None, rng: np.random.Generator
+) -> Descent:
+    """What swaps on all rows of a large table make of a descent, at prices that stay while rows are swapped.
+
+    A descent follows, and says whether the swaps gained. They are sought once more, whether or not they did,
+    at the mean of the prices before and after: at the last ones alone swaps overshoot.
+    """
+    table, swaps = steps.problem.table, Swaps(steps.problem, threads)
+    best, rows = found, np.asarray(found.rows)
+    steps.solve(points_at(table, rows))
+    prices = steps.prices
+    for _ in range(_AT_MEANS):
+        points = swaps.on_rows(rows)
+        swapped = swaps.seek(points, prices, swaps.promising(points, prices, rng), _AT_PRICES).rows
+        if (swapped < 0).all():
+            break
+        again = descend(steps, np.where(swapped < 0, rows, swapped), max_iter)
+        rows, prices = np.asarray(again.rows), (prices + steps.prices) / 2
+        if again.objective < best.objective:
+            best = again.after(best)
+    return best
 
 
 def swap_on_sample(
@@ -130,25 +154,3 @@ def swap_on_sample(
     moved_points = found.points.copy()
     moved_points[moved] = part.table.values[swapped.rows[moved]]
     return moved_points
-
-
-def sample_rows(
-    problem: Problem, count: int, rng: np.random.Generator, priority: np.ndarray | None = None
-) -> np.ndarray:
-    """`count` rows in order, each cell with its share and with enough candidates for its seats.
-
-    Where a cell's share would hold too few, it gets more: the sample is then slightly richer in small cells.
-    """
-    n = problem.table.n
-    chosen = np.zeros(n, bool)
-    if priority is None:
-        chosen[rng.choice(n, count, replace=False)] = True
-    else:
-        chosen[np.argsort(-priority, kind="stable")[:count]] = True
-    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
-        pool = problem.pools[g]
-        _, first = np.unique(problem.ids[pool], return_index=True)
-        have = len(np.unique(problem.ids[pool[chosen[pool]]]))
-        if have < 4 * seats:
-            chosen[rng.permutation(pool[first])[: 4 * seats]] = True
-    return np.flatnonzero(chosen)

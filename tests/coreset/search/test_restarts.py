@@ -62,3 +62,10 @@ def test_starts_end_when_four_agree_and_large_tables_start_once() -> None:
         4, support="rows", init=np.array([np.flatnonzero((2 * d + y) == g)[0] for g in range(4)])
     )
     assert given.fit(x, y, d).n_starts_ == 1
+
+
+def test_rows_of_a_small_table_are_started_five_times() -> None:
+    rng = np.random.default_rng(1)
+    x, y, d = rng.normal(size=(200, 3)), rng.integers(0, 2, 200), rng.integers(0, 2, 200)
+    found = FairCoreset(16, support="rows", random_state=0).fit(x, y, d)
+    assert found.n_starts_ == 5 or found.n_agreeing_ == 4

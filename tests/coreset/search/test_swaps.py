@@ -6,11 +6,11 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.loop import Descent, points_at
+from fwc_llm.coreset.descent.loop import Descent, descend, points_at
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.schedule import start_rows
-from fwc_llm.coreset.search.swaps import sample_rows, swap_on_sample, swap_rows
+from fwc_llm.coreset.search.swaps import swap_at_prices, swap_on_sample, swap_rows
 from fwc_llm.coreset.threads import Threads
 
 
@@ -108,13 +108,14 @@ def test_what_float32_cannot_hold_is_left_as_it_is(support: str, cost: str) -> N
     assert more.objective_ <= few.objective_
 
 
-def test_samples_hold_every_cell_and_enough_candidates() -> None:
-    X, y, d = synthetic(3000, 3)
-    rare = np.flatnonzero((y == 1) & (d == 1))[10:]
-    y[rare] = 0  # ten rows are left in that cell
-    problem = FairCoreset(12, support="rows", slots=[[3, 3], [3, 3]]).problem(X, y, d)
-    for seed in range(5):
-        rows = sample_rows(problem, 100, np.random.default_rng(seed))
-        assert (np.diff(rows) > 0).all()
-        assert 100 <= len(rows) <= 100 + 4 * 12, "at most four candidates for each seat more"
-        assert (np.bincount(problem.cells.cell[rows], minlength=4) >= [10, 10, 10, 10]).all()
+@pytest.mark.parametrize("epsilon", [None, 0.0])
+def test_swaps_at_prices_that_stay_gain_on_all_rows(epsilon: float | None) -> None:
+    problem = FairCoreset(16, epsilon, support="rows").problem(*synthetic(1500, 5))
+    for seed in range(2):
+        rng, steps = np.random.default_rng(seed), PlainSteps(problem)
+        found = descend(steps, start_rows(problem, "random", rng), 300)
+        swapped = swap_at_prices(steps, found, 300, Threads(1), rng)
+        assert swapped.objective < 0.99 * found.objective
+        assert swapped.objective == pytest.approx(objective(problem, np.asarray(swapped.rows)), rel=1e-9)
+        assert (np.diff(swapped.history) < 0).all()
+        np.testing.assert_array_equal(problem.cells.cell[swapped.rows], problem.cell_of)

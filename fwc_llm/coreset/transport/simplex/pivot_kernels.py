@@ -7,13 +7,12 @@ made anew, and a heap orders the changes along an edge. Sums are then rounded in
 import numpy as np
 
 from fwc_llm.coreset.compiling.kernel import kernel, part
+from fwc_llm.coreset.transport.simplex.event_kernels import sink, turn
+from fwc_llm.coreset.transport.simplex.matrix_kernels import follow, invert, times
 
 HELD = -2  # owner of an artificial tie
 VERTEX = -1  # owner of a tie of the parity set
-_UPDATES = 40  # of the inverse, until it is made anew
-_FEW = 24  # cells up to which it always is
 _INEXACT = 1e-9  # residual of the equations, relative to the masses, that shows an inverse worn out
-_THIN = 1e-6  # a pivot of an update that is smaller than this costs too many digits
 
 OPTIMAL, RISES_FOR_EVER, MANY_PIVOTS, SINGULAR = 0, 1, 2, 3
 
@@ -47,12 +46,12 @@ def pivot(  # type: ignore[no-untyped-def]
             fresh, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
             top_level[0], top_lean, tie_level, tie_lean,
         )  # fmt: skip
-        updates = _follow(basis, fresh, inverse, room, rest, updates)
+        updates = follow(basis, fresh, inverse, room, rest, updates)
         if updates < 0:
             return SINGULAR, pivots
         while True:
             _lack(lack, mass, key, total, target, epsilon, top_level[0], top_lean)
-            _times(inverse, lack, load)
+            times(inverse, lack, load)
             wrong = 0.0
             for g in range(cells):
                 value = lack[g]
@@ -61,7 +60,7 @@ def pivot(  # type: ignore[no-untyped-def]
                 rest[g] = value
                 wrong = max(wrong, abs(value))
             if updates > 0 and wrong > _INEXACT * total:
-                updates = _invert(basis, inverse, room)
+                updates = invert(basis, inverse, room)
                 if updates < 0:
                     return SINGULAR, pivots
                 continue
@@ -75,7 +74,7 @@ def pivot(  # type: ignore[no-untyped-def]
             )
             if slot >= 0 or updates == 0:
                 break
-            updates = _invert(basis, inverse, room)  # is it the optimum without the rounding of updates?
+            updates = invert(basis, inverse, room)  # is it the optimum without the rounding of updates?
             if updates < 0:
                 return SINGULAR, pivots
         if slot < 0:
@@ -129,13 +128,13 @@ def pivot(  # type: ignore[no-untyped-def]
         level = top_level[0]
         for y in range(outcomes):
             lean[y] = top_lean[y]
-        when, new_level = _turn(prices, edge, level, lean, other_lean, target, epsilon, least, at, order)
+        when, new_level = turn(prices, edge, level, lean, other_lean, target, epsilon, least, at, order)
         if new_level >= 0:
             time[n] = when
             heap[count] = n
             count += 1
         for k in range(count // 2 - 1, -1, -1):
-            _sink(heap, time, k, count)
+            sink(heap, time, k, count)
         left = slope * (1 - 1e-12)
         ended = False
         while count > 0:
@@ -167,7 +166,7 @@ def pivot(  # type: ignore[no-untyped-def]
                 level = new_level
                 for y in range(outcomes):
                     lean[y] = other_lean[y]
-                when, new_level = _turn(
+                when, new_level = turn(
                     prices, edge, level, lean, other_lean, target, epsilon, least, at, order
                 )
                 if new_level >= 0:
@@ -190,7 +189,7 @@ def pivot(  # type: ignore[no-untyped-def]
             if not again:
                 count -= 1
                 heap[0] = heap[count]
-            _sink(heap, time, np.int64(0), count)
+            sink(heap, time, np.int64(0), count)
         for g in range(cells):
             if owner[g] >= 0:
                 tied[owner[g]] = False
@@ -276,80 +275,6 @@ def _columns(  # type: ignore[no-untyped-def]
 
 
 @part
-def _follow(basis, fresh, inverse, room, rest, updates):  # type: ignore[no-untyped-def]
-    """Bring the inverse from `basis` to `fresh`; returns the number of updates since it was made, or -1."""
-    cells = len(basis)
-    make = updates < 0
-    for k in range(cells):
-        same = True
-        for g in range(cells):
-            same &= basis[g, k] == fresh[g, k]
-        if same:
-            continue
-        for g in range(cells):
-            basis[g, k] = fresh[g, k]
-        if make:
-            continue
-        for g in range(cells):
-            value = 0.0
-            for h in range(cells):
-                value += inverse[g, h] * fresh[h, k]
-            rest[g] = value
-        updates += 1
-        if abs(rest[k]) < _THIN or updates > _UPDATES or cells <= _FEW:
-            make = True
-            continue
-        for h in range(cells):
-            inverse[k, h] /= rest[k]
-        for g in range(cells):
-            if g != k and rest[g] != 0.0:
-                for h in range(cells):
-                    inverse[g, h] -= rest[g] * inverse[k, h]
-    return _invert(basis, inverse, room) if make else updates
-
-
-@part
-def _invert(basis, inverse, room):  # type: ignore[no-untyped-def]
-    """Invert by elimination with row exchanges; returns 0, or -1 if the matrix is singular."""
-    cells = len(basis)
-    for g in range(cells):
-        for k in range(cells):
-            room[g, k] = basis[g, k]
-            room[g, cells + k] = 1.0 if g == k else 0.0
-    for k in range(cells):
-        best = k
-        for g in range(k + 1, cells):
-            if abs(room[g, k]) > abs(room[best, k]):
-                best = g
-        if not abs(room[best, k]) > 0.0:
-            return -1
-        if best != k:
-            for h in range(2 * cells):
-                room[k, h], room[best, h] = room[best, h], room[k, h]
-        whole = room[k, k]
-        for h in range(k, 2 * cells):
-            room[k, h] /= whole
-        for g in range(cells):
-            factor = room[g, k]
-            if g != k and factor != 0.0:
-                for h in range(k, 2 * cells):
-                    room[g, h] -= factor * room[k, h]
-    for g in range(cells):
-        for k in range(cells):
-            inverse[g, k] = room[g, cells + k]
-    return 0
-
-
-@part
-def _times(matrix, vector, out):  # type: ignore[no-untyped-def]
-    for g in range(len(out)):
-        value = 0.0
-        for k in range(len(vector)):
-            value += matrix[g, k] * vector[k]
-        out[g] = value
-
-
-@part
 def _lack(lack, mass, key, total, target, epsilon, level, lean):  # type: ignore[no-untyped-def]
     """The fair masses of the key vertex less what the cells' rows have."""
     for g in range(len(lack)):
@@ -421,99 +346,3 @@ def _leaving(  # type: ignore[no-untyped-def]
             for g in range(cells):
                 best_edge[g] = edge[g]
     return slot, empties_key, slope
-
-
-@part
-def _best(prices, target, epsilon, lean, order):  # type: ignore[no-untyped-def]
-    """The level of the cheapest vertex, whose `lean` it writes, see `ParitySet.best`."""
-    outcomes = len(target)
-    found, least = 0, np.inf
-    for again in range(2):  # first the cheapest level, then its lean
-        for d in range(len(prices) // outcomes):
-            if again and d != found:
-                continue
-            for y in range(outcomes):
-                place = y
-                while place > 0 and prices[d * outcomes + order[place - 1]] > prices[d * outcomes + y]:
-                    order[place] = order[place - 1]
-                    place -= 1
-                order[place] = y
-            upto, value = 0.0, 0.0
-            for k in range(outcomes):
-                y = order[k]
-                share = target[y]
-                upto += share
-                tilt = 2 * min(max(0.5 - (upto - share), 0.0), share) - share
-                value += (share + epsilon * tilt) * prices[d * outcomes + y]
-                if again:
-                    lean[y] = tilt
-            if not again and value < least:
-                found, least = d, value
-    return found
-
-
-@part
-def _turn(  # type: ignore[no-untyped-def]
-    prices, edge, level, lean, other_lean, target, epsilon, least, at, order
-):
-    """When the key vertex is no longer the cheapest, and the level of the one that is then.
-
-    See `ParitySet.first_break`. The new vertex leans `other_lean`; its level is -1 if there is none.
-    """
-    cells, outcomes = len(prices), len(target)
-    size, steep = 0.0, 0.0
-    for g in range(cells):
-        size, steep = max(size, abs(prices[g])), max(steep, abs(edge[g]))
-    time, found = np.inf, -1
-    trial = np.empty(outcomes)
-    while True:
-        end = time == np.inf
-        for g in range(cells):
-            at[g] = edge[g] if end else prices[g] + time * edge[g]
-        other = _best(at, target, epsilon, trial, order)
-        apart, length, lead, faster = 0.0, 0.0, 0.0, 0.0
-        for y in range(outcomes):
-            g, h = level * outcomes + y, other * outcomes + y
-            if level == other:
-                moved = epsilon * (lean[y] - trial[y])
-                apart = max(apart, abs(lean[y] - trial[y]))
-                length += abs(moved)
-                lead -= prices[g] * moved
-                faster += edge[g] * moved
-            else:
-                apart = 1.0
-                given, taken = target[y] + epsilon * lean[y], target[y] + epsilon * trial[y]
-                length += given + taken
-                lead -= prices[g] * given - prices[h] * taken
-                faster += edge[g] * given - edge[h] * taken
-        if apart <= 1e-14:
-            break
-        gain = faster if end else time * faster - lead
-        noise = 1e-14 * length * (steep if end else size + time * steep)
-        earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
-        if gain <= noise or earlier >= time:
-            break
-        time, found = earlier, other
-        for y in range(outcomes):
-            other_lean[y] = trial[y]
-    return time, found
-
-
-@part
-def _sink(heap, time, k, count):  # type: ignore[no-untyped-def]
-    """Put the entry at place k of the heap where it belongs; of equal times the lower number comes first."""
-    one = heap[k]
-    while True:
-        child = 2 * k + 1
-        if child >= count:
-            break
-        if child + 1 < count:
-            a, b = heap[child], heap[child + 1]
-            if time[b] < time[a] or (time[b] == time[a] and b < a):
-                child += 1
-        a = heap[child]
-        if time[a] > time[one] or (time[a] == time[one] and a > one):
-            break
-        heap[k] = a
-        k = child
-    heap[k] = one
