@@ -19,7 +19,7 @@ class Block:
 
     `rows` are an array (b, p) or a pandas DataFrame; `y` (b,) and `sensitive` (b,) or (b, k) their labels,
     None if there are none; `weight` (b,) or None. `where` names the place for errors: a file and its row
-    group, or the number of the block. A block may be empty.
+    group, or the number of the block; `start` is the number of the first row there. A block may be empty.
     """
 
     index: int  # 0, 1, … in the order of the table
@@ -28,6 +28,7 @@ class Block:
     sensitive: Any = None
     weight: Any = None
     where: str = ""
+    start: int = 0
 
 
 class Source(Protocol):
