@@ -143,14 +143,14 @@ def _unit(seen: Seen) -> float | None:
 
 
 def _wanted(cells: Cells, sample: int) -> np.ndarray:
-    """How many rows of every cell are in the sample (G,): by its share, at least some hundreds or all it has."""
+    """How many rows of every cell are in the sample (G,): by its share, at least some hundreds."""
     n = int(cells.counts.sum())
     if n <= sample:
         return cells.counts
     share = largest_remainder(
         sample * cells.counts / n, sample, np.zeros(cells.n_cells, np.int64), cells.counts
     )
-    return np.maximum(share, np.minimum(cells.counts, Plan.of(sample, n, 0).least))
+    return np.asarray(np.maximum(share, np.minimum(cells.counts, Plan.of(sample, n, 0).least)))
 
 
 def _raw(pieces: list[Piece], texts: frozenset[str]) -> Any:
@@ -187,9 +187,7 @@ def _encoded(reader: BlockReader, pieces: list[Piece]) -> Table:
     )
 
 
-def _masses(
-    cells: Cells, cell: np.ndarray, pieces: list[Piece], unit: float | None
-) -> np.ndarray | None:
+def _masses(cells: Cells, cell: np.ndarray, pieces: list[Piece], unit: float | None) -> np.ndarray | None:
     """The mass (s,) of the sample's rows, by which its cells have the shares that they have in the table.
 
     None where every cell is there with its share, up to a row.

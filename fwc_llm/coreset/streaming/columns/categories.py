@@ -59,7 +59,7 @@ class Ranked:
         return cls(list(values), {index: counts}, where)
 
     def add(self, other: "Ranked", name: Any) -> None:
-        """Those of other blocks: the categories are the same, or all of one side stand in order on the other."""
+        """Those of other blocks: the same categories, or one side has all of the other in the same order."""
         if self.values == other.values:
             self._counts |= other._counts
             return

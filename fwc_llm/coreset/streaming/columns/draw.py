@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Plan:
-    """How rows are drawn: those whose key is among the smallest `most`, and the `least` smallest of each group.
+    """How rows are drawn: those with the `most` smallest keys, and the `least` smallest of each group.
 
     `limit` is a key that more than `most` rows are below, 1 where the number of rows is not known.
     """
@@ -91,7 +91,8 @@ class Drawn:
     def _forget(self) -> None:
         keys, group = (np.concatenate([getattr(p, part) for p in self.pieces]) for part in ("keys", "group"))
         kept = np.split(
-            _kept(keys, group, self.plan, len(self.groups)), np.cumsum([len(p.keys) for p in self.pieces])[:-1]
+            _kept(keys, group, self.plan, len(self.groups)),
+            np.cumsum([len(p.keys) for p in self.pieces])[:-1],
         )
         self.pieces = [
             piece if mine.all() else piece.take(mine)

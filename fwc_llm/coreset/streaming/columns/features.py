@@ -48,7 +48,9 @@ class Features:
             return cls._of_frame(block, used, weights)
         array = plain_array(block.rows)
         if array.ndim != 2 or not array.shape[1]:
-            raise InputError(f"X has shape {array.shape} in {block.where}: give rows with at least one column")
+            raise InputError(
+                f"X has shape {array.shape} in {block.where}: give rows with at least one column"
+            )
         found = cls(tuple(range(array.shape[1])), (), block.where, array.dtype, {}, {}, {})
         whole = Moments.of(array, len(array))
         for k in np.flatnonzero(~np.isfinite(whole.low) | ~np.isfinite(whole.high)).tolist():

@@ -79,7 +79,12 @@ class BlockGroups:
 
 
 def find_groups(
-    blocks: dict[int, BlockGroups], epsilon: float | None, has_y: bool, has_levels: bool, n: int, weighted: bool
+    blocks: dict[int, BlockGroups],
+    epsilon: float | None,
+    has_y: bool,
+    has_levels: bool,
+    n: int,
+    weighted: bool,
 ) -> tuple[Cells, dict[Key, int]]:
     """The cells of the whole table, of no rows, and the cell of each group.
 
@@ -102,7 +107,9 @@ def find_groups(
     levels: Any = None
     if has_levels:
         kinds = {column.dtype for column in values[1:]}
-        levels = values[1] if width == 2 else np.column_stack(values[1:]) if len(kinds) == 1 else _frame(values)
+        levels = (
+            values[1] if width == 2 else np.column_stack(values[1:]) if len(kinds) == 1 else _frame(values)
+        )
     cells = given_cells(y, levels, len(used), epsilon)
     held = [np.bincount(cells.cell, part[used], cells.n_cells) for part in (counts, sums)]
     whole = np.rint(held[0]).astype(np.int64)

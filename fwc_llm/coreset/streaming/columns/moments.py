@@ -15,7 +15,8 @@ Columns = Sequence[np.ndarray] | np.ndarray  # k columns (n,), or rows (n, k)
 
 def tiles(columns: Columns, n: int) -> Iterator[tuple[int, int, np.ndarray]]:
     """Some rows at a time as float64 (k, t), columns first; the next ones take their place in memory."""
-    buffer = np.empty((columns.shape[1] if isinstance(columns, np.ndarray) else len(columns), _TILE))
+    k = columns.shape[1] if isinstance(columns, np.ndarray) else len(columns)
+    buffer = np.empty((k, _TILE))
     for low in range(0, n, _TILE):
         high = min(low + _TILE, n)
         tile = buffer[:, : high - low]
@@ -43,7 +44,7 @@ class Moments:
 
     @classmethod
     def of(cls, columns: Columns, n: int, weights: np.ndarray | None = None) -> "Moments":
-        """Those of n rows, at least one, which `weights` (n,) weigh; NaN and infinite ends tell of such values."""
+        """Those of n rows, at least one, which `weights` (n,) weigh; values that are no numbers show as ends."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = cls._of(columns, n, weights, None)
             size = np.maximum(np.abs(found.low), np.abs(found.high))
@@ -53,9 +54,7 @@ class Moments:
         return found
 
     @classmethod
-    def _of(
-        cls, columns: Columns, n: int, weights: np.ndarray | None, power: np.ndarray | None
-    ) -> "Moments":
+    def _of(cls, columns: Columns, n: int, weights: np.ndarray | None, power: np.ndarray | None) -> "Moments":
         shift: Any = None
         for begin, end, tile in tiles(columns, n):
             weight = None if weights is None else weights[begin:end]
@@ -78,7 +77,12 @@ class Moments:
         mass = float(n) if weights is None else math.fsum(weights.tolist())
         squares = np.maximum(second - first * (first / mass), 0.0)
         return cls(
-            low, high, mass, np.zeros(len(low), int) if power is None else power, shift + first / mass, squares
+            low,
+            high,
+            mass,
+            np.zeros(len(low), int) if power is None else power,
+            shift + first / mass,
+            squares,
         )
 
 

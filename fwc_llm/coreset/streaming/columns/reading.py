@@ -42,7 +42,9 @@ class BlockReader:
             raise InputError(f"{block.where} has {n} rows, not those of the first reading: it has changed")
         mass = None if self.unit is None else read_masses(block, n, self.unit)
         if not n:
-            return Coded(block.index, int(self.firsts[block.index]), self.empty(), np.empty(0, np.int64), mass)
+            return Coded(
+                block.index, int(self.firsts[block.index]), self.empty(), np.empty(0, np.int64), mass
+            )
         groups = BlockGroups.of(block, n, mass)
         cell = np.array([self.cells.get(key, -1) for key in groups.keys], np.int64)
         unknown = (cell < 0) & (groups.counts > 0)
@@ -53,7 +55,11 @@ class BlockReader:
             )
         # A row without mass may have a label that no other has: it counts nothing, wherever it is.
         return Coded(
-            block.index, int(self.firsts[block.index]), self.encode(block), np.maximum(cell, 0)[groups.place], mass
+            block.index,
+            int(self.firsts[block.index]),
+            self.encode(block),
+            np.maximum(cell, 0)[groups.place],
+            mass,
         )
 
     @cached_property
@@ -68,7 +74,7 @@ class BlockReader:
         }
 
     def check_costs(self, low: np.ndarray, high: np.ndarray, cost: str) -> None:
-        """Refuse numbers between these ends (k,), in the table's own units, whose costs are beyond float64."""
+        """Refuse numbers between these ends (k,), in the units of X, whose costs are beyond float64."""
         ends = np.array([low, high])
         numbers = ends
         if self.encoding is not None:
@@ -111,7 +117,9 @@ class BlockReader:
                 try:
                     numeric.append(numbers_of(series))
                 except (TypeError, ValueError):
-                    raise InputError(f"column {column.name!r} of {block.where} is no longer numeric") from None
+                    raise InputError(
+                        f"column {column.name!r} of {block.where} is no longer numeric"
+                    ) from None
                 continue
             places = _places(column, self.lookups[column.name], *factorize(series), block)
             if column.kind == "categorical":
@@ -159,7 +167,9 @@ def block_weights(block: Block, n: int) -> np.ndarray:
     except InputError as error:
         raise InputError(f"{error} ({block.where}, from row {block.start} on)") from None
     except (TypeError, ValueError) as error:
-        raise InputError(f"sample_weight must be numbers, one for each row ({error}; {block.where})") from None
+        raise InputError(
+            f"sample_weight must be numbers, one for each row ({error}; {block.where})"
+        ) from None
 
 
 def _places(
@@ -167,12 +177,12 @@ def _places(
 ) -> np.ndarray:
     """The code of every value of a column."""
     place = np.array([lookup.get(value, -1) for value in distinct.tolist()] or [-1], np.int32)
-    found = place[codes]
+    found: np.ndarray = place[codes]
     if codes.min() < 0 or found.min() < 0:
         row = int(((codes < 0) | (found < 0)).argmax())
         raise InputError(
-            f"column {column.name!r} holds in row {block.start + row} of {block.where} what the first reading "
-            "did not see: it has changed"
+            f"column {column.name!r} holds in row {block.start + row} of {block.where} what the first "
+            "reading did not see: it has changed"
         )
     return found
 

@@ -24,6 +24,12 @@ class Stretch:
     groups: tuple[int, ...] | None
     rows: int
     first: int  # number of its first block
+    blocks: int
+
+    @property
+    def ends(self) -> list[int]:
+        """The row after each block: blocks of equal length, as far as they can be."""
+        return [self.rows * (k + 1) // self.blocks for k in range(self.blocks)]
 
     @property
     def where(self) -> str:
@@ -77,25 +83,25 @@ class ArrowSource:
     ) -> Part:
         """`task` of every block, merged (`Source.reduce`)."""
         streams: list[Stream] = [partial(self._read, stretch) for stretch in self.stretches]
-        blocks = sum(-(-stretch.rows // self.step) for stretch in self.stretches)
+        blocks = sum(stretch.blocks for stretch in self.stretches)
         return reduce_streams(streams, self.name, task, merge, tick, blocks, self.threads)
 
     def _read(self, stretch: Stretch) -> Iterator[Block]:
-        """The blocks of a stretch: of `step` rows, whatever the batches in which pyarrow reads them."""
+        """The blocks of a stretch, whatever the batches in which pyarrow reads them."""
         import pyarrow as pa
 
         where = self.places[stretch.file] + stretch.where
-        index, start, held, waiting = stretch.first, 0, 0, []
+        start, held, waiting = 0, 0, []
         batches = self._batches(stretch)
-        while start < stretch.rows:
-            wanted = min(self.step, stretch.rows - start)
+        for index, end in enumerate(stretch.ends, stretch.first):
+            wanted = end - start
             while held < wanted:
                 try:
                     batch = next(batches, None)
                 except (pa.ArrowException, OSError, ValueError) as error:
                     raise InputError(f"{where} cannot be read: {_said(error)}") from error
                 if batch is None:
-                    raise InputError(f"{where} ends before row {start + wanted:,}: it has changed")
+                    raise InputError(f"{where} ends before row {end:,}: it has changed")
                 waiting.append(batch)
                 held += batch.num_rows
             table = pa.Table.from_batches(waiting)
@@ -105,7 +111,7 @@ class ArrowSource:
             if held:
                 waiting = table.slice(wanted).to_batches()
             yield self._block(table.slice(0, wanted), index, where, start)
-            index, start = index + 1, start + wanted
+            start = end
 
     def _batches(self, stretch: Stretch) -> Iterator[Any]:
         file = self.files[stretch.file]
@@ -125,7 +131,7 @@ class ArrowSource:
                 opened, metadata=file.metadata, read_dictionary=texts, buffer_size=_BUFFER
             )
             for batch in reader.iter_batches(
-                batch_size=self.step, row_groups=list(stretch.groups), columns=names, use_threads=False
+                batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False
             ):
                 for name in (name for name in self.schema.names if name in keys):
                     batch = batch.append_column(name, self._constant(name, keys[name], batch.num_rows))
@@ -191,8 +197,8 @@ def open_dataset(
         for groups in _joined(sizes, step):
             n = sum(sizes[g] for g in groups)
             which = tuple(groups) if hasattr(file, "row_groups") else None
-            stretches.append(Stretch(k, which, n, blocks))
-            blocks += -(-n // step)
+            stretches.append(Stretch(k, which, n, blocks, max(1, round(n / step))))
+            blocks += stretches[-1].blocks
     return ArrowSource(
         name, files, schema, tuple(stretches), step, y, sensitive, sample_weight, texts, threads, places
     )
@@ -226,7 +232,9 @@ def _check_alike(first: Any, schema: Any, one: str, other: str) -> None:
     """Refuse files with other columns, or the same of another type."""
     for name in first.names:
         if name not in schema.names:
-            raise InputError(f"{other} lacks the column {name!r}, which {one} has: files need the same columns")
+            raise InputError(
+                f"{other} lacks the column {name!r}, which {one} has: files need the same columns"
+            )
         kinds = first.field(name).type, schema.field(name).type
         if kinds[0] != kinds[1]:
             raise InputError(
@@ -234,7 +242,9 @@ def _check_alike(first: Any, schema: Any, one: str, other: str) -> None:
             )
     for name in schema.names:
         if name not in first.names:
-            raise InputError(f"{other} has the column {name!r}, which {one} lacks: files need the same columns")
+            raise InputError(
+                f"{other} has the column {name!r}, which {one} lacks: files need the same columns"
+            )
 
 
 def _schema(schema: Any, physical: Any) -> Any:
@@ -257,7 +267,7 @@ def _check_names(names: Sequence[str], table: str, y: Any, sensitive: Any, sampl
 
 
 def _joined(sizes: Sequence[int], step: int) -> Iterator[list[int]]:
-    """Row groups in stretches of about a block; a larger group is a stretch of its own; empty ones are none."""
+    """Row groups in stretches of about a block; a larger one is a stretch of its own, an empty one none."""
     held: list[int] = []
     for group, rows in enumerate(sizes):
         if held and sum(sizes[g] for g in held) + rows > step:

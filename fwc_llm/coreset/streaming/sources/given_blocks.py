@@ -97,7 +97,7 @@ class GivenBlocks:
 
 
 def _slice(block: Block, index: int, low: int, high: int) -> Block:
-    parts = (block.rows, block.y, block.sensitive, block.weight)
+    parts: tuple[Any, ...] = (block.rows, block.y, block.sensitive, block.weight)
     if low > 0 or high < len(block.rows):
         parts = tuple(None if part is None else rows_of(part, low, high) for part in parts)
     return Block(index, *parts, where=block.where, start=low)

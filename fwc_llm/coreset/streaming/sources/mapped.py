@@ -44,13 +44,15 @@ class Mapped:
         """Some of the rows."""
         found = np.empty((high - low, *self.shape[1:]), self.dtype)
         start = self.offset + low * (found.nbytes // max(high - low, 1))
-        view = memoryview(found.reshape(-1).view(np.uint8))
+        view = memoryview(found.reshape(-1).view(np.uint8).data)
         with open(self.path, "rb", buffering=0) as file:
             file.seek(start)
             while len(view):
                 read = file.readinto(view)
                 if not read:
-                    raise InputError(f"{self.path} ends before row {high}: it has changed since it was opened")
+                    raise InputError(
+                        f"{self.path} ends before row {high}: it has changed since it was opened"
+                    )
                 view = view[read:]
         return found
 
@@ -132,22 +134,18 @@ class MappedSource:
 
 def _beside(values: Any, what: str, n: int) -> Values:
     """Labels or weights of n rows, where they lie."""
-    if values is None or what == "weight" and np.ndim(values) == 0 and not isinstance(values, str):
-        return None if values is None else _refuse(values, what)
+    if values is None:
+        return None
     if isinstance(values, str | os.PathLike):
         values = open_array(values, what)
     if not (is_frame(values) or hasattr(values, "iloc") or isinstance(values, np.ndarray)):
         values = np.asarray(values)
     if np.ndim(values) == 0:
-        _refuse(values, what)
+        raise InputError(f"{what} is {values!r}: pass one value per row, or the path of a .npy file")
     if len(values) != n:
         raise InputError(f"{what} has {len(values)} rows but X has {n}: pass one value per row")
     place = Mapped.of(values) if isinstance(values, np.memmap) else None
     return values if place is None else place
-
-
-def _refuse(values: Any, what: str) -> None:
-    raise InputError(f"{what} is {values!r}: pass one value per row, or the path of a .npy file")
 
 
 def open_array(path: Any, what: str) -> np.memmap:
@@ -170,5 +168,5 @@ def _sum(values: Any) -> str:
     if values is None:
         return "none"
     array = np.ascontiguousarray(values)
-    data = repr(array.tolist()).encode() if array.dtype.kind == "O" else array.view(np.uint8)
+    data = repr(array.tolist()).encode() if array.dtype.kind == "O" else array.tobytes()
     return f"{array.dtype} {array.shape} {zlib.crc32(data)}"

@@ -73,7 +73,15 @@ def _is_of_blocks(X: Any) -> bool:
         return _is_table(parts) and (isinstance(first, tuple) or hasattr(first, "columns"))
     if not hasattr(X, "__iter__") or isinstance(X, Mapping | Set | bytes | bytearray | memoryview):
         return False
-    plain = ("shape", "columns", "__array__", "__array_interface__", "__arrow_c_stream__", "collect", "toarray")
+    plain = (
+        "shape",
+        "columns",
+        "__array__",
+        "__array_interface__",
+        "__arrow_c_stream__",
+        "collect",
+        "toarray",
+    )
     return not any(hasattr(X, name) for name in plain)
 
 
