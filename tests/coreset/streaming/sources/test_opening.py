@@ -61,7 +61,8 @@ def collected(source: Source | None) -> tuple[pd.DataFrame, list[Any], list[Any]
     blocks = [parts[k] for k in sorted(parts)]
     rows = pd.concat([pd.DataFrame(b.rows).astype({"job": str, "grade": str}) for b in blocks])
     labels, levels = (
-        [value for b in blocks for value in np.asarray(getattr(b, part)).tolist()] for part in ("y", "sensitive")
+        [value for b in blocks for value in np.asarray(getattr(b, part)).tolist()]
+        for part in ("y", "sensitive")
     )
     return rows.reset_index(drop=True), labels, levels
 
@@ -104,7 +105,10 @@ def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
     )
     assert sorted(found.columns) == ["age", "d", "job", "pay", "y"]
     for name in ("age", "d", "y"):
-        assert found[name].astype(str).value_counts().to_dict() == frame[name].astype(str).value_counts().to_dict()
+        assert (
+            found[name].astype(str).value_counts().to_dict()
+            == frame[name].astype(str).value_counts().to_dict()
+        )
 
 
 def test_a_large_row_group_is_read_in_equal_blocks_and_named(tmp_path: Path) -> None:
@@ -158,7 +162,14 @@ def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
 
 def test_ordinary_tables_are_none() -> None:
     frame = table()
-    for X in (frame, frame.to_numpy(object), [[1.0, 2.0], [3.0, 4.0]], [(1, 2), (3, 4)], pa.table(frame), None):
+    for X in (
+        frame,
+        frame.to_numpy(object),
+        [[1.0, 2.0], [3.0, 4.0]],
+        [(1, 2), (3, 4)],
+        pa.table(frame),
+        None,
+    ):
         assert open_source(X, "y", "d") is None
 
 
