@@ -114,7 +114,8 @@ def take_named(
     """The table without the columns that y, sensitive and sample_weight name, and these columns.
 
     Each may be the name of a column; sensitive also a list of names, whose columns are crossed, unless it is
-    as long as X. What is no name is returned as it is, or refused where `only_names`. Errors call the table `what`.
+    as long as X. What is no name is returned as it is, or refused where `only_names`. Errors call the table
+    `what`.
 
     Raises:
         InputError: there is no such column, or X has no names.

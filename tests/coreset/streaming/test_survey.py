@@ -143,7 +143,7 @@ def test_the_sample_is_the_same_for_all_threads_and_holds_enough_of_every_cell()
     assert one.mass is not None
     held = np.bincount(one.cells.cell, one.mass)
     np.testing.assert_allclose(held / held.sum(), one.cells.counts / n, rtol=1e-12)
-    # Uniform: positions of the common rows are spread evenly over the table (within five standard deviations).
+    # Uniform: positions of the common rows are spread over the table (within five standard deviations).
     common = one.positions[~rare[one.cells.cell]]
     spread = np.bincount(common * 10 // n, minlength=10)
     assert np.abs(spread - len(common) / 10).max() < 5 * np.sqrt(len(common) / 10)

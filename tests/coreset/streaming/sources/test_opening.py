@@ -184,11 +184,14 @@ def damaged(folder: Path) -> Path:
 def test_what_is_wrong_with_files_is_named_before_or_in_the_work(folder: Path) -> None:
     pattern, frame = str(folder / "rows-*.parquet"), table()
 
+    def read(X: Any, y: Any, d: Any) -> None:
+        source = open_source(X, y, d)
+        assert source is not None
+        source.reduce(lambda block: 0, lambda one, two: 0)
+
     def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
         with pytest.raises(InputError, match=re.escape(words)):
-            source = open_source(X, y, d)
-            assert source is not None
-            source.reduce(lambda block: 0, lambda one, two: 0)
+            read(X, y, d)
 
     refused(str(folder / "no-*.parquet"), "no-*.parquet: there is no such file")
     refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet: there is no such file")
