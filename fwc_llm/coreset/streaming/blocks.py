@@ -86,6 +86,7 @@ class Survey:
     ascending are where its rows stand in the whole table; `raw` are the same rows as their owner has them
     (array or DataFrame), for representatives that are real rows. Where the sample is the whole table,
     nothing is left to stream. `mass` (s,) are the weights of the sample's rows, None for 1 each.
+    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels.
     """
 
     reader: Reader
@@ -96,6 +97,8 @@ class Survey:
     positions: np.ndarray
     raw: Any
     mass: np.ndarray | None = None
+    has_y: bool = True
+    has_levels: bool = True
 
     @property
     def n(self) -> int:
