@@ -60,7 +60,9 @@ class Visit:
         coded = terms.reader(block)
         table = coded.table
         if table.n == 0:
-            return Part(0, np.zeros(terms.m, np.int64), BlockSums.of(block.index, 0.0), [None] * len(self.collectors))
+            return Part(
+                0, np.zeros(terms.m, np.int64), BlockSums.of(block.index, 0.0), [None] * len(self.collectors)
+            )
         units = terms.units(coded)
         cost, label = self._nearest(coded, table)
         position = np.arange(coded.first, coded.first + table.n)
@@ -70,7 +72,9 @@ class Visit:
         key, least, second = two_cheapest(columns, self.prices)
         if not np.isfinite(least).all():
             where = block.where or f"block {block.index}"
-            raise InputError(f"{where}: the numbers are too far apart for double precision: scale that column")
+            raise InputError(
+                f"{where}: the numbers are too far apart for double precision: scale that column"
+            )
         counts = units > 0
         unsure = (second <= least + self.margin) & counts
         kept = ~unsure & counts
@@ -84,7 +88,9 @@ class Visit:
         else:
             held[:] = np.bincount(own[kept], minlength=terms.m) * int(units[0])
         carried = Carried(block.index, table, own, units)
-        part = Part(table.n, held, BlockSums.of(block.index, kept_cost), [one.of(carried) for one in self.collectors])
+        part = Part(
+            table.n, held, BlockSums.of(block.index, kept_cost), [one.of(carried) for one in self.collectors]
+        )
         if self.with_doubt and unsure.any():
             some = np.flatnonzero(unsure)
             part.doubt[block.index] = Doubt(
