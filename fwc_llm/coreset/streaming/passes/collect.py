@@ -118,26 +118,20 @@ class Steps:
     def of(self, rows: Carried) -> np.ndarray:
         """See `Collector`."""
         below, count = np.zeros(self.low.shape, np.int64), np.zeros((*self.low.shape, self.bins), np.int64)
+        total = np.zeros(len(self.low), np.int64)
 
         def read(values: np.ndarray, at: slice) -> None:
             place = self.low, self.high, self.scale
-            kernels.count_steps(values, rows.label[at], rows.units[at], *place, below, count)
+            kernels.count_steps(values, rows.label[at], rows.units[at], *place, below, count, total)
 
         _over(rows.table.numbers, read)
-        behind = _held(rows, len(self.low))[:, None] - below - count.sum(axis=2)
+        behind = total[:, None] - below - count.sum(axis=2)
         return np.concatenate([below[..., None], count, behind[..., None]], axis=2)
 
     def join(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """See `Collector`."""
         one += other
         return one
-
-
-def _held(rows: Carried, m: int) -> np.ndarray:
-    """The mass (m,) of the rows of each representative."""
-    held, known = np.zeros(m + 1, np.int64), rows.label >= 0
-    np.add.at(held, rows.label[known], rows.units[known])
-    return held[:m]
 
 
 @dataclass

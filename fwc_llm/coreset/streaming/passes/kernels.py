@@ -7,17 +7,18 @@ from fwc_llm.coreset.compiling.kernel import kernel
 
 
 @kernel
-def count_steps(values, label, units, low, high, scale, below, count):  # type: ignore[no-untyped-def]
+def count_steps(values, label, units, low, high, scale, below, count, total):  # type: ignore[no-untyped-def]
     """Counts where the rows `values` (b, q) lie about the place [low, high] (m, q) of their label and column.
 
     The `units` (b,) of values before it are added to `below` (m, q), those of values in it to its step in
-    `count` (m, q, bins), of which `scale` (m, q) make a unit. A label of −1 counts nothing.
+    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of −1 counts nothing.
     """
     last = count.shape[2] - 1
     for i in range(len(values)):
         j = label[i]
         if j < 0:
             continue
+        total[j] += units[i]
         for k in range(values.shape[1]):  # without a branch: many columns at once
             below[j, k] += units[i] if values[i, k] < low[j, k] else 0
         for k in range(values.shape[1]):

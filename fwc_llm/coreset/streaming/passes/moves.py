@@ -18,7 +18,7 @@ from fwc_llm.coreset.streaming.passes.sums import BlockSums
 
 _NOISE = 2.75  # places a median of s rows may be off, in √s: five and a half standard deviations
 _NUMBERS = 2**21  # counts at most, and
-_BINS = 62  # steps about each median
+_BINS = 32  # steps about each median
 _WIDER = 8.0  # times as wide are steps that are laid anew
 
 
