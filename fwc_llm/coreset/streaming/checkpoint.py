@@ -34,9 +34,7 @@ class Checkpoint:
             self.path = Path(path)
         except TypeError:
             raise InputError(f"checkpoint={path!r}: give the path of a file, or None") from None
-        self._parameters = {
-            name: _in_words(value) for name, value in parameters.items() if name not in _FREE
-        }
+        self._parameters = {name: _in_words(value) for name, value in parameters.items() if name not in _FREE}
         self._found = self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -81,8 +79,8 @@ class Checkpoint:
             return None
         if self._found["table"] != _hash(stamp):
             raise InputError(
-                f"checkpoint {self.path} is of another table, or the table has changed since: delete it to start "
-                "anew, or name another file"
+                f"checkpoint {self.path} is of another table, or the table has changed since: delete it to "
+                "start anew, or name another file"
             )
         course = _course(self._found)
         course.finished = course.converged or (course.finished and course.readings >= max_passes)
