@@ -23,7 +23,7 @@ from fwc_llm.coreset.interface.represented import Represented, published
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
 from fwc_llm.coreset.problem.entry import Encoding, pick
-from fwc_llm.coreset.problem.frames import as_pandas
+from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
@@ -178,10 +178,10 @@ class FairCoreset(Applied):
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        source = open_source(X, y, sensitive, sample_weight)
+        source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
         if source is not None:
             return self._fit_blocks(source, candidates, progress)
-        X = as_pandas(X)
+        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
         rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
         self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
         return self
