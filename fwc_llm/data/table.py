@@ -272,9 +272,7 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(
-    task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None
-) -> list[str]:
+def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"
@@ -299,7 +297,9 @@ def _outcome(
 def _check_answers(where: str, counts: Counter[str]) -> None:
     """Refuse an outcome that is the same in all rows."""
     if len(counts) == 1:
-        raise FwcError(f"{where} is {next(iter(counts))!r} in all {counts.total():,} rows: nothing to predict")
+        raise FwcError(
+            f"{where} is {next(iter(counts))!r} in all {counts.total():,} rows: nothing to predict"
+        )
 
 
 def check_whole(task: TaskFile, seen: Seen) -> RowCount:
