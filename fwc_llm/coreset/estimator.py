@@ -165,14 +165,15 @@ class FairCoreset(Applied):
         Args:
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`).
-            y: (n,) outcomes, any labels; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
-                left out with epsilon=None.
+                `scale`). What does not fit into memory is read in blocks: files, memory maps, blocks of your
+                own (docs/scaling.md, "Where the rows may lie").
+            y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
+                name of a column of X, or a list of names. May be left out with epsilon=None.
             candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
                 their positions; the distance is still to the whole table. All rows by default.
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there.
+                ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
 
         Raises:
             InputError: bad input, naming the row, column or cell.

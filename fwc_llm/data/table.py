@@ -285,7 +285,7 @@ def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen
             positive = _positive_values(where, rule, counts)
         else:
             seen.outcomes.update(counts)
-            positive = frozenset(rule.positive) or {cell for cell in counts if cell.casefold() in _PLAIN_YES}
+            positive = frozenset(rule.positive or (cell for cell in counts if cell.casefold() in _PLAIN_YES))
         answers = ["yes" if cell in positive else "no" for cell in cells]
     if seen is None:
         _check_answers(where, Counter(answers))
@@ -303,7 +303,7 @@ def _check_answers(where: str, counts: Counter[str]) -> None:
 
 
 def check_whole(task: TaskFile, seen: Seen) -> RowCount:
-    """What `build_tables` checks of all rows, for a table that was cleaned part by part; how many are kept."""
+    """What `build_tables` checks of all rows, for a table cleaned part by part; how many are kept."""
     rows = together(seen.rows)
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
