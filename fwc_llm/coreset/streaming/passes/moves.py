@@ -1,8 +1,8 @@
 """Moves of free representatives: means, medians and most frequent categories of what they carry, exactly.
 
-Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts, for
-every representative and column, what lies on steps about that place, and on both sides of them. A second one
-brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
+Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts,
+for every representative and column, what lies on steps about that place, and on both sides of them. A second
+one brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
 """
 
 from dataclasses import dataclass, replace
@@ -115,14 +115,20 @@ class Medians:
             part = readings.read_again(visit, solved.part, "medians")
             found = solved.collected(0, part, collector)
             assert isinstance(found, Values)
-            _to_middle(moved[:, :q], found.tidy(), total, sought)
+            if not _to_middle(moved[:, :q], found.tidy(), total, sought):
+                raise readings.changed("other values than before")
         return moved
+
+
+def count_bins(m: int, q: int) -> int:
+    """Steps about each of m · q medians."""
+    return int(np.clip(_NUMBERS // max(1, m * q), 6, _BINS))
 
 
 def expected_steps(sampled: Sampled, m: int) -> Steps:
     """Steps about the medians of what each representative carries of the sample."""
     q = sampled.table.n_numeric
-    bins = int(np.clip(_NUMBERS // max(1, m * q), 6, _BINS))
+    bins = count_bins(m, q)
     low, high = np.zeros((m, q)), np.zeros((m, q))
     order = np.argsort(sampled.label, kind="stable")
     start = np.searchsorted(sampled.label[order], np.arange(m + 1))
@@ -154,10 +160,10 @@ def _around(steps: Steps, sought: np.ndarray, left: np.ndarray, right: np.ndarra
     return Within(np.where(sought, low, np.inf), np.where(sought, high, -np.inf))
 
 
-def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.ndarray) -> None:
+def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.ndarray) -> bool:
     """Moves `points` (m, q), in place, the least that reaches medians among the values that were `found`.
 
-    `total` (m, q) is all mass.
+    `total` (m, q) is all mass. Returns whether the medians are among them.
     """
     places = np.flatnonzero(sought)
     start = np.searchsorted(found.place, places)
@@ -166,8 +172,13 @@ def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.
     own = np.repeat(np.arange(len(places)), np.diff(np.append(start, len(found.place))))
     twice = 2 * (found.below.ravel()[places][own] + upto[1:] - upto[start][own])
     whole = total.ravel()[places][own]
-    least = found.value[start + np.bincount(own[twice < whole], minlength=len(places))]
-    most = found.value[start + np.bincount(own[twice <= whole], minlength=len(places))]
+    before = 2 * found.below.ravel()[places] >= total.ravel()[places]
+    left = np.bincount(own[twice < whole], minlength=len(places))
+    right = np.bincount(own[twice <= whole], minlength=len(places))
+    if before.any() or (right >= np.bincount(own, minlength=len(places))).any():
+        return False
+    least, most = found.value[start + left], found.value[start + right]
     flat = points.reshape(-1) if points.flags.c_contiguous else points.ravel()
     flat[places] = np.clip(flat[places], least, most)
     points[:] = flat.reshape(points.shape)
+    return True
