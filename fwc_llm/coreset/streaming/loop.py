@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.streaming.passes.collect import Collector
+from fwc_llm.coreset.streaming.collecting.collect import Collector
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
 from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.medoids import Medoids

@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.streaming.passes.collect import Categories, Collector, Steps, Sums, Values, Within
+from fwc_llm.coreset.streaming.collecting.collect import Categories, Collector, Steps, Sums, Values, Within
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.inner import Solved
 from fwc_llm.coreset.streaming.passes.readings import Readings
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
 
 _NOISE = 2.75  # places a median of s rows may be off, in √s: five and a half standard deviations
 _NUMBERS = 2**21  # counts at most, and

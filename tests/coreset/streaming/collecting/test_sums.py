@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7, 33])
