@@ -138,7 +138,7 @@ class BlockReader:
         return Table(numbers, codes)
 
     def _scale(self, encoding: Encoder | ArrayScaler, columns: Any, numbers: np.ndarray) -> float:
-        """Write the z-scores of k columns (n,), or of rows (n, k), into `numbers` (n, k); return their sum."""
+        """Write the z-scores of k columns (n,) or of rows (n, k) into `numbers` (n, k); return their sum."""
         known = [column for column in encoding.columns if column.kind != "categorical"]
         scale = np.array([column.scale for column in known])
         mean = np.array([column.mean for column in known])
