@@ -14,7 +14,7 @@ from fwc_llm.coreset.streaming.blocks import Block, Part
 from fwc_llm.coreset.streaming.sources.pool import Stream, block_rows, reduce_streams
 from fwc_llm.errors import InputError
 
-_BUFFER = 2**20  # bytes read at once of each column, so that a row group of any size can be read
+_BUFFERS = 2**25  # bytes read at once of all columns, so that a row group of any size can be read
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,11 @@ class ArrowSource:
         texts = sorted(self.texts - keys.keys())
         with file.filesystem.open_input_file(file.path) as opened:
             reader = pq.ParquetFile(
-                opened, metadata=file.metadata, read_dictionary=texts, buffer_size=_BUFFER
+                opened,
+                metadata=file.metadata,
+                read_dictionary=texts,
+                buffer_size=min(max(_BUFFERS // max(len(names), 1), 2**14), 2**20),
+                pre_buffer=False,
             )
             for batch in reader.iter_batches(
                 batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False

@@ -96,7 +96,7 @@ def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
 
 def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
     frame = table()
-    frame.to_parquet(tmp_path / "parts", partition_cols=["d", "age"])
+    frame.to_parquet(tmp_path / "parts", partition_cols=["d", "y"])
     source = open_source(tmp_path / "parts", "y", ["d", "grade"])
     assert source is not None
     found = source.reduce(
@@ -112,8 +112,8 @@ def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
 
 
 def test_a_large_row_group_is_read_in_equal_blocks_and_named(tmp_path: Path) -> None:
-    wide = pa.table({f"x{k}": np.arange(9000, dtype=np.float32) for k in range(2000)})
-    pq.write_table(wide.slice(0, 9000), tmp_path / "wide.parquet")
+    wide = pa.table({f"x{k}": np.arange(40_000, dtype=np.float32) for k in range(300)})
+    pq.write_table(wide, tmp_path / "wide.parquet")
     source = open_source(tmp_path / "wide.parquet", threads=2)
     assert source is not None
     told: list[tuple[int, int]] = []
@@ -128,6 +128,16 @@ def test_a_large_row_group_is_read_in_equal_blocks_and_named(tmp_path: Path) -> 
     assert told == [(k + 1, len(blocks)) for k in range(len(blocks))]
     assert len(blocks) > 2
     assert {where for *_, where, _ in blocks} == {f"{tmp_path / 'wide.parquet'}, row group 0"}
+
+
+def test_a_row_group_of_any_size_is_not_held_whole(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).integers(0, 2**62, 3_000_000)
+    pq.write_table(pa.table({"x": rows, "z": rows}), tmp_path / "one.parquet", row_group_size=len(rows))
+    source = open_source(tmp_path / "one.parquet", threads=1)
+    assert source is not None
+    before = pa.total_allocated_bytes()
+    held = source.reduce(lambda block: pa.total_allocated_bytes() - before, max)
+    assert held < rows.nbytes  # of both columns: half
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
