@@ -72,6 +72,14 @@ class FairCoreset(Fitted):
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
+        sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
+            first; a table of no more rows is solved there altogether. Real rows (support "rows" and
+            "features") are chosen among them.
+        max_passes: how often a table in blocks is read at most, once its columns are known. A move of free
+            representatives takes two readings with cost="l1", any other one. The passes end before that when
+            a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
+        checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
+            stands. A fit with the same parameters and table goes on from there; None: nothing is noted.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -80,13 +88,16 @@ class FairCoreset(Fitted):
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
+        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
-            part of a row that is split; −1 for a row of weight 0.
+            part of a row that is split; −1 for a row of weight 0. None for a table in blocks that is larger
+            than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every move that was kept; the last is `objective_`.
+        history_: objective at the start and after every move that was kept; the last is `objective_`. Of a
+            table in blocks: on the whole table, from the sample's best on.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
@@ -164,11 +175,17 @@ class FairCoreset(Fitted):
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
                 ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
 
+            progress: called with how far the fit of a table in blocks is, in words. To show them:
+                `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
+
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
+        by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
+        source = None
+        if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
+            source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
         if source is not None:
             return self._fit_blocks(source, candidates, progress)
         X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)

@@ -61,7 +61,7 @@ def test_more_passes_go_on_from_the_last(tmp_path):
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
     (x, y, d), path = made(), tmp_path / "fit.json"
     FairCoreset(12, checkpoint=path, max_passes=1, **TERMS).fit(Blocks(x, y, d))
-    with pytest.raises(InputError, match="of a fit with epsilon=0.01, not 0.5: delete it to start anew"):
+    with pytest.raises(InputError, match=r"of a fit with epsilon=0\.01, not 0\.5: delete it to start anew"):
         FairCoreset(12, 0.5, checkpoint=path, **TERMS).fit(Blocks(x, y, d))
     with pytest.raises(InputError, match="of another table"):
         FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(x, y, d, size=500))
