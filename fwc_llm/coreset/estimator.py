@@ -1,6 +1,6 @@
 """`FairCoreset`: the solver as a scikit-learn estimator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -15,27 +15,26 @@ from fwc_llm.coreset.checks import (
     check_not_negative,
     generator,
 )
-from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.interface.applied import Applied
+from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.fitted import Fitted
 from fwc_llm.coreset.interface.given import Given, read_given
-from fwc_llm.coreset.interface.labels import main_labels
-from fwc_llm.coreset.interface.represented import Represented
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
-from fwc_llm.coreset.problem.entry import ArrayScaler, pick
-from fwc_llm.coreset.problem.frames import as_pandas
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array, value_ids
+from fwc_llm.coreset.problem.entry import pick
+from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.coreset.streaming.blocks import Source
+from fwc_llm.coreset.streaming.sources.opening import open_source
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
 
 
-class FairCoreset(Applied):
+class FairCoreset(Fitted):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -73,6 +72,14 @@ class FairCoreset(Applied):
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
+        sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
+            first; a table of no more rows is solved there altogether. Real rows (support "rows" and
+            "features") are chosen among them.
+        max_passes: how often a table in blocks is read at most, once its columns are known. A move of free
+            representatives takes two readings with cost="l1", any other one. The passes end before that when
+            a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
+        checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
+            stands. A fit with the same parameters and table goes on from there; None: nothing is noted.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -81,13 +88,16 @@ class FairCoreset(Applied):
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
+        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
-            part of a row that is split; −1 for a row of weight 0.
+            part of a row that is split; −1 for a row of weight 0. None for a table in blocks that is larger
+            than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every move that was kept; the last is `objective_`.
+        history_: objective at the start and after every move that was kept; the last is `objective_`. Of a
+            table in blocks: on the whole table, from the sample's best on.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
@@ -115,6 +125,9 @@ class FairCoreset(Applied):
         progressive: bool | str = "auto",
         n_jobs: int | None = None,
         scale: bool | str = "auto",
+        sample: int = 400_000,
+        max_passes: int = 20,
+        checkpoint: Any = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -133,6 +146,9 @@ class FairCoreset(Applied):
         self.progressive = progressive
         self.n_jobs = n_jobs
         self.scale = scale
+        self.sample = sample
+        self.max_passes = max_passes
+        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -141,37 +157,102 @@ class FairCoreset(Applied):
         sensitive: Any = None,
         candidates: Any = None,
         sample_weight: Any = None,
+        *,
+        progress: Callable[[str], None] | None = None,
     ) -> Self:
         """Chooses the coreset of the rows.
 
         Args:
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`).
-            y: (n,) outcomes, any labels; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
-                left out with epsilon=None.
+                `scale`). What does not fit into memory is read in blocks: files, memory maps, blocks of your
+                own (docs/scaling.md, "Where the rows may lie").
+            y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
+                name of a column of X, or a list of names. May be left out with epsilon=None.
             candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
                 their positions; the distance is still to the whole table. All rows by default.
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there.
+                ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
+
+            progress: called with how far the fit of a table in blocks is, in words. To show them:
+                `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
-        X = as_pandas(X)
+        self._check_parameters()
+        by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
+        source = None
+        if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
+            source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
+        if source is not None:
+            return self._fit_blocks(source, candidates, progress)
+        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
         rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
+        self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
+        return self
+
+    def _fit_rows(self, rows: Given, problem: Problem, X: Any, has_y: bool, has_levels: bool) -> None:
+        """Solves a table in memory."""
         rng = generator(self.random_state)
+        solver = self._solver(problem)
+        best = self._best(solver, rows, rng)
+        self._keep(best, solver.steps, rows, X, has_y, has_levels)
+
+    def _solver(self, problem: Problem) -> Solver:
         named = isinstance(self.init, str)
-        starts = None if self.n_init == "auto" else int(self.n_init)
+        starts = 1 if self.n_init == "auto" or not named else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
-        solver = Solver(problem, effort, (starts or 1) if named else 1)
+        return Solver(problem, effort, starts)
+
+    def _best(self, solver: Solver, rows: Given, rng: np.random.Generator) -> Descent:
+        """The best descent from what `init` says."""
         if isinstance(self.init, str):
+            starts = None if self.n_init == "auto" else int(self.n_init)
             best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
-        else:
-            best = solver.from_start(self._given_start(problem, rows), rng)
-            self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
-        self._keep(best, solver.steps, rows, X, y is not None, sensitive is not None)
+            return best
+        self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
+        return solver.from_start(self._given_start(solver.problem, rows), rng)
+
+    def _fit_blocks(self, source: Source, candidates: Any, say: Callable[[str], None] | None) -> Self:
+        """Solves a sample of a table in blocks, then goes on with the whole table."""
+        if candidates is not None:
+            raise InputError(
+                "candidates are chosen among rows in memory: leave them out for a table in blocks"
+            )
+        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
+            raise InputError(
+                "init names rows, which are in memory only in part: give a name, or points (m, p)"
+            )
+        from fwc_llm.coreset.streaming.fit import BlockFit, started  # loads numba
+        from fwc_llm.coreset.streaming.loop import Course
+
+        fit = BlockFit(source, self.get_params(), say)
+        survey, rows = fit.survey, fit.rows
+        problem = self._encoded(rows, None)
+        solver = self._solver(problem)
+        has = survey.has_y, survey.has_levels
+        if fit.whole:
+            best = self._best(solver, rows, generator(self.random_state))
+            self._keep(best, solver.steps, rows, survey.raw, *has)
+            self._place_in(survey)
+            return self
+
+        def start() -> Course:
+            if not isinstance(self.init, str):  # points: the whole table is read from there
+                return Course(self._given_start(problem, rows), None)
+            best = self._best(solver, rows, generator(self.random_state))
+            return started(best, self.n_starts_, self.n_agreeing_)
+
+        course = fit.run(solver, start)
+        best = course.descent()
+        found = None if best.rows is None else survey.positions[best.rows]
+        chosen = None if best.rows is None else pick(survey.raw, best.rows)
+        self._represent(best.points, found, chosen, problem, survey.encoding, *has)
+        self._certify(course.weights, best.objective, course.lower_bound, best, problem)
+        self.labels_, self.n_passes_ = None, course.readings
+        self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
         return self
 
     def problem(
@@ -198,17 +279,21 @@ class FairCoreset(Applied):
         self._check_parameters()
         terms = self.cost, self.scale, self.epsilon
         rows = read_given(X, y, sensitive, sample_weight, *terms)
+        return rows, self._encoded(rows, candidates)
+
+    def _encoded(self, rows: Given, candidates: Any) -> Problem:
+        """The problem of these rows."""
         problem = self._problem(rows, candidates)
         if isinstance(rows.encoding, Encoder) and rows.encoding.has_ranks:
             problem = replace(problem, to_ranks=rows.encoding.to_ranks)
-        return rows, problem
+        return problem
 
     def _check_parameters(self) -> None:
         check_choice("cost", self.cost, COSTS)
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
             raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
-        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
+        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1), ("max_passes", 1)):
             value = getattr(self, name)
             if name == "n_init" and value == "auto":
                 continue
@@ -290,55 +375,3 @@ class FairCoreset(Applied):
         if points.shape != (self.m, problem.table.p):
             raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
-
-    def _keep(self, best: Descent, steps: Steps, rows: Given, X: Any, has_y: bool, has_levels: bool) -> None:
-        """Sets the fitted attributes."""
-        problem, encoder = steps.problem, rows.encoding
-        cells = problem.cells
-        level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level] if has_levels else None
-        self.y_ = cells.outcomes[outcome] if has_y else None
-        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
-        self.representatives_: Any
-        points = best.points
-        if encoder is None:  # certify the returned points, in the precision of X
-            self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
-            points = self.representatives_.astype(np.float64, copy=False)
-        elif self.row_index_ is not None:
-            self.representatives_ = pick(X, self.row_index_)
-        else:
-            self.representatives_ = encoder.decode(points)
-            if isinstance(encoder, ArrayScaler):
-                points = encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
-        inner, shares = steps.certify(points)
-        weights = shares.weights()
-        self.weights_ = weights * (problem.m / weights.sum())
-        self.objective_ = inner.objective
-        self.lower_bound_ = inner.lower_bound
-        held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
-        self.violation_ = violation(held, problem.target)
-        self.target_ = problem.target
-        self.labels_ = np.full(rows.n, -1)
-        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        # The points in the precision of X may be a rounding above or below those of the descent.
-        self.history_ = np.maximum(best.history, inner.objective)
-        self.history_[-1] = inner.objective
-        self.n_iter_ = len(best.history) - 1
-        self.converged_ = best.converged
-        self.n_features_in_ = problem.table.p
-        vars(self).pop("feature_names_in_", None)  # of an earlier fit
-        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
-        self._represented = Represented(
-            Table(numbers, codes.astype(np.int32)),
-            encoder,
-            problem.cell_of,
-            cells.levels if has_levels else None,
-            cells.outcomes if has_y else None,
-            problem.target,
-            self.epsilon,
-            self.cost,
-            self.cost_sensitive,
-            self.cost_outcome,
-        )
-        if isinstance(encoder, Encoder):
-            self.feature_names_in_ = np.array(encoder.order, dtype=object)

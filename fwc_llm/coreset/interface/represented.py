@@ -8,8 +8,8 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
-from fwc_llm.coreset.problem.entry import Encoding
-from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array
+from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
+from fwc_llm.coreset.problem.frames import is_frame, plain_array, take_named
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
@@ -65,7 +65,8 @@ class Represented:
 
     def read(self, X: Any, y: Any, sensitive: Any, name: str, sample_weight: Any = None) -> Rows:
         """The rows (X, y, sensitive) as this estimator (`name`) sees them; y and sensitive may be None."""
-        table = self._features(as_pandas(X), name)
+        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
+        table = self._features(X, name)
         alike = np.zeros(table.n, np.int8)
         use_y, use_levels = y is not None, sensitive is not None
         cells = find_cells(y if use_y else alike, sensitive if use_levels else alike, table.n)
@@ -113,6 +114,22 @@ class Represented:
                 f"X has {table.p} features, but {name} is expecting {self.points.p} features as input"
             )
         return table if self.encoding is None else self.encoding.encode(X, what="X")
+
+
+def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding) -> tuple[np.ndarray, Any]:
+    """The points (m, p) float64 of the table as the certificate has them, and as X has them.
+
+    `chosen` are the rows of X that they are, None if they are free.
+    """
+    if encoding is None:
+        exact = points.astype(table.values.dtype, copy=False)
+        return exact.astype(np.float64, copy=False), exact
+    if chosen is not None:
+        return points, chosen
+    returned: Any = encoding.decode(points)
+    if isinstance(encoding, ArrayScaler):
+        points = encoding.encode(returned).values.astype(np.float64, copy=False)
+    return points, returned
 
 
 def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:

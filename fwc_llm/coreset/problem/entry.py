@@ -81,7 +81,7 @@ def encode_weighted(
     if scale is True:
         return *ArrayScaler.fit(table, masses), masses
     if scale == "auto":
-        _warn_of_sizes(table)
+        warn_of_sizes(table)
     return None, table, masses
 
 
@@ -90,7 +90,7 @@ def pick(X: Any, rows: np.ndarray) -> Any:
     return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
 
 
-def _warn_of_sizes(table: Table) -> None:
+def warn_of_sizes(table: Table) -> None:
     """Warn where some columns decide nearly all distances."""
     some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
     low, high = some.min(axis=1), some.max(axis=1)

@@ -1,0 +1,67 @@
+"""Compiled reading of blocks: histograms about the medians, the values in a bin, costs of candidates."""
+
+from fwc_llm.coreset.compiling.compiled_cost import column_cost
+from fwc_llm.coreset.compiling.kernel import kernel
+
+
+@kernel
+def count_steps(values, label, units, low, high, scale, below, count, total):  # type: ignore[no-untyped-def]
+    """Counts where the rows `values` (b, q) lie about the place [low, high] (m, q) of their label and column.
+
+    The `units` (b,) of values before it are added to `below` (m, q), those of values in it to its step in
+    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of
+    −1 counts nothing.
+    """
+    last = count.shape[2] - 1
+    for i in range(len(values)):
+        j = label[i]
+        if j < 0:
+            continue
+        total[j] += units[i]
+        for k in range(values.shape[1]):  # without a branch: many columns at once
+            below[j, k] += units[i] if values[i, k] < low[j, k] else 0
+        for k in range(values.shape[1]):
+            if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
+                step = int((values[i, k] - low[j, k]) * scale[j, k])
+                count[j, k, min(step, last)] += units[i]
+
+
+@kernel
+def find_values(values, label, units, low, high, below, common, held, place, value, mass):  # type: ignore[no-untyped-def]
+    """The values of the rows (b, q) that lie in the place [low, high] (m, q) of their label and column.
+
+    They are written to `value` and `mass`, `place` being j · q + k; returns how many there are. The `units`
+    of those before it are added to `below` (m, q). The first value of a place becomes its `common` one
+    (m, q), whose mass is added to `held` (m, q): there may be many.
+    """
+    size, q = 0, values.shape[1]
+    for i in range(len(values)):
+        j = label[i]
+        if j < 0:
+            continue
+        for k in range(q):
+            below[j, k] += units[i] if values[i, k] < low[j, k] else 0
+        for k in range(q):
+            if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
+                if held[j, k] == 0:
+                    common[j, k] = values[i, k]
+                if common[j, k] == values[i, k]:
+                    held[j, k] += units[i]
+                else:
+                    place[size], value[size], mass[size] = j * q + k, values[i, k], units[i]
+                    size += 1
+    return size
+
+
+@kernel
+def cost_candidates(values, label, mass, candidates, n_numeric, squared, total):  # type: ignore[no-untyped-def]
+    """Adds to `total` (m, c) what the rows (b, p) cost at the `candidates` (m, c, p) of their label."""
+    for i in range(len(values)):
+        j = label[i]
+        if j < 0:
+            continue
+        for c in range(candidates.shape[1]):
+            own = 0.0
+            for k in range(values.shape[1]):
+                own += column_cost(values[i, k] - candidates[j, c, k], k < n_numeric, squared)
+            total[j, c] += mass[i] * own

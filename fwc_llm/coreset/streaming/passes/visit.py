@@ -1,0 +1,131 @@
+"""The task that reads a block: nearest representatives, who keeps its cell, who is in doubt."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.streaming.blocks import Block, Coded
+from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
+from fwc_llm.coreset.streaming.passes.labels import LABELS
+from fwc_llm.coreset.streaming.passes.terms import Terms
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.narrowing import two_cheapest
+from fwc_llm.coreset.transport.tilt import parts_of
+from fwc_llm.errors import InputError
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The rows of a block whose cell is in doubt."""
+
+    table: Table
+    cost: np.ndarray  # (d, G) true costs
+    label: np.ndarray  # (d, G) nearest representatives
+    units: np.ndarray  # (d,)
+    position: np.ndarray  # (d,) in the whole table
+
+
+@dataclass
+class Part:
+    """What a reading finds in some blocks."""
+
+    n: int
+    units: np.ndarray  # (m,) mass that is kept by each representative
+    cost: BlockSums  # of that mass
+    collected: list[Any]  # by collector
+    doubt: dict[int, Doubt] = field(default_factory=dict)  # by block
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Reads a block at these points and prices; rows within `margin` of another cell are in doubt.
+
+    Costs are tilted by `slope` (G,), if there is one (see `fwc_llm.coreset.transport.tilt`).
+    """
+
+    terms: Terms
+    points: np.ndarray
+    prices: np.ndarray
+    margin: float
+    slope: np.ndarray | None
+    collectors: tuple[Collector, ...] = ()
+    with_doubt: bool = True  # whether the rows in doubt are wanted
+    name: str = ""  # of the reading, by which its labels are found again
+
+    def __call__(self, block: Block) -> Part:
+        """What the block has."""
+        terms, coded = self.terms, self.terms.reader(block)
+        part = Part(
+            coded.table.n,
+            np.zeros(terms.m, np.int64),
+            BlockSums.of(block.index, 0.0),
+            [None] * len(self.collectors),
+        )
+        if coded.table.n == 0:
+            return part
+        units = terms.units(coded)
+        own = None if self.with_doubt else LABELS.find(self.name, block.index)
+        if own is None or len(own) != len(units):
+            own = self._find(block, coded, units, part)
+        kept = own >= 0
+        if terms.weighted:
+            np.add.at(part.units, own[kept], units[kept])
+        else:
+            part.units[:] = np.bincount(own[kept], minlength=terms.m) * int(units[0])
+        carried = Carried(block.index, coded.table, own, units)
+        part.collected = [one.of(carried) for one in self.collectors]
+        return part
+
+    def _find(self, block: Block, coded: Coded, units: np.ndarray, part: Part) -> np.ndarray:
+        """The representative (b,) of each row that keeps its cell, else −1; `part` gets their cost."""
+        table, rows = coded.table, np.arange(coded.table.n)
+        cost, label = self._nearest(coded)
+        position = coded.first + rows
+        columns = cost.T
+        if self.slope is not None:
+            columns = columns + self.slope[:, None] * parts_of(position)
+        key, least, second = two_cheapest(columns, self.prices)
+        if not np.isfinite(least).all():
+            where = block.where or f"block {block.index}"
+            raise InputError(
+                f"{where}: its numbers are so far from the others that costs pass double precision: scale X"
+            )
+        unsure = (second <= least + self.margin) & (units > 0)
+        kept = ~unsure & (units > 0)
+        own = np.where(kept, label[key, rows], -1)
+        mass = units * self.terms.unit
+        part.cost = BlockSums.of(block.index, float(np.sum(cost[kept, key[kept]] * mass[kept])))
+        if self.with_doubt and unsure.any():
+            some = np.flatnonzero(unsure)
+            part.doubt[block.index] = Doubt(
+                table.take(some), cost[some], label[:, some].T.copy(), units[some], position[some]
+            )
+        if self.with_doubt and self.name:
+            LABELS.keep(self.name, block.index, own, self.terms.m)
+        return own
+
+    def merge(self, one: Part, other: Part) -> Part:
+        """What both parts have, in the first."""
+        one.n += other.n
+        one.units += other.units
+        one.cost.join(other.cost)
+        for k, collector in enumerate(self.collectors):
+            if one.collected[k] is None or other.collected[k] is None:
+                one.collected[k] = other.collected[k] if one.collected[k] is None else one.collected[k]
+            else:
+                one.collected[k] = collector.join(one.collected[k], other.collected[k])
+        one.doubt.update(other.doubt)
+        return one
+
+    def _nearest(self, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
+        """The costs (b, G) of the nearest representatives, and which they are, (G, b)."""
+        problem = self.terms.problem_of(coded)
+        if not coded.table.fits_single:
+            return PlainSteps(problem).nearest(self.points)
+        from fwc_llm.coreset.descent.compiled import CompiledSteps
+
+        return CompiledSteps(problem, Threads(1)).nearest(self.points)
