@@ -241,8 +241,9 @@ def _extreme_exponent(costs: NDArray[Any]) -> int:
     if costs.dtype == np.float32:
         return 0
     largest = 0.0
-    for low in range(0, len(costs), BLOCK):
-        part = costs[low : low + BLOCK]
+    step = max(1, BLOCK // costs.shape[1])
+    for low in range(0, len(costs), step):
+        part = costs[low : low + step]
         largest = max(largest, float(np.abs(part).max(initial=0.0, where=np.isfinite(part))))
     exponent = int(np.frexp(largest)[1])
     return exponent if abs(exponent) > _EXTREME else 0

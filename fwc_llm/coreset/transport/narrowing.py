@@ -23,6 +23,7 @@ from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.transport.simplex.long_step import Choices
 from fwc_llm.coreset.transport.tilt import Tilt
 
 _SMALL = 600  # rows, or
@@ -35,6 +36,7 @@ _MOST = 2  # times as many rows make a table worth narrowing
 _EASY = 16_000_000  # costs
 _WORTH = 30_000_000  # cells · costs of a direct solution from which compiling pays
 _KERNELS = "fwc_llm.coreset.transport.simplex.pivot_kernels"
+_PART = 500_000  # costs whose pairs are listed at once
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
@@ -188,13 +190,14 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
         found = solve(sample, prices, fair, noise)
     prices = found.vertex.prices
     margin = sample.margin(prices, share)
+    del sample, found  # they are a good part of the memory, and seldom needed again
     for attempt in count_from(1):
         proven, prices = _narrow(table, prices, margin, fair, noise)
         if proven:
             return proven
         # The prices are better now. While they still change much, more rows in doubt would only cost time.
         share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
-        margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
+        margin = max(2 * margin, table.sample(count).margin(prices, share)) if share < _WHOLE else np.inf
     raise AssertionError
 
 
@@ -207,6 +210,7 @@ def _narrow(
     """
     scan = table.scan(prices, margin)
     inner = _with_anchors(scan, prices, margin)
+    scan = replace(scan, rows=inner)  # the rows without anchors need not be kept
     if _MOST * inner.size > table.size or inner.cost.size <= _EASY:
         found = _solve_directly(inner, prices, fair, noise, margin)
     else:
@@ -258,21 +262,15 @@ def _solve_directly(
     least_cells = 2
     for attempt in range(_ATTEMPTS):
         key, least, _ = two_cheapest(few.cost, prices)
-        excess = few.cost - prices[:, None]
-        excess -= least
-        if width < np.inf and attempt < _ATTEMPTS - 2:
-            close = excess <= width
-            if least_cells < few.cost.shape[0]:
-                close |= excess <= np.partition(excess, least_cells - 1, axis=0)[least_cells - 1]
-            near = close if near is None else near | close
-            near[:, few.size - few.anchors :] = True
-            excess[~near] = np.inf
-        else:
+        if width == np.inf or attempt >= _ATTEMPTS - 2:
             near = None
+        elif near is None:
+            near = np.zeros(few.cost.shape, dtype=np.bool_)
+            near[:, few.size - few.anchors :] = True
+        choices = _choices(few.cost, prices, least, near, width, least_cells)
+        compiled = _is_compiled(few.cost)
         try:
-            vertex = DualSimplex(
-                excess, key, few.mass, prices, fair, noise, few.tilt, _compiled(excess)
-            ).solve()
+            vertex = DualSimplex(choices, key, few.mass, prices, fair, noise, few.tilt, compiled).solve()
         except InfeasibleError:
             if near is None:
                 raise
@@ -290,6 +288,28 @@ def _solve_directly(
     return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))
 
 
-def _compiled(excess: Floats) -> bool:
+def _choices(
+    cost: Floats, prices: Floats, least: Floats, near: Flags | None, width: float, cells: int
+) -> Choices:
+    """The pairs (row, cell) that are `near`, all if that is None; those that now are become so.
+
+    A cell is near a row if it costs at most `width` more than the cheapest one, or is one of the row's
+    cheapest `cells`.
+    """
+    parts = []
+    step = max(1, _PART // len(cost))
+    for low in range(0, cost.shape[1], step):
+        some = slice(low, low + step)
+        excess = cost[:, some] - prices[:, None]
+        excess -= least[some]
+        if near is not None:
+            near[:, some] |= excess <= width
+            if cells < len(cost):
+                near[:, some] |= excess <= np.partition(excess, cells - 1, axis=0)[cells - 1]
+        parts.append(Choices.of(excess, None if near is None else near[:, some], low))
+    return Choices.joined(parts)
+
+
+def _is_compiled(cost: Floats) -> bool:
     """Whether compiled code makes the pivots: for long ways, and wherever it is there already."""
-    return excess.size * len(excess) >= _WORTH or is_ready(_KERNELS, "pivot")
+    return cost.size * len(cost) >= _WORTH or is_ready(_KERNELS, "pivot")

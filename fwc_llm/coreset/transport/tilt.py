@@ -14,7 +14,7 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints
 
-_GOLDEN = (
+GOLDEN = (
     0.6180339887498949  # its multiples, less their whole parts, are spread evenly however many there are
 )
 _TIED = 0.75  # share of different values below which costs tie
@@ -44,7 +44,7 @@ class Tilt:
 
 def parts_of(rows: Ints) -> Floats:
     """The number in [0, 1) that belongs to each row."""
-    turns = rows * _GOLDEN
+    turns = rows * GOLDEN
     turns -= np.floor(turns)
     return np.asarray(turns)
 

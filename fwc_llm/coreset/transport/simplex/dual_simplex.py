@@ -16,7 +16,7 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.exact_plan import Basis
-from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Pairs, vertex_turns, walk
+from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Choices, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.tilt import Tilt
 from fwc_llm.errors import InputError
 
@@ -68,30 +68,32 @@ class _Leaving:
 class DualSimplex:
     """The method's state; `solve` runs it to the end.
 
-    `excess` (G, N) is the cost of row i in cell g at the `prices` (G,), up to a constant per row; inf where
-    the row cannot go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs,
+    `choices` have the cost of row i in cell g at the `prices` (G,), up to a constant per row, wherever the row
+    can go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs,
     of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
     in tables of whole numbers. The result's error is of that order.
     """
 
-    excess: Floats
+    choices: Choices
     key: Ints
     mass: Floats
     prices: Floats
     fair: ParitySet
     noise: float
-    tilt: Tilt | None = None  # contained in `excess`
+    tilt: Tilt | None = None  # contained in the costs
     compiled: bool = False  # whether compiled code makes the pivots
     vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, for ties of the parity set
 
     def __post_init__(self) -> None:
-        cells, n = self.excess.shape
-        row, cell = np.nonzero(np.isfinite(self.excess.T))
-        excess = self.excess[cell, row]
-        own = self.excess[self.key, np.arange(n)]
+        cells, n = len(self.prices), len(self.mass)
+        row, cell = self.choices.row, self.choices.cell
         rng = np.random.default_rng(0)
-        excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
+        excess = rng.uniform(0.0, self.noise, len(row))
+        keys = np.flatnonzero(cell == self.key[row])
+        excess[keys] = 0.0
+        excess += self.choices.excess
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
+        own = excess[keys]
         self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.start = self.prices

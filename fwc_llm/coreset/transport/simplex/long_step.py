@@ -11,6 +11,35 @@ _FIRST = 64  # number of earliest changes that are sorted first
 
 
 @dataclass(frozen=True)
+class Choices:
+    """The cells to which the rows can go, as pairs (row, cell), row by row."""
+
+    row: Ints  # (P,) of each pair, ascending
+    cell: Ints  # (P,)
+    excess: Floats  # (P,) cost less price, up to a constant per row
+
+    @classmethod
+    def of(cls, excess: Floats, allowed: Flags | None = None, first: int = 0) -> "Choices":
+        """The pairs of a table (G, N) that are finite and `allowed`; its rows are numbered from `first`."""
+        finite = np.isfinite(excess)
+        row, cell = np.nonzero(finite.T if allowed is None else (finite & allowed).T)
+        values = excess[cell, row]
+        row += first
+        return cls(row, cell, values)
+
+    @classmethod
+    def joined(cls, parts: "list[Choices]") -> "Choices":
+        """The pairs of consecutive rows."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.cell for part in parts]),
+            np.concatenate([part.excess for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
 class Pairs:
     """The rows at some prices, as the possible pairs (row, cell), row by row.
 
