@@ -36,7 +36,7 @@ _MOST = 2  # times as many rows make a table worth narrowing
 _EASY = 16_000_000  # costs
 _WORTH = 30_000_000  # cells · costs of a direct solution from which compiling pays
 _KERNELS = "fwc_llm.coreset.transport.simplex.pivot_kernels"
-_PART = 500_000  # costs whose pairs are listed at once
+_PART = 65_536  # costs whose pairs are listed at once
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
@@ -75,11 +75,20 @@ class Columns:
     mass: Floats  # (N,)
     anchors: int = 0
     tilt: Tilt | None = None  # contained in the costs
+    room: Floats | None = None  # (G, ≥ N + G) memory that begins with the costs, for anchors beside them
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.mass)
+
+    def beside(self, other: Floats) -> Floats:
+        """The costs, and further columns."""
+        if self.room is None:
+            return np.concatenate([self.cost, other], axis=1)
+        end = self.size + other.shape[1]
+        self.room[:, self.size : end] = other
+        return self.room[:, :end]
 
     def sample(self, count: int) -> "Columns":
         """Take every k-th row and all anchors; the total mass stays."""
@@ -238,7 +247,8 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
     return replace(
         scan.rows,
-        cost=np.concatenate([scan.rows.cost, cost], axis=1),
+        cost=scan.rows.beside(cost),
+        room=None,
         mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
         anchors=len(anchors),
         tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),
@@ -261,16 +271,23 @@ def _solve_directly(
     near: Flags | None = None
     least_cells = 2
     for attempt in range(_ATTEMPTS):
-        key, least, _ = two_cheapest(few.cost, prices)
+        key, least = two_cheapest(few.cost, prices)[:2]
         if width == np.inf or attempt >= _ATTEMPTS - 2:
             near = None
         elif near is None:
             near = np.zeros(few.cost.shape, dtype=np.bool_)
             near[:, few.size - few.anchors :] = True
-        choices = _choices(few.cost, prices, least, near, width, least_cells)
-        compiled = _is_compiled(few.cost)
         try:
-            vertex = DualSimplex(choices, key, few.mass, prices, fair, noise, few.tilt, compiled).solve()
+            vertex = DualSimplex(
+                _choices(few.cost, prices, least, near, width, least_cells),
+                key,
+                few.mass,
+                prices,
+                fair,
+                noise,
+                few.tilt,
+                _is_compiled(few.cost),
+            ).solve()
         except InfeasibleError:
             if near is None:
                 raise

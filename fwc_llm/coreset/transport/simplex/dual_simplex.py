@@ -22,6 +22,7 @@ from fwc_llm.errors import InputError
 
 _HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
+_NONE = Choices.of(np.zeros((0, 0)))
 
 
 class InfeasibleError(InputError):
@@ -109,6 +110,7 @@ class DualSimplex:
         done = self._pivot_compiled() if self.compiled else 0
         if done is None:
             return replace(self, prices=self.start, compiled=False, vertices={}).solve()
+        self.choices = _NONE  # no longer needed
         for pivots in range(done, _MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
