@@ -14,7 +14,7 @@ from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
 _COMPILED = 2_000_000  # from this many entries compiled code is faster
-_AT_ONCE = 8192  # rows that numpy reads at once
+AT_ONCE = 8192  # rows that numpy reads at once
 BLOCK = 65_536  # rows per block; numpy and compiled code both sum block by block
 
 
@@ -94,8 +94,8 @@ class CostTable:
         cells = self.cost.shape[1]
         room = np.empty((cells, len(rows) + cells))
         columns = room[:, : len(rows)]
-        for low in range(0, len(rows), _AT_ONCE):
-            columns[:, low : low + _AT_ONCE] = self.cost[rows[low : low + _AT_ONCE]].T
+        for low in range(0, len(rows), AT_ONCE):
+            columns[:, low : low + AT_ONCE] = self.cost[rows[low : low + AT_ONCE]].T
         mass = np.ones(len(rows)) if mass is None else mass
         if self.slope is None:
             return Columns(columns, mass, room=room)
@@ -168,8 +168,8 @@ def _scan_block(
     """Scan a block; the same as the compiled `scan`, up to rounding in the sums."""
     block, count = low // size, 0
     cheapest = np.empty(high - low, dtype=cost.dtype)  # of the sure rows
-    for start in range(low, high, _AT_ONCE):
-        some = slice(start, min(start + _AT_ONCE, high))
+    for start in range(low, high, AT_ONCE):
+        some = slice(start, min(start + AT_ONCE, high))
         table = cost[some]
         tilted = table.T
         if len(slope):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
-from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.transport.cost_table import AT_ONCE, BLOCK, CostTable
 from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
@@ -230,7 +230,10 @@ def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp
     idle[rows] = False
     live = np.flatnonzero(found.mass > 0)  # a cell that can carry nothing has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
-    cell[idle] = live[two_cheapest(costs[idle][:, live].T.astype(np.float64), found.prices[live])[0]]
+    resting = np.flatnonzero(idle)
+    for low in range(0, len(resting), AT_ONCE):
+        some = resting[low : low + AT_ONCE]
+        cell[some] = live[two_cheapest(costs[some][:, live].T.astype(np.float64), found.prices[live])[0]]
     cell[rows] = found.cell
     mass[rows] = 1 / len(rows) if found.row_mass is None else found.row_mass
     return replace(found, cell=cell, split_row=rows[found.split_row], row_mass=mass)

@@ -69,10 +69,10 @@ class _Leaving:
 class DualSimplex:
     """The method's state; `solve` runs it to the end.
 
-    `choices` have the cost of row i in cell g at the `prices` (G,), up to a constant per row, wherever the row
-    can go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs,
-    of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
-    in tables of whole numbers. The result's error is of that order.
+    `choices` have the cost of row i in cell g at the `prices` (G,), up to a constant per row, wherever it can
+    go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs, of at most
+    `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as in tables
+    of whole numbers. The result's error is of that order.
     """
 
     choices: Choices
