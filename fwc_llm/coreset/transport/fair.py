@@ -170,34 +170,37 @@ def _plan(
     rows = CostTable(costs if len(live) == len(start) else costs[:, live], mass=weights)
     if epsilon is None:
         fair = None
-        found = rows.nearest()
+        result = _transport(rows.nearest(), None, share, live, len(start), rows)
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
         warm = given and _are_better_than_none(start[live], rows, fair)
         first = start[live] if warm else np.zeros(len(live))
-        try:
-            found = _solve(rows, first, fair, warm)
-        except InfeasibleError:
-            if np.isinf(rows.cost).any():
-                raise
-            raise _too_rare(share) from None
-    result = _transport(found, fair, share, live, len(start), rows)
+        for exact in (False, True):
+            try:
+                found = _solve(rows, first, fair, warm, exact)
+            except InfeasibleError:
+                if exact:
+                    raise
+                continue
+            result = _transport(found, fair, share, live, len(start), rows)
+            if result.violation <= epsilon + 1e-9:
+                break
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share)
     return _scaled(result, exponent) if exponent else result
 
 
-def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
+def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool, exact: bool) -> Optimum:
     """Solve the costs, tilted where many rows tie, but judged as they are."""
     noise = rows.noise()
     slope = slope_of(rows.cost) if rows.is_large() else None
     for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
-        found = rows.judge(solve(tilted.table(), prices, fair, noise, warm))
+        found = rows.judge(solve(tilted.table(), prices, fair, noise, warm, exact))
         gap = found.cost - found.bound - rows.total * fair.best(found.vertex.prices)[0]
         if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
             return found
         prices, warm = found.vertex.prices, True
-    return solve(rows.table(), prices, fair, noise, warm)
+    return solve(rows.table(), prices, fair, noise, warm, exact)
 
 
 def _transport(

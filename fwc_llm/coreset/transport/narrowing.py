@@ -168,14 +168,17 @@ class Optimum:
     load: Floats  # (G,) mass of each cell
 
 
-def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+def solve(
+    table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False, exact: bool = False
+) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's.
+    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's. `exact` takes
+    the arithmetic of `ExactSimplex`, for masses that double precision does not balance.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
-        return _solve_directly(table, prices, fair, noise)
+        return _solve_directly(table, prices, fair, noise, exact)
     # A sample of s rows leaves about 1/√s of the rows in doubt; at this size both numbers are equal.
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
@@ -183,25 +186,25 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
         few = table.sample(count // 8)
         for part in _WARM if few.tilt is None else ():
             margin = few.margin(prices, part * share)
-            proven, prices = _narrow(table, prices, margin, fair, noise)
+            proven, prices = _narrow(table, prices, margin, fair, noise, exact)
             if proven:
                 return proven
     sample = table.sample(count)
     if 2 * sample.size >= table.size and isinstance(table, Columns):
         few = table.sample(max(_SMALL, table.size // 4))
         if 2 * few.size > table.size:
-            return _solve_directly(table, prices, fair, noise)
-        prices = solve(few, prices, fair, noise).vertex.prices
-        return _solve_directly(table, prices, fair, noise, few.margin(prices, 0.5))
+            return _solve_directly(table, prices, fair, noise, exact)
+        prices = solve(few, prices, fair, noise, False, exact).vertex.prices
+        return _solve_directly(table, prices, fair, noise, exact, few.margin(prices, 0.5))
     if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
-        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, share))
+        found = _solve_directly(sample, prices, fair, noise, exact, sample.margin(prices, share))
     else:
-        found = solve(sample, prices, fair, noise)
+        found = solve(sample, prices, fair, noise, False, exact)
     prices = found.vertex.prices
     margin = sample.margin(prices, share)
     del sample, found  # they are a good part of the memory, and seldom needed again
     for attempt in count_from(1):
-        proven, prices = _narrow(table, prices, margin, fair, noise)
+        proven, prices = _narrow(table, prices, margin, fair, noise, exact)
         if proven:
             return proven
         # The prices are better now. While they still change much, more rows in doubt would only cost time.
@@ -211,7 +214,7 @@ def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bo
 
 
 def _narrow(
-    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float
+    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float, exact: bool
 ) -> tuple[Optimum | None, Floats]:
     """Solve for the rows whose cell is in doubt by this margin at these `prices`.
 
@@ -221,9 +224,9 @@ def _narrow(
     inner = _with_anchors(scan, prices, margin)
     scan = replace(scan, rows=inner)  # the rows without anchors need not be kept
     if _MOST * inner.size > table.size or inner.cost.size <= _EASY:
-        found = _solve_directly(inner, prices, fair, noise, margin)
+        found = _solve_directly(inner, prices, fair, noise, exact, margin)
     else:
-        found = solve(inner, prices, fair, noise)
+        found = solve(inner, prices, fair, noise, False, exact)
     vertex = found.vertex
     first = len(scan.doubt)  # index of the first anchor
     anchors = np.flatnonzero(scan.kept > 0)
@@ -256,7 +259,7 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
 
 
 def _solve_directly(
-    table: Columns, prices: Floats, fair: ParitySet, noise: float, width: float = np.inf
+    table: Columns, prices: Floats, fair: ParitySet, noise: float, exact: bool, width: float = np.inf
 ) -> Optimum:
     """Solve by the simplex method alone, from `prices`.
 
@@ -268,6 +271,7 @@ def _solve_directly(
         groups = find_groups(table.cost, table.mass, table.anchors)
     few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass, table.anchors)
     total = float(few.mass.sum())
+    method = _exact_method() if exact else DualSimplex
     near: Flags | None = None
     least_cells = 2
     for attempt in range(_ATTEMPTS):
@@ -278,7 +282,7 @@ def _solve_directly(
             near = np.zeros(few.cost.shape, dtype=np.bool_)
             near[:, few.size - few.anchors :] = True
         try:
-            vertex = DualSimplex(
+            vertex = method(
                 _choices(few.cost, prices, least, near, width, least_cells),
                 key,
                 few.mass,
@@ -298,8 +302,8 @@ def _solve_directly(
         found = few.optimum(vertex)
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
         gap = found.cost - found.bound - total * fair.best(vertex.prices)[0]
-        exact = gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost))
-        if exact and (near is None or few.is_cheapest(vertex, noise)):
+        proven = gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost))
+        if proven and (near is None or few.is_cheapest(vertex, noise)):
             break
         prices = vertex.prices
     return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))
@@ -330,3 +334,10 @@ def _choices(
 def _is_compiled(cost: Floats) -> bool:
     """Whether compiled code makes the pivots: for long ways, and wherever it is there already."""
     return cost.size * len(cost) >= _WORTH or is_ready(_KERNELS, "pivot")
+
+
+def _exact_method() -> type[DualSimplex]:
+    """The method in exact arithmetic, which is seldom needed."""
+    from fwc_llm.coreset.transport.simplex.exact_simplex import ExactSimplex
+
+    return ExactSimplex

@@ -14,9 +14,8 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints
 
-GOLDEN = (
-    0.6180339887498949  # its multiples, less their whole parts, are spread evenly however many there are
-)
+# Its multiples, less their whole parts, are spread evenly however many there are.
+GOLDEN = 0.6180339887498949
 _TIED = 0.75  # share of different values below which costs tie
 _SOME = 2000  # rows to look at
 _FINE = 1e-5  # of the step between costs

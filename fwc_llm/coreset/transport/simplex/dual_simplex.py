@@ -20,7 +20,7 @@ from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Choices, Pairs, 
 from fwc_llm.coreset.transport.tilt import Tilt
 from fwc_llm.errors import InputError
 
-_HELD = -2  # owner of an artificial tie, which only holds a price
+HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
 _NONE = Choices.of(np.zeros((0, 0)))
 
@@ -56,7 +56,7 @@ class _Equations:
 
 
 @dataclass(frozen=True)
-class _Leaving:
+class Leaving:
     """A tie that leaves the basis."""
 
     slot: int
@@ -101,7 +101,7 @@ class DualSimplex:
         self.prices = self.prices + self.shift
         self.cost = excess + self.prices[cell]  # (P,) fixed, while `excess` follows the prices
         self.total = float(self.mass.sum())
-        self.owner = np.full(cells, _HELD)  # of the tie in each slot
+        self.owner = np.full(cells, HELD)  # of the tie in each slot
         self.pair = np.zeros(cells, dtype=np.intp)  # the second pair of a tie that a row owns
         self.vertex = self.fair.best(self.prices)[1]
 
@@ -164,7 +164,7 @@ class DualSimplex:
         """
         cells = len(self.prices)
         basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
-        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
+        held, rows = np.flatnonzero(self.owner == HELD), np.flatnonzero(self.owner >= 0)
         basis[held, held] = 1.0
         basis[self.rows.cell[self.pair[rows]], rows] = 1.0
         basis[self.rows.key[self.owner[rows]], rows] -= 1.0
@@ -195,9 +195,9 @@ class DualSimplex:
             key_size, whole = np.append(key_size, vertex_size), np.append(whole, self.total)
         return _Equations(basis, part, size, owners, key_part, key_size, whole)
 
-    def _leaving(self, equations: _Equations, inverse: Floats, load: Floats) -> _Leaving | None:
+    def _leaving(self, equations: _Equations, inverse: Floats, load: Floats) -> Leaving | None:
         """Choose the tie along whose edge D rises fastest (steepest edge); None at the optimum."""
-        held = self.owner == _HELD
+        held = self.owner == HELD
         sign = np.where(held & (load > 0), 1.0, -1.0)
         edges = np.concatenate([sign[:, None] * (equations.part @ inverse), equations.key_part @ inverse])
         lack = np.concatenate([sign * (equations.part @ load), equations.key_part @ load - equations.whole])
@@ -210,14 +210,14 @@ class DualSimplex:
         slot, empties_key = pick, pick >= len(load)
         if empties_key:
             slot = int(np.flatnonzero(self.owner == equations.owners[pick - len(load)])[0])
-        return _Leaving(slot, empties_key, edges[pick], float(lack[pick]))
+        return Leaving(slot, empties_key, edges[pick], float(lack[pick]))
 
-    def _pivot(self, leaving: _Leaving, blur: float) -> None:
+    def _pivot(self, leaving: Leaving, blur: float) -> None:
         """Walk along the edge and exchange the tie."""
         slot, edge = leaving.slot, leaving.edge
         if leaving.empties_key:
             self._rekey(slot)
-        self.owner[slot] = _HELD
+        self.owner[slot] = HELD
         least = blur * float(np.abs(edge).max())
         edge[np.abs(edge) <= least] = 0.0
         rows = self.rows
@@ -263,18 +263,24 @@ class DualSimplex:
 
     def _refresh(self, basis: Floats, inverse: Floats) -> None:
         """Set the prices that the ties fix, without the rounding of the way to them."""
-        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
-        owed = np.zeros(len(basis))
+        owed, tilted = self._owed()
+        self.prices = self.untilted = _divide(owed, basis, inverse)
+        if self.tilt is not None:
+            self.untilted = _divide(owed - tilted, basis, inverse)
+
+    def _owed(self) -> tuple[Floats, Floats]:
+        """What each tie's cell costs more than its key, and how much of that is the tilt's."""
+        held, rows = np.flatnonzero(self.owner == HELD), np.flatnonzero(self.owner >= 0)
+        owed, tilted = np.zeros(len(self.owner)), np.zeros(len(self.owner))
         owed[held] = self.prices[held]
         own, first = self.rows.pairs_of(self.owner[rows]) if len(rows) else (rows, rows)
         count = np.diff(np.append(first, len(own)))
         key = own[self.rows.cell[own] == np.repeat(self.rows.key[self.owner[rows]], count)]
         owed[rows] = self.cost[self.pair[rows]] - self.cost[key]
-        self.prices = self.untilted = _divide(owed, basis, inverse)
         if self.tilt is not None:
             owner = self.owner[rows]
-            owed[rows] -= self.tilt.between(owner, self.rows.cell[self.pair[rows]], self.rows.key[owner])
-            self.untilted = _divide(owed, basis, inverse)
+            tilted[rows] = self.tilt.between(owner, self.rows.cell[self.pair[rows]], self.rows.key[owner])
+        return owed, tilted
 
     def _result(self, equations: _Equations, load: Floats, pivots: int) -> Vertex:
         """Read the plan from the ties: which rows are split, and where their parts go."""
@@ -291,7 +297,11 @@ class DualSimplex:
         owner = np.concatenate([owner, np.arange(len(rows))])
         cell = np.concatenate([self.rows.cell[self.pair[slots]], key[rows]])
         basis = Basis(owner, cell, self.mass[rows], np.bincount(key, unsplit, len(self.prices)))
-        amount = basis.amounts(self.fair, vertices, parts)
+        return self._plan(rows, owner, cell, basis.amounts(self.fair, vertices, parts), pivots)
+
+    def _plan(self, rows: Ints, owner: Ints, cell: Ints, amount: Floats, pivots: int) -> Vertex:
+        """The vertex whose tied `rows` give each an `amount` to some `cell`; `owner` is a row's place."""
+        key = self.rows.key.copy()
         # A row's key has its largest part: what the other parts leave of the row is then no small difference.
         order = np.lexsort((-amount, owner))
         largest = order[np.unique(owner[order], return_index=True)[1]]
