@@ -11,6 +11,7 @@ cell; any prices give a lower bound:
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -131,20 +132,30 @@ def fair_transport(
     given = warm if prices is None else prices
     start = _checked_prices(given, costs.shape[1])
     terms = share, epsilon, start, given is not None
-    if masses is None:
-        return _plan(costs, None, *terms)
-    try:
-        return _plan_of(masses.positive, costs, masses, *terms)
-    except _TooRareError:
+    for rows, exact in _ways(masses):
+        try:
+            return _plan_of(rows, costs, masses, exact, *terms)
+        except _TooRareError as error:
+            refused = error
+    raise refused
+
+
+def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
+    """The rows to plan for, None for all, and whether in exact arithmetic: the fastest way first."""
+    rows = None if masses is None else masses.positive
+    yield rows, False
+    if masses is not None:
         heavy = masses.heavy()
-        if len(heavy) == np.count_nonzero(masses.values):
-            raise
-        return _plan_of(heavy, costs, masses, *terms)
+        if len(heavy) < np.count_nonzero(masses.values):
+            yield heavy, False
+    yield rows, True
 
 
-def _plan_of(rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses, *terms: Any) -> Transport:
+def _plan_of(
+    rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses | None, *terms: Any
+) -> Transport:
     """The plan of these rows, None for all; the others have no mass, and go where it is cheapest."""
-    if rows is None:
+    if rows is None or masses is None:
         return _plan(costs, masses, *terms)
     return _with_idle_rows(_plan(costs[rows], masses.take(rows), *terms), costs, rows)
 
@@ -152,12 +163,13 @@ def _plan_of(rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses,
 def _plan(
     costs: NDArray[Any],
     masses: Masses | None,
+    exact: bool,
     share: Floats,
     epsilon: float | None,
     start: Floats,
     given: bool,
 ) -> Transport:
-    """The plan of rows with a mass, from prices that may have been `given`."""
+    """The plan of rows with a mass, from prices that may have been `given`; `exact`: see `narrowing.solve`."""
     n_outcomes = len(share)
     live = _live_cells(costs, n_outcomes, epsilon)
     exponent = _extreme_exponent(costs)
@@ -170,23 +182,20 @@ def _plan(
     rows = CostTable(costs if len(live) == len(start) else costs[:, live], mass=weights)
     if epsilon is None:
         fair = None
-        result = _transport(rows.nearest(), None, share, live, len(start), rows)
+        found = rows.nearest()
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
         warm = given and _are_better_than_none(start[live], rows, fair)
         first = start[live] if warm else np.zeros(len(live))
-        for exact in (False, True):
-            try:
-                found = _solve(rows, first, fair, warm, exact)
-            except InfeasibleError:
-                if exact:
-                    raise
-                continue
-            result = _transport(found, fair, share, live, len(start), rows)
-            if result.violation <= epsilon + 1e-9:
-                break
+        try:
+            found = _solve(rows, first, fair, warm, exact)
+        except InfeasibleError as error:
+            if exact and np.isinf(rows.cost).any():
+                raise
+            raise _too_rare(share, rows) from error
+    result = _transport(found, fair, share, live, len(start), rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
-        raise _too_rare(share)
+        raise _too_rare(share, rows)
     return _scaled(result, exponent) if exponent else result
 
 
@@ -279,7 +288,12 @@ class _TooRareError(InputError):
     """A share, of an outcome or of a row's weight, is too small."""
 
 
-def _too_rare(share: Floats) -> _TooRareError:
+def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
+    least = np.inf if rows.mass is None else float(rows.mass.min()) / rows.total
+    if least < share.min():
+        return _TooRareError(
+            f"the smallest weight, {least:.3g} of all, is too small for double precision: give such rows 0"
+        )
     return _TooRareError(
         f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
         "outcome, or give it more"

@@ -194,15 +194,13 @@ def solve(
         few = table.sample(max(_SMALL, table.size // 4))
         if 2 * few.size > table.size:
             return _solve_directly(table, prices, fair, noise, exact)
-        prices = solve(few, prices, fair, noise, False, exact).vertex.prices
+        prices = _prices_of(few, prices, fair, noise, exact)
         return _solve_directly(table, prices, fair, noise, exact, few.margin(prices, 0.5))
-    if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
-        found = _solve_directly(sample, prices, fair, noise, exact, sample.margin(prices, share))
-    else:
-        found = solve(sample, prices, fair, noise, False, exact)
-    prices = found.vertex.prices
+    # Given prices lack the tilt's part, but which rows tie they know.
+    width = sample.margin(prices, share) if warm and sample.tilt else None
+    prices = _prices_of(sample, prices, fair, noise, exact, width)
     margin = sample.margin(prices, share)
-    del sample, found  # they are a good part of the memory, and seldom needed again
+    del sample  # they are a good part of the memory, and seldom needed again
     for attempt in count_from(1):
         proven, prices = _narrow(table, prices, margin, fair, noise, exact)
         if proven:
@@ -211,6 +209,20 @@ def solve(
         share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
         margin = max(2 * margin, table.sample(count).margin(prices, share)) if share < _WHOLE else np.inf
     raise AssertionError
+
+
+def _prices_of(
+    sample: Columns, prices: Floats, fair: ParitySet, noise: float, exact: bool, width: float | None = None
+) -> Floats:
+    """The best prices for a sample; if they are within this `width` of the given ones, these help."""
+    try:
+        if width is not None:
+            return _solve_directly(sample, prices, fair, noise, False, width).vertex.prices
+        return solve(sample, prices, fair, noise).vertex.prices
+    except InfeasibleError:
+        if exact:  # only rounding, then: the whole table will be solved without
+            return prices
+        raise
 
 
 def _narrow(

@@ -10,6 +10,7 @@ rises. The change at which D stops rising becomes the new tie. If no mass is neg
 and, because of the ties, optimal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -148,7 +149,7 @@ class DualSimplex:
             _MAX_PIVOTS,
         )
         if reason == RISES_FOR_EVER:
-            raise _infeasible()
+            raise infeasible()
         if reason == SINGULAR:
             return None
         self.vertex = fair.vertex(int(level[0]), lean)
@@ -223,19 +224,11 @@ class DualSimplex:
         rows = self.rows
         tied = np.zeros(len(rows.key), dtype=np.bool_)
         tied[self.owner[self.owner >= 0]] = True
-        turns = vertex_turns(
-            self.fair,
-            self.prices,
-            self.vertex,
-            edge,
-            least,
-            leaving.slope,
-            self.total,
-            bool((self.owner == VERTEX).any()),
-        )
+        drop_of = self._drops(edge)
+        turns = vertex_turns(self.fair, self.prices, self.vertex, edge, least, leaving.slope, drop_of)
         way = walk(rows, tied, edge, least, leaving.slope, turns)
         if way is None:
-            raise _infeasible()
+            raise infeasible()
         if way.time > 0:
             step = way.time * edge
             self.prices += step
@@ -251,6 +244,12 @@ class DualSimplex:
             self.vertices[slot] = turns[way.target].vertex
         else:
             self.pair[slot] = way.target
+
+    def _drops(self, edge: Floats) -> Callable[[Floats, Floats], float | None]:
+        """How much less D rises along the edge after a change of the vertex; a tied vertex ends the walk."""
+        if (self.owner == VERTEX).any():
+            return lambda vertex, other: np.inf
+        return lambda vertex, other: self.total * float(edge @ self.fair.masses(vertex - other))
 
     def _rekey(self, slot: int) -> None:
         """Make the tie in `slot` the key of its owner; the old key leaves."""
@@ -320,5 +319,5 @@ def _divide(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
     return np.asarray(prices)
 
 
-def _infeasible() -> InfeasibleError:
+def infeasible() -> InfeasibleError:
     return InfeasibleError("no plan satisfies the parity limit: too many costs are inf")

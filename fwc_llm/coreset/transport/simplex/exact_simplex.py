@@ -5,13 +5,14 @@ decides whether the basis is optimal. Here masses, ties and edges are fractions 
 costs stay in double precision: their rounding changes the objective by as little as it does elsewhere.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, ParitySet
-from fwc_llm.coreset.transport.simplex.dual_simplex import HELD, DualSimplex, Leaving, Vertex
+from fwc_llm.coreset.transport.simplex.dual_simplex import HELD, DualSimplex, Leaving, Vertex, infeasible
 from fwc_llm.coreset.transport.simplex.long_step import VERTEX
 from fwc_llm.errors import InputError
 
@@ -101,8 +102,22 @@ class ExactSimplex(DualSimplex):
                 most, slot, empties_key, chosen = lack, mine[0], True, part
         if slot < 0:
             return None
-        edge = solve_exactly(ties.columns, [chosen.get(k, Fraction(0)) for k in range(len(load))])
-        return Leaving(slot, empties_key, np.array([float(value) for value in edge]), float(most))
+        self._edge = solve_exactly(ties.columns, [chosen.get(k, Fraction(0)) for k in range(len(load))])
+        return Leaving(slot, empties_key, np.array([float(value) for value in self._edge]), float(most))
+
+    def _drops(self, edge: Floats) -> Callable[[Floats, Floats], float | None]:
+        """See `DualSimplex`; a change that takes nothing of the slope is one of rounding alone."""
+        tied, total = bool((self.owner == VERTEX).any()), Fraction(self.total)
+
+        def rise(vertex: Floats) -> Fraction:
+            shares = exact_masses(self.fair, vertex)
+            return sum((self._edge[cell] * share for cell, share in shares.items()), Fraction(0))
+
+        def drop_of(vertex: Floats, other: Floats) -> float | None:
+            drop = rise(vertex) - rise(other)
+            return None if drop <= 0 else np.inf if tied else float(total * drop)
+
+        return drop_of
 
     def _finished(self, ties: _Ties, load: list[Fraction], masses: list[Fraction], pivots: int) -> Vertex:
         """The prices that the ties fix, and the plan."""
@@ -121,7 +136,9 @@ class ExactSimplex(DualSimplex):
 
 
 def _priced(ties: _Ties, owed: Floats) -> Floats:
-    return np.array([float(price) for price in solve_exactly(ties.columns, list(map(Fraction, owed.tolist())))])
+    return np.array(
+        [float(price) for price in solve_exactly(ties.columns, list(map(Fraction, owed.tolist())))]
+    )
 
 
 def exact_masses(fair: ParitySet, vertex: Floats) -> Exact:
@@ -159,7 +176,7 @@ def solve_exactly(rows: list[Exact], right: list[Fraction]) -> list[Fraction]:
         i = min(left, key=lambda one: (len(rows[one]), one))
         row = rows[i]
         if not row:
-            raise ZeroDivisionError
+            raise infeasible()  # ties that depend on one another: rounding in the prices chose them
         pivot = min(row, key=lambda k: (len(users[k]), k))
         left.remove(i)
         order.append((i, pivot))

@@ -1,5 +1,6 @@
 """One step of the dual simplex method: how far the dual function rises along an edge, and what stops it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,19 +89,18 @@ def vertex_turns(
     edge: Floats,
     least: float,
     slope: float,
-    total: float,
-    tied: bool,
+    drop_of: Callable[[Floats, Floats], float | None],
 ) -> list[Turn]:
-    """List the vertex's changes along the edge until D's slope is used up; a tied vertex ends the walk.
+    """List the vertex's changes along the edge until D's slope is used up.
 
-    `total` is the mass R that the vertex distributes.
+    `drop_of` says how much of the slope a change from one vertex to another takes; None if it is no change.
     """
     turns: list[Turn] = []
     while slope > 0:
         found = fair.first_break(prices, edge, vertex, least)
-        if found is None:
+        drop = None if found is None else drop_of(vertex, found[1])
+        if found is None or drop is None:
             break
-        drop = np.inf if tied else total * float(edge @ fair.masses(vertex - found[1]))
         turns.append(Turn(*found, drop))
         slope -= drop
         vertex = found[1]
