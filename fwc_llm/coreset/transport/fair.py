@@ -169,7 +169,7 @@ def _plan(
     start: Floats,
     given: bool,
 ) -> Transport:
-    """The plan of rows with a mass, from prices that may have been `given`; `exact`: see `narrowing.solve`."""
+    """The plan of rows with a mass, from prices that may have been `given`; `exact` as in `solve`."""
     n_outcomes = len(share)
     live = _live_cells(costs, n_outcomes, epsilon)
     exponent = _extreme_exponent(costs)

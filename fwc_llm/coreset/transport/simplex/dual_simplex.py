@@ -320,4 +320,5 @@ def _divide(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
 
 
 def infeasible() -> InfeasibleError:
+    """The error of a table whose rows cannot go where the limit needs them."""
     return InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
