@@ -24,7 +24,7 @@ from fwc_llm.coreset.transport.cost_table import AT_ONCE, BLOCK, CostTable
 from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
-from fwc_llm.coreset.transport.tilt import slope_of
+from fwc_llm.coreset.transport.tilt import Start, slope_of
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -52,6 +52,9 @@ class Transport:
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
     row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
+    start: Start | None = (
+        None  # the prices, and more where costs tie; hand it to the next call in their place
+    )
 
     @property
     def dual(self) -> Floats:
@@ -88,7 +91,7 @@ def fair_transport(
     n_outcomes: int,
     target: ArrayLike,
     epsilon: float | None,
-    prices: ArrayLike | None = None,
+    prices: "ArrayLike | Start | None" = None,
     *,
     warm: ArrayLike | None = None,
     sample_weight: "ArrayLike | Masses | None" = None,
@@ -109,7 +112,8 @@ def fair_transport(
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), or None for no constraint.
         prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
-            do not count if they say less than zeros would.
+            do not count if they say less than zeros would. Where many costs tie, the earlier call's `start`
+            saves more time than its `prices`.
         warm: `prices` by their earlier name.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
@@ -130,7 +134,10 @@ def fair_transport(
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
     given = warm if prices is None else prices
-    start = _checked_prices(given, costs.shape[1])
+    if isinstance(given, Start):
+        start = replace(given, prices=_checked_prices(given.prices, costs.shape[1]))
+    else:
+        start = Start(_checked_prices(given, costs.shape[1]))
     terms = share, epsilon, start, given is not None
     for rows, exact in _ways(masses):
         try:
@@ -166,50 +173,59 @@ def _plan(
     exact: bool,
     share: Floats,
     epsilon: float | None,
-    start: Floats,
+    start: Start,
     given: bool,
 ) -> Transport:
     """The plan of rows with a mass, from prices that may have been `given`; `exact` as in `solve`."""
     n_outcomes = len(share)
+    cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon)
     exponent = _extreme_exponent(costs)
     if exponent:
         costs = np.ldexp(costs, -exponent)
         with np.errstate(over="ignore"):
-            start = np.ldexp(start, -exponent)
-        start[~np.isfinite(start)] = 0.0
+            prices = np.ldexp(start.prices, -exponent)
+        prices[~np.isfinite(prices)] = 0.0
+        start = Start(prices)
     weights = None if masses is None else masses.values
-    rows = CostTable(costs if len(live) == len(start) else costs[:, live], mass=weights)
+    rows = CostTable(costs if len(live) == cells else costs[:, live], mass=weights)
     if epsilon is None:
         fair = None
-        found = rows.nearest()
+        found, again = rows.nearest(), None
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        warm = given and _are_better_than_none(start[live], rows, fair)
-        first = start[live] if warm else np.zeros(len(live))
+        first = start.of(live)
+        warm = given and _are_better_than_none(first.prices, rows, fair)
         try:
-            found = _solve(rows, first, fair, warm, exact)
+            found, again = _solve(rows, first if warm else Start(np.zeros(len(live))), fair, warm, exact)
         except InfeasibleError as error:
             if exact and np.isinf(rows.cost).any():
                 raise
             raise _too_rare(share, rows) from error
-    result = _transport(found, fair, share, live, len(start), rows)
+    result = _transport(found, fair, share, live, cells, rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share, rows)
-    return _scaled(result, exponent) if exponent else result
+    if exponent:
+        return _scaled(result, exponent)
+    return result if again is None else replace(result, start=again.among(live, cells))
 
 
-def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool, exact: bool) -> Optimum:
-    """Solve the costs, tilted where many rows tie, but judged as they are."""
-    noise = rows.noise()
+def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool, exact: bool) -> tuple[Optimum, Start]:
+    """Solve the costs, tilted where many rows tie, but judged as they are; and where to start next time."""
+    noise, prices = rows.noise(), start.prices
     slope = slope_of(rows.cost) if rows.is_large() else None
-    for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
-        found = rows.judge(solve(tilted.table(), prices, fair, noise, warm, exact))
-        gap = found.cost - found.bound - rows.total * fair.best(found.vertex.prices)[0]
-        if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
-            return found
+    for steep in [] if slope is None else [slope * finer for finer in _FINER]:
+        fits = warm and start.fits(steep)
+        if fits and start.slope is not None and start.tilted is not None:
+            steep, prices = start.slope, start.tilted
+        tilted = solve(replace(rows, slope=steep).table(), prices, fair, noise, warm, exact, fits)
+        found = rows.judge(tilted)
         prices, warm = found.vertex.prices, True
-    return solve(rows.table(), prices, fair, noise, warm, exact)
+        gap = found.cost - found.bound - rows.total * fair.best(prices)[0]
+        if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
+            return found, Start(prices, tilted.vertex.prices, steep)
+    found = solve(rows.table(), prices, fair, noise, warm, exact)
+    return found, Start(found.vertex.prices)
 
 
 def _transport(

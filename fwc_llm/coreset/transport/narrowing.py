@@ -169,12 +169,19 @@ class Optimum:
 
 
 def solve(
-    table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False, exact: bool = False
+    table: Supply,
+    prices: Floats,
+    fair: ParitySet,
+    noise: float,
+    warm: bool = False,
+    exact: bool = False,
+    tilted: bool = False,
 ) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's. `exact` takes
-    the arithmetic of `ExactSimplex`, for masses that double precision does not balance.
+    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's, `tilted` that
+    they are so of the costs as they are tilted. `exact` takes the arithmetic of `ExactSimplex`, for masses
+    that double precision does not balance.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
@@ -184,7 +191,7 @@ def solve(
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
         few = table.sample(count // 8)
-        for part in _WARM if few.tilt is None else ():
+        for part in _WARM if tilted or few.tilt is None else ():
             margin = few.margin(prices, part * share)
             proven, prices = _narrow(table, prices, margin, fair, noise, exact)
             if proven:
