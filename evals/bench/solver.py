@@ -116,7 +116,7 @@ def timed_inner(n: int) -> Iterator[list[float]]:
     """Record the seconds of every inner problem of all n rows that is solved in the block."""
     plain, seconds = Problem.transport, []
 
-    def transport(self: Problem, cost: np.ndarray, prices: np.ndarray | None) -> Any:
+    def transport(self: Problem, cost: np.ndarray, prices: Any) -> Any:
         spent, found = timed(partial(plain, self, cost, prices))
         if len(cost) == n:
             seconds.append(spent)

@@ -33,6 +33,7 @@ from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.tilt import Start
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
@@ -76,6 +77,7 @@ class CompiledSteps:
         self._reps: Representatives | None = None
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
+        self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
         self._before = np.empty(0)  # (AGES, m, p) the representatives in the last iterations
@@ -113,9 +115,9 @@ class CompiledSteps:
         margin = np.inf if self._small else 2 * self._drift + 0.01 * self._objective
         self._assign(reps, everything, margin)
         while True:
-            inner = self.problem.transport(self._rows.cost, self.prices)
+            inner = self.problem.transport(self._rows.cost, self._start or self.prices)
             self._drift = float(np.abs(inner.prices - self.prices).max())
-            self.prices = inner.prices
+            self.prices, self._start = inner.prices, inner.start
             label = np.empty(self.problem.table.n, np.int32)
             fresh = self._rows.fresh
             stale = self._threads.over_rows(
@@ -156,7 +158,7 @@ class CompiledSteps:
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self.prices)
+        inner = self.problem.transport(cost, self._start or self.prices)
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     @property

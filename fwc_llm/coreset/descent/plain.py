@@ -10,6 +10,7 @@ from fwc_llm.coreset.descent.updates import Medoids, Shares, means, medians
 from fwc_llm.coreset.problem.ground_cost import BLOCK, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.tilt import Start
 from fwc_llm.coreset.weights import Masses
 
 
@@ -33,6 +34,7 @@ class PlainSteps:
         self.problem = problem
         self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
         self.prices = np.zeros(problem.cells.n_cells)
+        self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._medoids: Medoids | None = None
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -54,8 +56,8 @@ class PlainSteps:
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self.prices)
-        self.prices = inner.prices
+        inner = self.problem.transport(cost, self._start or self.prices)
+        self.prices, self._start = inner.prices, inner.start
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
