@@ -138,7 +138,8 @@ class CostTable:
             from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
-            Threads().over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
+            threads = Threads(1 if blocks == 1 else None)
+            threads.over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
                 _scan_block(self.cost, *given, *out, low, min(low + BLOCK, self.size))

@@ -25,8 +25,8 @@ class Choices:
         finite = np.isfinite(excess)
         row, cell = np.nonzero(finite.T if allowed is None else (finite & allowed).T)
         values = excess[cell, row]
-        row += first
-        return cls(row, cell, values)
+        # Compiled code takes arrays without gaps, and numpy's are every other number of one array.
+        return cls(row + first, np.ascontiguousarray(cell), values)
 
     @classmethod
     def joined(cls, parts: "list[Choices]") -> "Choices":
