@@ -119,7 +119,7 @@ def against_highs(n: int = 5000, m: int = 250) -> dict[str, Any]:
 def ties(n: int, levels: int, outcomes: int) -> dict[str, Any]:
     """Seconds of `fair_transport` on costs that tie, whole numbers and counts of mismatches, and on others.
 
-    Warm: with the prices of the same table before one row in a hundred changed.
+    Warm: with the start of the same table before one row in a hundred changed.
     """
     cells = levels * outcomes
     target = np.full(outcomes, 1 / outcomes)
@@ -140,7 +140,7 @@ def ties(n: int, levels: int, outcomes: int) -> dict[str, Any]:
         cost[rng.choice(n, n // 100, replace=False)] = draw(n // 100)
         warm, second = best_of(
             passes,
-            lambda: fair_transport(cost, levels, outcomes, target, EPSILON, prices=first.prices),  # noqa: B023
+            lambda: fair_transport(cost, levels, outcomes, target, EPSILON, prices=first.start),  # noqa: B023
         )
         gap = max(plan.objective - plan.lower_bound for plan in (first, second))
         found |= {f"{kind}_cold": cold, f"{kind}_warm": warm, f"{kind}_gap": gap}
@@ -253,7 +253,7 @@ _TIES_HEAD = """
 |---:|---:|---:|---:|---:|---:|---:|"""  # noqa: E501
 _TIES = (
     "Costs that tie, 100,000 rows: whole numbers from 1 to 39 in each cell, and counts of 10 mismatches, "
-    "beside uniform costs. Warm: prices of the same table before one row in a hundred changed."
+    "beside uniform costs. Warm: from the plan of the same table before one row in a hundred changed."
 )
 
 

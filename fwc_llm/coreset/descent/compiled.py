@@ -33,6 +33,7 @@ from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import CHUNK, Threads
 from fwc_llm.coreset.transport.fair import Transport
+from fwc_llm.coreset.transport.tilt import Start
 
 _FEW = 2048  # rows at once, where few are looked at
 SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner problem is solved again
@@ -78,6 +79,7 @@ class CompiledSteps:
         self.prices = np.zeros(cells.n_cells)
         self._repeated = problem.repeated()
         self._tiles = _tiles(problem.cell_of, cells.n_cells)
+        self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
         self._before = np.empty(0)  # (m, p, AGES) the representatives in the last iterations
@@ -117,7 +119,7 @@ class CompiledSteps:
         while True:
             inner = self.transport()
             self._drift = float(np.abs(inner.prices - self.prices).max())
-            self.prices = inner.prices
+            self.prices, self._start = inner.prices, inner.start
             label = np.empty(self.problem.table.n, np.int32)
             fresh = self._rows.fresh
             stale = self._threads.over_rows(
@@ -139,10 +141,13 @@ class CompiledSteps:
 
     def transport(self) -> Transport:
         """The inner problem for the costs as they are."""
-        given = self._rows.cost, self.prices
         if self._repeated is None:
-            return self.problem.transport(*given)
-        return self._repeated.solve(*given, self.problem.transport)
+            return self.problem.transport(self._rows.cost, self._start or self.prices)
+        return self._repeated.solve(self._rows.cost, self.prices, self._otherwise)
+
+    def _otherwise(self, cost: np.ndarray, prices: np.ndarray) -> Transport:
+        """The same the long way, from where the last inner problem's ties were, if that is known."""
+        return self.problem.transport(cost, self._start or prices)
 
     def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
@@ -165,7 +170,7 @@ class CompiledSteps:
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """See `Steps`."""
         cost, label = self.nearest(points)
-        inner = self.problem.transport(cost, self.prices)
+        inner = self.problem.transport(cost, self._start or self.prices)
         return inner, share_out(inner, label, self.problem.m, self.problem.masses)
 
     @property

@@ -9,6 +9,7 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.repeated.repeated import Repeated
+from fwc_llm.coreset.transport.tilt import Start
 from fwc_llm.coreset.weights import Masses
 
 
@@ -78,8 +79,8 @@ class Problem:
             cells.append(np.full(len(first), g))
         return np.concatenate(rows), np.concatenate(cells)
 
-    def transport(self, cost: np.ndarray, prices: np.ndarray | None) -> Transport:
-        """The inner problem for the costs (n, G), from these prices (G,)."""
+    def transport(self, cost: np.ndarray, prices: np.ndarray | Start | None) -> Transport:
+        """The inner problem for the costs (n, G), from these prices (G,) or an earlier plan's start."""
         return fair_transport(
             cost,
             self.cells.n_levels,

@@ -14,6 +14,7 @@ from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
 _COMPILED = 2_000_000  # from this many entries compiled code is faster
+AT_ONCE = 8192  # rows that numpy reads at once
 BLOCK = 65_536  # rows per block; numpy and compiled code both sum block by block
 
 
@@ -44,9 +45,7 @@ class CostTable:
         if self.cost.size > _IN_MEMORY:
             return self
         _check(self.cost, 0)
-        columns = np.array(self.cost.T, dtype=np.float64, order="C")
-        rows = np.arange(self.size)
-        return self._tilted(columns, self._masses(rows), rows)
+        return self._columns(np.arange(self.size), self.mass)
 
     def is_large(self) -> bool:
         """Whether the simplex method alone would be slow."""
@@ -86,21 +85,24 @@ class CostTable:
             steps = upto.searchsorted((np.arange(count) + 0.5) * (upto[-1] / count))
             rows, times = np.unique(np.minimum(steps, self.size - 1), return_counts=True)
             mass = times * (self.total / count)
-        columns = np.array(self.cost[rows].T, dtype=np.float64, order="C")
-        _check(columns.T, None)
-        return self._tilted(columns, mass, rows)
+        found = self._columns(rows, mass)
+        _check(found.cost.T, None)
+        return found
 
-    def _masses(self, rows: Ints) -> Floats:
-        """The masses of some rows."""
-        return np.ones(len(rows)) if self.mass is None else self.mass[rows]
-
-    def _tilted(self, columns: Floats, mass: Floats, rows: Ints) -> Columns:
-        """The columns (G, N) of these `rows`, tilted in place."""
+    def _columns(self, rows: Ints, mass: Floats | None) -> Columns:
+        """These rows as columns, tilted; without masses they have 1 each."""
+        cells = self.cost.shape[1]
+        room = np.empty((cells, len(rows) + cells))
+        columns = room[:, : len(rows)]
+        for low in range(0, len(rows), AT_ONCE):
+            columns[:, low : low + AT_ONCE] = self.cost[rows[low : low + AT_ONCE]].T
+        mass = np.ones(len(rows)) if mass is None else mass
         if self.slope is None:
-            return Columns(columns, mass)
+            return Columns(columns, mass, room=room)
         tilt = Tilt(self.slope, parts_of(rows))
-        columns += tilt.slope[:, None] * tilt.parts
-        return Columns(columns, mass, 0, tilt)
+        for own, slope in zip(columns, tilt.slope.tolist(), strict=True):
+            own += slope * tilt.parts
+        return Columns(columns, mass, 0, tilt, room)
 
     def judge(self, found: Optimum) -> Optimum:
         """The sums of a plan and its prices by the true costs."""
@@ -126,35 +128,27 @@ class CostTable:
         """See `Supply`."""
         compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
         mass = np.ones(0) if self.mass is None else self.mass
-        key = np.empty(self.size, dtype=np.int32)
-        doubt = np.empty(self.size, dtype=np.int32 if self.size < 2**31 else np.int64)
+        slope = np.ones(0) if self.slope is None else self.slope
+        key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // BLOCK)
-        n_doubt, faulty = np.zeros(blocks, dtype=np.intp), np.zeros(blocks, dtype=np.bool_)
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
-        slope = np.zeros(len(prices)) if self.slope is None else self.slope
-        parts = np.zeros(0) if self.slope is None else parts_of(np.arange(self.size))
-        out = (key, doubt, n_doubt, kept, kept_cost, faulty)
+        faulty = np.zeros(blocks, dtype=np.bool_)
+        given, out = (mass, prices, slope, margin, BLOCK), (key, unsure, kept, kept_cost, faulty)
         if compiled:
             from fwc_llm.coreset.compiling.kernel import read_only
             from fwc_llm.coreset.transport.scan_kernels import scan
 
-            cost = read_only(self.cost)
-            given = (cost, mass, prices, slope, parts, margin, BLOCK)
-            Threads(1 if blocks == 1 else None).over_rows(scan, *given, *out, n=self.size, chunk=BLOCK)
+            threads = Threads(1 if blocks == 1 else None)
+            threads.over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
         else:
             for low in range(0, self.size, BLOCK):
-                high = min(low + BLOCK, self.size)
-                _scan_block(self.cost, mass, prices, slope, parts, margin, BLOCK, *out, low, high)
+                _scan_block(self.cost, *given, *out, low, min(low + BLOCK, self.size))
         for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
-        rows = np.concatenate([doubt[k * BLOCK : k * BLOCK + n_doubt[k]] for k in range(blocks)])
-        return Scan(
-            key,
-            rows,
-            self._tilted(np.array(self.cost[rows].T, dtype=np.float64, order="C"), self._masses(rows), rows),
-            kept.sum(axis=0),
-            float(kept_cost.sum()),
-        )
+        rows = np.flatnonzero(unsure)
+        del unsure, out
+        columns = self._columns(rows, None if self.mass is None else self.mass[rows])
+        return Scan(key, rows, columns, kept.sum(axis=0), float(kept_cost.sum()))
 
 
 def _scan_block(
@@ -162,12 +156,10 @@ def _scan_block(
     mass: Floats,
     prices: Floats,
     slope: Floats,
-    parts: Floats,
     margin: float,
     size: int,
     key: Ints,
-    doubt: Ints,
-    n_doubt: Ints,
+    unsure: Flags,
     kept: Floats,
     kept_cost: Floats,
     faulty: Flags,
@@ -175,25 +167,32 @@ def _scan_block(
     high: int,
 ) -> None:
     """Scan a block; the same as the compiled `scan`, up to rounding in the sums."""
-    block, table = low // size, cost[low:high]
-    tilted = table.T + slope[:, None] * parts[low:high] if len(parts) else table.T
-    cells, least, second = two_cheapest(tilted, prices)
-    if not np.isfinite(least).all() or np.isnan(table).any():
-        faulty[block] = True
-        return
-    unsure = second <= least + margin
-    rows, sure = np.flatnonzero(unsure), np.flatnonzero(~unsure)
-    key[low:high] = cells
-    doubt[low : low + len(rows)] = low + rows
-    n_doubt[block] = len(rows)
-    cheapest = table[sure, cells[sure]]
+    block, count = low // size, 0
+    cheapest = np.empty(high - low, dtype=cost.dtype)  # of the sure rows
+    for start in range(low, high, AT_ONCE):
+        some = slice(start, min(start + AT_ONCE, high))
+        table = cost[some]
+        tilted = table.T
+        if len(slope):
+            tilted = tilted + slope[:, None] * parts_of(np.arange(some.start, some.stop))
+        cells, least, second = two_cheapest(tilted, prices)
+        if not np.isfinite(least).all() or np.isnan(table).any():
+            faulty[block] = True
+            return
+        key[some] = cells
+        unsure[some] = second <= least + margin
+        sure = np.flatnonzero(~unsure[some])
+        cheapest[count : count + len(sure)] = table[sure, cells[sure]]
+        count += len(sure)
+        if not len(mass):
+            kept[block] += np.bincount(cells[sure], minlength=len(prices))
     if len(mass):
-        own = mass[low:high][sure]
-        kept[block] = np.bincount(cells[sure], own, minlength=len(prices))
-        kept_cost[block] = own @ cheapest.astype(np.float64)
+        sure = low + np.flatnonzero(~unsure[low:high])
+        own = mass[sure]
+        kept[block] = np.bincount(key[sure], own, minlength=len(prices))
+        kept_cost[block] = own @ cheapest[:count].astype(np.float64)
     else:
-        kept[block] = np.bincount(cells[sure], minlength=len(prices))
-        kept_cost[block] = cheapest.sum(dtype=np.float64)
+        kept_cost[block] = cheapest[:count].sum(dtype=np.float64)
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:

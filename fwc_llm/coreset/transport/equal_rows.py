@@ -22,14 +22,22 @@ def find_groups(cost: Floats, mass: Floats, alone: int) -> EqualRows | None:
 
     None if there are more than half as many groups as rows: then grouping saves too little.
     """
-    body = cost - cost.min(axis=0)
+    least = cost.min(axis=0)
     weights = np.random.default_rng(0).random(len(cost))
-    hashed = weights @ np.where(np.isfinite(body), body, -1.0)
+    hashed = np.zeros(len(mass))
+    for own, weight in zip(cost, weights.tolist(), strict=True):
+        body = own - least
+        body[~np.isfinite(body)] = -1.0
+        hashed += weight * body
     last = len(mass) - alone
     hashed[last:] = np.nanmax(hashed) + 1 + np.arange(alone)
     values, first, group = np.unique(hashed, return_index=True, return_inverse=True)
-    if 2 * len(values) > len(mass) or not np.array_equal(body, body[:, first[group]]):
+    if 2 * len(values) > len(mass):
         return None
+    for own in cost:
+        body = own - least
+        if not np.array_equal(body, body[first][group]):
+            return None
     return EqualRows(first, group, np.bincount(group, mass))
 
 

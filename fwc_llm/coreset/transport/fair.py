@@ -11,6 +11,7 @@ cell; any prices give a lower bound:
     D(u) = (1/n) Σ_i min_g (c_ig − u_g) + min_{w fair, Σw = 1} ⟨u, w⟩.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
-from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.transport.cost_table import AT_ONCE, BLOCK, CostTable
 from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
-from fwc_llm.coreset.transport.tilt import slope_of
+from fwc_llm.coreset.transport.tilt import Start, slope_of
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -51,6 +52,9 @@ class Transport:
     violation: float  # largest |p(y|d) / p_T(y) − 1| over levels that carry mass
     prices: Floats  # (G,) of the cells, in units of the cost; hand them to the next call
     row_mass: Floats | None = None  # (n,) of each row, sums to 1; None: 1/n each
+    start: Start | None = (
+        None  # the prices, and more where costs tie; hand it to the next call in their place
+    )
 
     @property
     def dual(self) -> Floats:
@@ -87,7 +91,7 @@ def fair_transport(
     n_outcomes: int,
     target: ArrayLike,
     epsilon: float | None,
-    prices: ArrayLike | None = None,
+    prices: "ArrayLike | Start | None" = None,
     *,
     warm: ArrayLike | None = None,
     sample_weight: "ArrayLike | Masses | None" = None,
@@ -108,7 +112,8 @@ def fair_transport(
         target: (n_outcomes,) outcome distribution p_T, positive, summing to 1.
         epsilon: parity limit in [0, 1), or None for no constraint.
         prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
-            do not count if they say less than zeros would.
+            do not count if they say less than zeros would. Where many costs tie, the earlier call's `start`
+            saves more time than its `prices`.
         warm: `prices` by their earlier name.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
@@ -129,22 +134,35 @@ def fair_transport(
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
     given = warm if prices is None else prices
-    start = _checked_prices(given, costs.shape[1])
+    if isinstance(given, Start):
+        start = replace(given, prices=_checked_prices(given.prices, costs.shape[1]))
+    else:
+        start = Start(_checked_prices(given, costs.shape[1]))
     terms = share, epsilon, start, given is not None
-    if masses is None:
-        return _plan(costs, None, *terms)
-    try:
-        return _plan_of(masses.positive, costs, masses, *terms)
-    except _TooRareError:
+    for rows, exact in _ways(masses):
+        try:
+            return _plan_of(rows, costs, masses, exact, *terms)
+        except _TooRareError as error:
+            refused = error
+    raise refused
+
+
+def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
+    """The rows to plan for, None for all, and whether in exact arithmetic: the fastest way first."""
+    rows = None if masses is None else masses.positive
+    yield rows, False
+    if masses is not None:
         heavy = masses.heavy()
-        if len(heavy) == np.count_nonzero(masses.values):
-            raise
-        return _plan_of(heavy, costs, masses, *terms)
+        if len(heavy) < np.count_nonzero(masses.values):
+            yield heavy, False
+    yield rows, True
 
 
-def _plan_of(rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses, *terms: Any) -> Transport:
+def _plan_of(
+    rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses | None, *terms: Any
+) -> Transport:
     """The plan of these rows, None for all; the others have no mass, and go where it is cheapest."""
-    if rows is None:
+    if rows is None or masses is None:
         return _plan(costs, masses, *terms)
     return _with_idle_rows(_plan(costs[rows], masses.take(rows), *terms), costs, rows)
 
@@ -152,52 +170,62 @@ def _plan_of(rows: NDArray[np.intp] | None, costs: NDArray[Any], masses: Masses,
 def _plan(
     costs: NDArray[Any],
     masses: Masses | None,
+    exact: bool,
     share: Floats,
     epsilon: float | None,
-    start: Floats,
+    start: Start,
     given: bool,
 ) -> Transport:
-    """The plan of rows with a mass, from prices that may have been `given`."""
+    """The plan of rows with a mass, from prices that may have been `given`; `exact` as in `solve`."""
     n_outcomes = len(share)
+    cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon)
     exponent = _extreme_exponent(costs)
     if exponent:
         costs = np.ldexp(costs, -exponent)
         with np.errstate(over="ignore"):
-            start = np.ldexp(start, -exponent)
-        start[~np.isfinite(start)] = 0.0
+            prices = np.ldexp(start.prices, -exponent)
+        prices[~np.isfinite(prices)] = 0.0
+        start = Start(prices)
     weights = None if masses is None else masses.values
-    rows = CostTable(costs if len(live) == len(start) else costs[:, live], mass=weights)
+    rows = CostTable(costs if len(live) == cells else costs[:, live], mass=weights)
     if epsilon is None:
         fair = None
-        found = rows.nearest()
+        found, again = rows.nearest(), None
     else:
         fair = ParitySet(share, epsilon, len(live) // n_outcomes)
-        warm = given and _are_better_than_none(start[live], rows, fair)
-        first = start[live] if warm else np.zeros(len(live))
+        first = start.of(live)
+        warm = given and _are_better_than_none(first.prices, rows, fair)
         try:
-            found = _solve(rows, first, fair, warm)
-        except InfeasibleError:
-            if np.isinf(rows.cost).any():
+            found, again = _solve(rows, first if warm else Start(np.zeros(len(live))), fair, warm, exact)
+        except InfeasibleError as error:
+            if exact and np.isinf(rows.cost).any():
                 raise
-            raise _too_rare(share) from None
-    result = _transport(found, fair, share, live, len(start), rows)
+            raise _too_rare(share, rows) from error
+    result = _transport(found, fair, share, live, cells, rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
-        raise _too_rare(share)
-    return _scaled(result, exponent) if exponent else result
+        raise _too_rare(share, rows)
+    if exponent:
+        return _scaled(result, exponent)
+    return result if again is None else replace(result, start=again.among(live, cells))
 
 
-def _solve(rows: CostTable, prices: Floats, fair: ParitySet, warm: bool) -> Optimum:
-    """Solve the costs, tilted where many rows tie, but judged as they are."""
-    noise = rows.noise()
+def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool, exact: bool) -> tuple[Optimum, Start]:
+    """Solve the costs, tilted where many rows tie, but judged as they are; and where to start next time."""
+    noise, prices = rows.noise(), start.prices
     slope = slope_of(rows.cost) if rows.is_large() else None
-    for tilted in [] if slope is None else [replace(rows, slope=slope * finer) for finer in _FINER]:
-        found = rows.judge(solve(tilted.table(), prices, fair, noise, warm))
-        gap = found.cost - found.bound - rows.total * fair.best(found.vertex.prices)[0]
-        if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
-            return found
+    for steep in [] if slope is None else [slope * finer for finer in _FINER]:
+        fits = warm and start.fits(steep)
+        if fits and start.slope is not None and start.tilted is not None:
+            steep, prices = start.slope, start.tilted
+        tilted = solve(replace(rows, slope=steep).table(), prices, fair, noise, warm, exact, fits)
+        found = rows.judge(tilted)
         prices, warm = found.vertex.prices, True
-    return solve(rows.table(), prices, fair, noise, warm)
+        gap = found.cost - found.bound - rows.total * fair.best(prices)[0]
+        if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
+            return found, Start(prices, tilted.vertex.prices, steep)
+    found = solve(rows.table(), prices, fair, noise, warm, exact)
+    return found, Start(found.vertex.prices)
 
 
 def _transport(
@@ -230,7 +258,10 @@ def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp
     idle[rows] = False
     live = np.flatnonzero(found.mass > 0)  # a cell that can carry nothing has no price
     cell, mass = np.empty(len(costs), dtype=np.int32), np.zeros(len(costs))
-    cell[idle] = live[two_cheapest(costs[idle][:, live].T.astype(np.float64), found.prices[live])[0]]
+    resting = np.flatnonzero(idle)
+    for low in range(0, len(resting), AT_ONCE):
+        some = resting[low : low + AT_ONCE]
+        cell[some] = live[two_cheapest(costs[some][:, live].T.astype(np.float64), found.prices[live])[0]]
     cell[rows] = found.cell
     mass[rows] = 1 / len(rows) if found.row_mass is None else found.row_mass
     return replace(found, cell=cell, split_row=rows[found.split_row], row_mass=mass)
@@ -241,8 +272,9 @@ def _extreme_exponent(costs: NDArray[Any]) -> int:
     if costs.dtype == np.float32:
         return 0
     largest = 0.0
-    for low in range(0, len(costs), BLOCK):
-        part = costs[low : low + BLOCK]
+    step = max(1, BLOCK // costs.shape[1])
+    for low in range(0, len(costs), step):
+        part = costs[low : low + step]
         largest = max(largest, float(np.abs(part).max(initial=0.0, where=np.isfinite(part))))
     exponent = int(np.frexp(largest)[1])
     return exponent if abs(exponent) > _EXTREME else 0
@@ -272,7 +304,12 @@ class _TooRareError(InputError):
     """A share, of an outcome or of a row's weight, is too small."""
 
 
-def _too_rare(share: Floats) -> _TooRareError:
+def _too_rare(share: Floats, rows: CostTable) -> _TooRareError:
+    least = np.inf if rows.mass is None else float(rows.mass.min()) / rows.total
+    if least < share.min():
+        return _TooRareError(
+            f"the smallest weight, {least:.3g} of all, is too small for double precision: give such rows 0"
+        )
     return _TooRareError(
         f"the target's smallest share, {share.min():.3g}, is too small for double precision: leave out that "
         "outcome, or give it more"

@@ -23,6 +23,7 @@ from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.transport.equal_rows import find_groups, ungroup
 from fwc_llm.coreset.transport.parity import Flags, Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError, Vertex
+from fwc_llm.coreset.transport.simplex.long_step import Choices
 from fwc_llm.coreset.transport.tilt import Tilt
 
 _SMALL = 600  # rows, or
@@ -35,6 +36,7 @@ _MOST = 2  # times as many rows make a table worth narrowing
 _EASY = 16_000_000  # costs
 _WORTH = 30_000_000  # cells · costs of a direct solution from which compiling pays
 _KERNELS = "fwc_llm.coreset.transport.simplex.pivot_kernels"
+_PART = 65_536  # costs whose pairs are listed at once
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
@@ -73,11 +75,20 @@ class Columns:
     mass: Floats  # (N,)
     anchors: int = 0
     tilt: Tilt | None = None  # contained in the costs
+    room: Floats | None = None  # (G, ≥ N + G) memory that begins with the costs, for anchors beside them
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.mass)
+
+    def beside(self, other: Floats) -> Floats:
+        """The costs, and further columns."""
+        if self.room is None:
+            return np.concatenate([self.cost, other], axis=1)
+        end = self.size + other.shape[1]
+        self.room[:, self.size : end] = other
+        return self.room[:, :end]
 
     def sample(self, count: int) -> "Columns":
         """Take every k-th row and all anchors; the total mass stays."""
@@ -157,49 +168,72 @@ class Optimum:
     load: Floats  # (G,) mass of each cell
 
 
-def solve(table: Supply, prices: Floats, fair: ParitySet, noise: float, warm: bool = False) -> Optimum:
+def solve(
+    table: Supply,
+    prices: Floats,
+    fair: ParitySet,
+    noise: float,
+    warm: bool = False,
+    exact: bool = False,
+    tilted: bool = False,
+) -> Optimum:
     """Solve a table exactly (up to `noise`, see `DualSimplex`).
 
-    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's.
+    `prices` (G,) are the initial prices; `warm` says that they may be better than a sample's, `tilted` that
+    they are so of the costs as they are tilted. `exact` takes the arithmetic of `ExactSimplex`, for masses
+    that double precision does not balance.
     """
     cells = len(prices)
     if isinstance(table, Columns) and table.size <= max(_SMALL, _FEW // cells, 2 * table.anchors):
-        return _solve_directly(table, prices, fair, noise)
+        return _solve_directly(table, prices, fair, noise, exact)
     # A sample of s rows leaves about 1/√s of the rows in doubt; at this size both numbers are equal.
     count = max(_SMALL, int((_DOUBT * table.size) ** (2 / 3) * cells ** (1 / 3)))
     share = _DOUBT * (cells / count) ** 0.5
     if warm:
         few = table.sample(count // 8)
-        for part in _WARM if few.tilt is None else ():
+        for part in _WARM if tilted or few.tilt is None else ():
             margin = few.margin(prices, part * share)
-            proven, prices = _narrow(table, prices, margin, fair, noise)
+            proven, prices = _narrow(table, prices, margin, fair, noise, exact)
             if proven:
                 return proven
     sample = table.sample(count)
     if 2 * sample.size >= table.size and isinstance(table, Columns):
         few = table.sample(max(_SMALL, table.size // 4))
         if 2 * few.size > table.size:
-            return _solve_directly(table, prices, fair, noise)
-        prices = solve(few, prices, fair, noise).vertex.prices
-        return _solve_directly(table, prices, fair, noise, few.margin(prices, 0.5))
-    if warm and sample.tilt:  # the given prices lack the tilt's part, but which rows tie they know
-        found = _solve_directly(sample, prices, fair, noise, sample.margin(prices, share))
-    else:
-        found = solve(sample, prices, fair, noise)
-    prices = found.vertex.prices
+            return _solve_directly(table, prices, fair, noise, exact)
+        prices = _prices_of(few, prices, fair, noise, exact)
+        return _solve_directly(table, prices, fair, noise, exact, few.margin(prices, 0.5))
+    # Given prices lack the tilt's part, but which rows tie they know.
+    width = sample.margin(prices, share) if warm and sample.tilt else None
+    prices = _prices_of(sample, prices, fair, noise, exact, width)
     margin = sample.margin(prices, share)
+    del sample  # they are a good part of the memory, and seldom needed again
     for attempt in count_from(1):
-        proven, prices = _narrow(table, prices, margin, fair, noise)
+        proven, prices = _narrow(table, prices, margin, fair, noise, exact)
         if proven:
             return proven
         # The prices are better now. While they still change much, more rows in doubt would only cost time.
         share = min(2 * share, max(0.6, share)) if attempt < _PATIENT else 4 * share
-        margin = max(2 * margin, sample.margin(prices, share)) if share < _WHOLE else np.inf
+        margin = max(2 * margin, table.sample(count).margin(prices, share)) if share < _WHOLE else np.inf
     raise AssertionError
 
 
+def _prices_of(
+    sample: Columns, prices: Floats, fair: ParitySet, noise: float, exact: bool, width: float | None = None
+) -> Floats:
+    """The best prices for a sample; if they are within this `width` of the given ones, these help."""
+    try:
+        if width is not None:
+            return _solve_directly(sample, prices, fair, noise, False, width).vertex.prices
+        return solve(sample, prices, fair, noise).vertex.prices
+    except InfeasibleError:
+        if exact:  # only rounding, then: the whole table will be solved without
+            return prices
+        raise
+
+
 def _narrow(
-    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float
+    table: Supply, prices: Floats, margin: float, fair: ParitySet, noise: float, exact: bool
 ) -> tuple[Optimum | None, Floats]:
     """Solve for the rows whose cell is in doubt by this margin at these `prices`.
 
@@ -207,10 +241,11 @@ def _narrow(
     """
     scan = table.scan(prices, margin)
     inner = _with_anchors(scan, prices, margin)
+    scan = replace(scan, rows=inner)  # the rows without anchors need not be kept
     if _MOST * inner.size > table.size or inner.cost.size <= _EASY:
-        found = _solve_directly(inner, prices, fair, noise, margin)
+        found = _solve_directly(inner, prices, fair, noise, exact, margin)
     else:
-        found = solve(inner, prices, fair, noise)
+        found = solve(inner, prices, fair, noise, False, exact)
     vertex = found.vertex
     first = len(scan.doubt)  # index of the first anchor
     anchors = np.flatnonzero(scan.kept > 0)
@@ -234,7 +269,8 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
     return replace(
         scan.rows,
-        cost=np.concatenate([scan.rows.cost, cost], axis=1),
+        cost=scan.rows.beside(cost),
+        room=None,
         mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
         anchors=len(anchors),
         tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),
@@ -242,7 +278,7 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
 
 
 def _solve_directly(
-    table: Columns, prices: Floats, fair: ParitySet, noise: float, width: float = np.inf
+    table: Columns, prices: Floats, fair: ParitySet, noise: float, exact: bool, width: float = np.inf
 ) -> Optimum:
     """Solve by the simplex method alone, from `prices`.
 
@@ -254,24 +290,26 @@ def _solve_directly(
         groups = find_groups(table.cost, table.mass, table.anchors)
     few = table if groups is None else Columns(table.cost[:, groups.first], groups.mass, table.anchors)
     total = float(few.mass.sum())
+    method = _exact_method() if exact else DualSimplex
     near: Flags | None = None
     least_cells = 2
     for attempt in range(_ATTEMPTS):
-        key, least, _ = two_cheapest(few.cost, prices)
-        excess = few.cost - prices[:, None]
-        excess -= least
-        if width < np.inf and attempt < _ATTEMPTS - 2:
-            close = excess <= width
-            if least_cells < few.cost.shape[0]:
-                close |= excess <= np.partition(excess, least_cells - 1, axis=0)[least_cells - 1]
-            near = close if near is None else near | close
-            near[:, few.size - few.anchors :] = True
-            excess[~near] = np.inf
-        else:
+        key, least = two_cheapest(few.cost, prices)[:2]
+        if width == np.inf or attempt >= _ATTEMPTS - 2:
             near = None
+        elif near is None:
+            near = np.zeros(few.cost.shape, dtype=np.bool_)
+            near[:, few.size - few.anchors :] = True
         try:
-            vertex = DualSimplex(
-                excess, key, few.mass, prices, fair, noise, few.tilt, _compiled(excess)
+            vertex = method(
+                _choices(few.cost, prices, least, near, width, least_cells),
+                key,
+                few.mass,
+                prices,
+                fair,
+                noise,
+                few.tilt,
+                _is_compiled(few.cost),
             ).solve()
         except InfeasibleError:
             if near is None:
@@ -283,13 +321,42 @@ def _solve_directly(
         found = few.optimum(vertex)
         # Where ties are nearly parallel, the way to the basis rounds; from its prices the way is short.
         gap = found.cost - found.bound - total * fair.best(vertex.prices)[0]
-        exact = gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost))
-        if exact and (near is None or few.is_cheapest(vertex, noise)):
+        proven = gap <= EXACT * max(noise / 1e-12 * total, abs(found.cost))
+        if proven and (near is None or few.is_cheapest(vertex, noise)):
             break
         prices = vertex.prices
     return found if groups is None else table.optimum(ungroup(vertex, groups, table.mass))
 
 
-def _compiled(excess: Floats) -> bool:
+def _choices(
+    cost: Floats, prices: Floats, least: Floats, near: Flags | None, width: float, cells: int
+) -> Choices:
+    """The pairs (row, cell) that are `near`, all if that is None; those that now are become so.
+
+    A cell is near a row if it costs at most `width` more than the cheapest one, or is one of the row's
+    cheapest `cells`.
+    """
+    parts = []
+    step = max(1, _PART // len(cost))
+    for low in range(0, cost.shape[1], step):
+        some = slice(low, low + step)
+        excess = cost[:, some] - prices[:, None]
+        excess -= least[some]
+        if near is not None:
+            near[:, some] |= excess <= width
+            if cells < len(cost):
+                near[:, some] |= excess <= np.partition(excess, cells - 1, axis=0)[cells - 1]
+        parts.append(Choices.of(excess, None if near is None else near[:, some], low))
+    return Choices.joined(parts)
+
+
+def _is_compiled(cost: Floats) -> bool:
     """Whether compiled code makes the pivots: for long ways, and wherever it is there already."""
-    return excess.size * len(excess) >= _WORTH or is_ready(_KERNELS, "pivot")
+    return cost.size * len(cost) >= _WORTH or is_ready(_KERNELS, "pivot")
+
+
+def _exact_method() -> type[DualSimplex]:
+    """The method in exact arithmetic, which is seldom needed."""
+    from fwc_llm.coreset.transport.simplex.exact_simplex import ExactSimplex
+
+    return ExactSimplex

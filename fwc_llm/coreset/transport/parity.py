@@ -11,7 +11,8 @@ def violation(mass: Floats, target: Floats) -> float:
     """Return the largest |p(y|d) / p_T(y) − 1| of the cells' masses (G,), over levels that carry mass."""
     table = mass.reshape(-1, len(target))
     table = table[table.any(axis=1)]
-    return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
+    with np.errstate(over="ignore"):
+        return float(np.abs(table / table.sum(axis=1, keepdims=True) / target - 1).max())
 
 
 class ParitySet:

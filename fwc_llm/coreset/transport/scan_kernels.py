@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fwc_llm.coreset.compiling.kernel import kernel
+from fwc_llm.coreset.transport.tilt import GOLDEN
 
 
 @kernel  # type: ignore[misc]
@@ -14,12 +15,10 @@ def scan(
     mass: NDArray[np.float64],
     prices: NDArray[np.float64],
     slope: NDArray[np.float64],
-    parts: NDArray[np.float64],
     margin: float,
     size: int,
     key: NDArray[np.int32],
-    doubt: NDArray[np.integer],
-    n_doubt: NDArray[np.intp],
+    unsure: NDArray[np.bool_],
     kept: NDArray[np.float64],
     kept_cost: NDArray[np.float64],
     faulty: NDArray[np.bool_],
@@ -28,23 +27,23 @@ def scan(
 ) -> None:
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
-    Row i costs `parts[i] · slope[g]` more in cell g, unless there are no parts; the sums are without that.
+    Row i costs `parts_of(i) · slope[g]` more in cell g, unless there is no slope; the sums are without that.
     `mass` (n,) are the rows' masses; empty, it stands for 1 each. Rows `low` to `high` are one block of
-    `size`, b = low / size: it writes key[low:], the doubtful rows to doubt[low:][:n_doubt[b]], and the mass
+    `size`, b = low / size: it writes key[low:], marks the doubtful rows in unsure[low:], and the mass
     (kept[b, g]) and cost (kept_cost[b]) of the others.
     """
     cells = cost.shape[1]
     block = low // size
-    place = low
     total = 0.0
     fault = False
-    weighted = len(mass) > 0
+    weighted, tilted = len(mass) > 0, len(slope) > 0
     counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
     for i in range(low, high):
         best, second, cell = np.inf, np.inf, 0
-        tilt = parts[i] if len(parts) else 0.0
+        part = i * GOLDEN
+        part -= np.floor(part)
         for g in range(cells):
-            value = np.float64(cost[i, g]) - (prices[g] - tilt * slope[g])
+            value = np.float64(cost[i, g]) - (prices[g] - part * slope[g] if tilted else prices[g])
             less = value < best
             second = min(second, best if less else value)
             cell = g if less else cell
@@ -52,15 +51,12 @@ def scan(
             fault |= value != value
         fault |= not np.isfinite(best)
         key[i] = cell
-        doubt[place] = i
-        if second <= best + margin:
-            place += 1
-        else:
+        unsure[i] = second <= best + margin
+        if not unsure[i]:
             own = mass[i] if weighted else 1.0
             counts[cell] += own
             total += own * np.float64(cost[i, cell])
     for g in range(cells):
         kept[block, g] = counts[g]
-    n_doubt[block] = place - low
     kept_cost[block] = total
     faulty[block] = fault

@@ -14,11 +14,11 @@ import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints
 
-_GOLDEN = (
-    0.6180339887498949  # its multiples, less their whole parts, are spread evenly however many there are
-)
+# Its multiples, less their whole parts, are spread evenly however many there are.
+GOLDEN = 0.6180339887498949
 _TIED = 0.75  # share of different values below which costs tie
 _SOME = 2000  # rows to look at
+_ALIKE = 2.0  # times as steep
 _FINE = 1e-5  # of the step between costs
 
 
@@ -42,9 +42,42 @@ class Tilt:
         return np.asarray(self.parts[rows] * (self.slope[cell] - self.slope[other]))
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where the solution of similar costs can begin. Where costs tie, their prices alone do not say how."""
+
+    prices: Floats  # (G,)
+    tilted: Floats | None = None  # (G,) the prices of the tilted costs
+    slope: Floats | None = None  # (G,) of their tilt
+
+    def of(self, cells: Ints) -> "Start":
+        """The same for some cells."""
+        if self.tilted is None or self.slope is None:
+            return Start(self.prices[cells])
+        return Start(self.prices[cells], self.tilted[cells], self.slope[cells])
+
+    def among(self, cells: Ints, count: int) -> "Start":
+        """The same for these of `count` cells; the others have zeros."""
+
+        def spread(values: Floats) -> Floats:
+            every = np.zeros(count)
+            every[cells] = values
+            return every
+
+        if self.tilted is None or self.slope is None:
+            return Start(spread(self.prices))
+        return Start(spread(self.prices), spread(self.tilted), spread(self.slope))
+
+    def fits(self, slope: Floats) -> bool:
+        """Whether its tilt is about as steep as this one."""
+        if self.slope is None or self.tilted is None:
+            return False
+        return bool((self.slope <= _ALIKE * slope).all() and (slope <= _ALIKE * self.slope).all())
+
+
 def parts_of(rows: Ints) -> Floats:
     """The number in [0, 1) that belongs to each row."""
-    turns = rows * _GOLDEN
+    turns = rows * GOLDEN
     turns -= np.floor(turns)
     return np.asarray(turns)
 

@@ -1,11 +1,13 @@
 """Costs that tie: tilted to be solved, judged as they are."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.fair import fair_transport
-from fwc_llm.coreset.transport.narrowing import solve
+from fwc_llm.coreset.transport.narrowing import Columns, Scan, solve
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.coreset.transport.tilt import parts_of, slope_of
 
@@ -57,6 +59,54 @@ def test_the_tilt_leaves_few_rows_in_doubt() -> None:
     assert len(tilted.scan(vertex.prices, 1e-9).doubt) < 32 < len(plain.doubt) / 20
     judged = tilted.judge(solve(tilted, np.zeros(16), fair, 1e-12))
     assert judged.cost - judged.bound == pytest.approx(40_000 * fair.best(vertex.untilted)[0], abs=1e-5)
+
+
+class Counted(CostTable):
+    """A table that counts the rows that it hands out."""
+
+    rows: ClassVar[list[int]] = []
+
+    def sample(self, count: int) -> Columns:
+        found = super().sample(count)
+        self.rows.append(found.size)
+        return found
+
+    def scan(self, prices: np.ndarray, margin: float) -> Scan:
+        found = super().scan(prices, margin)
+        self.rows.append(found.rows.size)
+        return found
+
+
+@pytest.mark.parametrize("levels", [2, 8])
+def test_an_earlier_start_knows_which_rows_tie_where(levels: int) -> None:
+    cost, cells = tied("numbers", 40_000, levels), 2 * levels
+    start = fair_transport(cost, levels, 2, TARGET, 0.01).start
+    assert start is not None
+    assert start.slope is not None
+    assert start.tilted is not None
+    some = np.random.default_rng(1).choice(40_000, 800, replace=False)
+    cost[some] = cost[some[::-1]] + 1.0
+    fair = ParitySet(TARGET, 0.01, levels)
+    read = []
+    for prices, warm, tilted in (
+        (np.zeros(cells), False, False),
+        (start.prices, True, False),
+        (start.tilted, True, True),
+    ):
+        Counted.rows.clear()
+        table = Counted(cost, False, start.slope)
+        solve(table, prices, fair, 1e-12, warm, tilted=tilted)
+        read.append(sum(table.rows))
+    assert read[2] < min(read[:2]) / 3
+    found = [fair_transport(cost, levels, 2, TARGET, 0.01, prices) for prices in (None, start, start.prices)]
+    for one in found:
+        assert one.objective == pytest.approx(found[0].objective, abs=1e-9)
+        assert 0 <= one.objective - one.lower_bound <= 1e-9
+    # Of other costs, whose tilt would be another: no harm.
+    other = fair_transport(1000 * cost[:5000], levels, 2, TARGET, 0.01, start)
+    assert other.objective == pytest.approx(
+        fair_transport(1000 * cost[:5000], levels, 2, TARGET, 0.01).objective, rel=1e-11
+    )
 
 
 def test_only_costs_that_tie_are_tilted() -> None:

@@ -10,18 +10,20 @@ rises. The change at which D stops rising becomes the new tie. If no mass is neg
 and, because of the ties, optimal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.simplex.exact_plan import Basis
-from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Pairs, vertex_turns, walk
+from fwc_llm.coreset.transport.simplex.long_step import VERTEX, Choices, Pairs, vertex_turns, walk
 from fwc_llm.coreset.transport.tilt import Tilt
 from fwc_llm.errors import InputError
 
-_HELD = -2  # owner of an artificial tie, which only holds a price
+HELD = -2  # owner of an artificial tie, which only holds a price
 _MAX_PIVOTS = 20_000
+_NONE = Choices.of(np.zeros((0, 0)))
 
 
 class InfeasibleError(InputError):
@@ -55,7 +57,7 @@ class _Equations:
 
 
 @dataclass(frozen=True)
-class _Leaving:
+class Leaving:
     """A tie that leaves the basis."""
 
     slot: int
@@ -68,37 +70,39 @@ class _Leaving:
 class DualSimplex:
     """The method's state; `solve` runs it to the end.
 
-    `excess` (G, N) is the cost of row i in cell g at the `prices` (G,), up to a constant per row; inf where
-    the row cannot go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs,
-    of at most `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as
-    in tables of whole numbers. The result's error is of that order.
+    `choices` have the cost of row i in cell g at the `prices` (G,), up to a constant per row, wherever it can
+    go. `key` (N,) is the cheapest cell. `mass` (N,) is positive. Random changes of the costs, of at most
+    `noise`, break ties: a simplex method stalls and cycles if more ties meet than it has slots, as in tables
+    of whole numbers. The result's error is of that order.
     """
 
-    excess: Floats
+    choices: Choices
     key: Ints
     mass: Floats
     prices: Floats
     fair: ParitySet
     noise: float
-    tilt: Tilt | None = None  # contained in `excess`
+    tilt: Tilt | None = None  # contained in the costs
     compiled: bool = False  # whether compiled code makes the pivots
     vertices: dict[int, Floats] = field(default_factory=dict)  # by slot, for ties of the parity set
 
     def __post_init__(self) -> None:
-        cells, n = self.excess.shape
-        row, cell = (np.ascontiguousarray(one) for one in np.nonzero(np.isfinite(self.excess.T)))
-        excess = self.excess[cell, row]
-        own = self.excess[self.key, np.arange(n)]
+        cells, n = len(self.prices), len(self.mass)
+        row, cell = self.choices.row, self.choices.cell
         rng = np.random.default_rng(0)
-        excess += np.where(cell == self.key[row], 0.0, rng.uniform(0.0, self.noise, len(row)))
+        excess = rng.uniform(0.0, self.noise, len(row))
+        keys = np.flatnonzero(cell == self.key[row])
+        excess[keys] = 0.0
+        excess += self.choices.excess
         start = np.concatenate([[0], np.bincount(row, minlength=n).cumsum()])
+        own = excess[keys]
         self.rows = Pairs(row, cell, excess, start, self.key.astype(np.intp), own, self.mass)
         self.shift = rng.uniform(0.0, self.noise, cells)
         self.start = self.prices
         self.prices = self.prices + self.shift
         self.cost = excess + self.prices[cell]  # (P,) fixed, while `excess` follows the prices
         self.total = float(self.mass.sum())
-        self.owner = np.full(cells, _HELD)  # of the tie in each slot
+        self.owner = np.full(cells, HELD)  # of the tie in each slot
         self.pair = np.zeros(cells, dtype=np.intp)  # the second pair of a tie that a row owns
         self.vertex = self.fair.best(self.prices)[1]
 
@@ -107,6 +111,7 @@ class DualSimplex:
         done = self._pivot_compiled() if self.compiled else 0
         if done is None:
             return replace(self, prices=self.start, compiled=False, vertices={}).solve()
+        self.choices = _NONE  # no longer needed
         for pivots in range(done, _MAX_PIVOTS):
             equations = self._equations()
             inverse = np.linalg.inv(equations.basis)
@@ -145,7 +150,7 @@ class DualSimplex:
             _MAX_PIVOTS,
         )
         if reason == RISES_FOR_EVER:
-            raise _infeasible()
+            raise infeasible()
         if reason == SINGULAR:
             return None
         self.vertex = fair.vertex(int(level[0]), lean)
@@ -161,7 +166,7 @@ class DualSimplex:
         """
         cells = len(self.prices)
         basis, part, size = np.zeros((cells, cells)), np.eye(cells), np.ones(cells)
-        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
+        held, rows = np.flatnonzero(self.owner == HELD), np.flatnonzero(self.owner >= 0)
         basis[held, held] = 1.0
         basis[self.rows.cell[self.pair[rows]], rows] = 1.0
         basis[self.rows.key[self.owner[rows]], rows] -= 1.0
@@ -192,9 +197,9 @@ class DualSimplex:
             key_size, whole = np.append(key_size, vertex_size), np.append(whole, self.total)
         return _Equations(basis, part, size, owners, key_part, key_size, whole)
 
-    def _leaving(self, equations: _Equations, inverse: Floats, load: Floats) -> _Leaving | None:
+    def _leaving(self, equations: _Equations, inverse: Floats, load: Floats) -> Leaving | None:
         """Choose the tie along whose edge D rises fastest (steepest edge); None at the optimum."""
-        held = self.owner == _HELD
+        held = self.owner == HELD
         sign = np.where(held & (load > 0), 1.0, -1.0)
         edges = np.concatenate([sign[:, None] * (equations.part @ inverse), equations.key_part @ inverse])
         lack = np.concatenate([sign * (equations.part @ load), equations.key_part @ load - equations.whole])
@@ -207,32 +212,24 @@ class DualSimplex:
         slot, empties_key = pick, pick >= len(load)
         if empties_key:
             slot = int(np.flatnonzero(self.owner == equations.owners[pick - len(load)])[0])
-        return _Leaving(slot, empties_key, edges[pick], float(lack[pick]))
+        return Leaving(slot, empties_key, edges[pick], float(lack[pick]))
 
-    def _pivot(self, leaving: _Leaving, blur: float) -> None:
+    def _pivot(self, leaving: Leaving, blur: float) -> None:
         """Walk along the edge and exchange the tie."""
         slot, edge = leaving.slot, leaving.edge
         if leaving.empties_key:
             self._rekey(slot)
-        self.owner[slot] = _HELD
+        self.owner[slot] = HELD
         least = blur * float(np.abs(edge).max())
         edge[np.abs(edge) <= least] = 0.0
         rows = self.rows
         tied = np.zeros(len(rows.key), dtype=np.bool_)
         tied[self.owner[self.owner >= 0]] = True
-        turns = vertex_turns(
-            self.fair,
-            self.prices,
-            self.vertex,
-            edge,
-            least,
-            leaving.slope,
-            self.total,
-            bool((self.owner == VERTEX).any()),
-        )
+        drop_of = self._drops(edge)
+        turns = vertex_turns(self.fair, self.prices, self.vertex, edge, least, leaving.slope, drop_of)
         way = walk(rows, tied, edge, least, leaving.slope, turns)
         if way is None:
-            raise _infeasible()
+            raise infeasible()
         if way.time > 0:
             step = way.time * edge
             self.prices += step
@@ -249,6 +246,12 @@ class DualSimplex:
         else:
             self.pair[slot] = way.target
 
+    def _drops(self, edge: Floats) -> Callable[[Floats, Floats], float | None]:
+        """How much less D rises along the edge after a change of the vertex; a tied vertex ends the walk."""
+        if (self.owner == VERTEX).any():
+            return lambda vertex, other: np.inf
+        return lambda vertex, other: self.total * float(edge @ self.fair.masses(vertex - other))
+
     def _rekey(self, slot: int) -> None:
         """Make the tie in `slot` the key of its owner; the old key leaves."""
         owner = self.owner[slot]
@@ -260,18 +263,24 @@ class DualSimplex:
 
     def _refresh(self, basis: Floats, inverse: Floats) -> None:
         """Set the prices that the ties fix, without the rounding of the way to them."""
-        held, rows = np.flatnonzero(self.owner == _HELD), np.flatnonzero(self.owner >= 0)
-        owed = np.zeros(len(basis))
+        owed, tilted = self._owed()
+        self.prices = self.untilted = _divide(owed, basis, inverse)
+        if self.tilt is not None:
+            self.untilted = _divide(owed - tilted, basis, inverse)
+
+    def _owed(self) -> tuple[Floats, Floats]:
+        """What each tie's cell costs more than its key, and how much of that is the tilt's."""
+        held, rows = np.flatnonzero(self.owner == HELD), np.flatnonzero(self.owner >= 0)
+        owed, tilted = np.zeros(len(self.owner)), np.zeros(len(self.owner))
         owed[held] = self.prices[held]
         own, first = self.rows.pairs_of(self.owner[rows]) if len(rows) else (rows, rows)
         count = np.diff(np.append(first, len(own)))
         key = own[self.rows.cell[own] == np.repeat(self.rows.key[self.owner[rows]], count)]
         owed[rows] = self.cost[self.pair[rows]] - self.cost[key]
-        self.prices = self.untilted = _divide(owed, basis, inverse)
         if self.tilt is not None:
             owner = self.owner[rows]
-            owed[rows] -= self.tilt.between(owner, self.rows.cell[self.pair[rows]], self.rows.key[owner])
-            self.untilted = _divide(owed, basis, inverse)
+            tilted[rows] = self.tilt.between(owner, self.rows.cell[self.pair[rows]], self.rows.key[owner])
+        return owed, tilted
 
     def _result(self, equations: _Equations, load: Floats, pivots: int) -> Vertex:
         """Read the plan from the ties: which rows are split, and where their parts go."""
@@ -288,7 +297,11 @@ class DualSimplex:
         owner = np.concatenate([owner, np.arange(len(rows))])
         cell = np.concatenate([self.rows.cell[self.pair[slots]], key[rows]])
         basis = Basis(owner, cell, self.mass[rows], np.bincount(key, unsplit, len(self.prices)))
-        amount = basis.amounts(self.fair, vertices, parts)
+        return self._plan(rows, owner, cell, basis.amounts(self.fair, vertices, parts), pivots)
+
+    def _plan(self, rows: Ints, owner: Ints, cell: Ints, amount: Floats, pivots: int) -> Vertex:
+        """The vertex whose tied `rows` give each an `amount` to some `cell`; `owner` is a row's place."""
+        key = self.rows.key.copy()
         # A row's key has its largest part: what the other parts leave of the row is then no small difference.
         order = np.lexsort((-amount, owner))
         largest = order[np.unique(owner[order], return_index=True)[1]]
@@ -307,5 +320,6 @@ def _divide(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
     return np.asarray(prices)
 
 
-def _infeasible() -> InfeasibleError:
+def infeasible() -> InfeasibleError:
+    """The error of a table whose rows cannot go where the limit needs them."""
     return InfeasibleError("no plan satisfies the parity limit: too many costs are inf")

@@ -62,6 +62,8 @@ class Basis:
         supplied = self.settled.copy()
         supplied[self.cell] = 1.0
         reached = np.asarray((supplied.reshape(fair.n_levels, -1) > 0).all(axis=1))
+        if not reached[level].any():
+            reached[:] = True  # rounding has left no plan: one must come out, and will be refused
         used = np.unique(level[reached[level]])
         shape, mass = np.zeros((len(used), fair.n_cells)), np.zeros(len(used))
         for k, d in enumerate(used.tolist()):

@@ -1,5 +1,6 @@
 """One step of the dual simplex method: how far the dual function rises along an edge, and what stops it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,35 @@ from fwc_llm.coreset.transport.parity import Flags, Floats, Ints, ParitySet
 
 VERTEX = -1  # stands for the parity set's vertex in place of a row number
 _FIRST = 64  # number of earliest changes that are sorted first
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The cells to which the rows can go, as pairs (row, cell), row by row."""
+
+    row: Ints  # (P,) of each pair, ascending
+    cell: Ints  # (P,)
+    excess: Floats  # (P,) cost less price, up to a constant per row
+
+    @classmethod
+    def of(cls, excess: Floats, allowed: Flags | None = None, first: int = 0) -> "Choices":
+        """The pairs of a table (G, N) that are finite and `allowed`; its rows are numbered from `first`."""
+        finite = np.isfinite(excess)
+        row, cell = np.nonzero(finite.T if allowed is None else (finite & allowed).T)
+        values = excess[cell, row]
+        # Compiled code takes arrays without gaps, and numpy's are every other number of one array.
+        return cls(row + first, np.ascontiguousarray(cell), values)
+
+    @classmethod
+    def joined(cls, parts: "list[Choices]") -> "Choices":
+        """The pairs of consecutive rows."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.cell for part in parts]),
+            np.concatenate([part.excess for part in parts]),
+        )
 
 
 @dataclass(frozen=True)
@@ -59,19 +89,18 @@ def vertex_turns(
     edge: Floats,
     least: float,
     slope: float,
-    total: float,
-    tied: bool,
+    drop_of: Callable[[Floats, Floats], float | None],
 ) -> list[Turn]:
-    """List the vertex's changes along the edge until D's slope is used up; a tied vertex ends the walk.
+    """List the vertex's changes along the edge until D's slope is used up.
 
-    `total` is the mass R that the vertex distributes.
+    `drop_of` says how much of the slope a change from one vertex to another takes; None if it is no change.
     """
     turns: list[Turn] = []
     while slope > 0:
         found = fair.first_break(prices, edge, vertex, least)
-        if found is None:
+        drop = None if found is None else drop_of(vertex, found[1])
+        if found is None or drop is None:
             break
-        drop = np.inf if tied else total * float(edge @ fair.masses(vertex - found[1]))
         turns.append(Turn(*found, drop))
         slope -= drop
         vertex = found[1]

@@ -6,6 +6,7 @@ import pytest
 from fwc_llm.coreset.transport.narrowing import Columns, two_cheapest
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.coreset.transport.simplex.dual_simplex import DualSimplex, InfeasibleError
+from fwc_llm.coreset.transport.simplex.long_step import Choices
 
 
 @pytest.mark.slow
@@ -27,7 +28,7 @@ def test_compiled_and_plain_pivots_agree(
         prices = np.zeros(cells)
         key, least, _ = two_cheapest(cost, prices)
         plain, fast = (
-            DualSimplex(cost - least, key, mass, prices, fair, 1e-12, None, compiled).solve()
+            DualSimplex(Choices.of(cost - least), key, mass, prices, fair, 1e-12, None, compiled).solve()
             for compiled in (False, True)
         )
         one, other = (Columns(cost, mass).optimum(vertex) for vertex in (plain, fast))
@@ -43,7 +44,7 @@ def test_compiled_pivots_notice_what_has_no_plan() -> None:
     cost = np.full((4, 10), np.inf)
     cost[0], cost[:, 0] = 1.0, 1.0
     simplex = DualSimplex(
-        cost - 1.0,
+        Choices.of(cost - 1.0),
         np.zeros(10, dtype=np.intp),
         np.ones(10),
         np.zeros(4),
