@@ -48,19 +48,11 @@ class CompiledSteps:
         self.problem = problem
         self._threads = threads
         table, cells = problem.table, problem.cells
-        self._shift = np.zeros(table.p)
-        exact = table.values.dtype == np.float32 and table.values.flags.c_contiguous
-        if exact:
-            x = read_only(table.values)
-        else:
-            self._shift = table.centre
-            x = np.empty((table.n, table.p), np.float32)
-            for low in range(0, table.n, CHUNK):
-                x[low : low + CHUNK] = table.values[low : low + CHUNK] - self._shift
+        self._shift, x = table.shift, read_only(table.single)
         self._x, self._cell = x, cells.cell.astype(np.int16)
         self._held: Rows | None = None
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
-        rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
+        rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         self._costs = Costs(
@@ -144,7 +136,7 @@ class CompiledSteps:
         cost = np.empty(label.shape)
 
         def make_exact(low: int, high: int) -> None:
-            values = np.array(self.problem.table.values[low:high], np.float64, order="C")
+            values = self.problem.table.values_of(slice(low, high))
             for g in range(cost.shape[1]):
                 own = label[low:high, g].astype(np.int64)
                 least = self._find_exactly(values, own, own + (own >= 0))[1]
@@ -230,7 +222,7 @@ class CompiledSteps:
 
         def settle(low: int, high: int) -> None:
             i, g = doubtful[low:high], in_cell[low:high]
-            values = np.array(self.problem.table.values[i], np.float64, order="C")
+            values = self.problem.table.values_of(i)
             place, least = self._find_exactly(values, first[g], first[g + 1])
             # What was second is first now, and the other way about: both are as near as float32 can tell.
             other = place != all_rows.label[i, g]

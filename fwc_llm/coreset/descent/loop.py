@@ -100,4 +100,4 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
 
 def points_at(table: Table, start: np.ndarray) -> np.ndarray:
     """Points (m, p) float64, given as such or as rows (m,)."""
-    return np.array(table.values[start] if start.ndim == 1 else start, dtype=np.float64)
+    return table.values_of(start) if start.ndim == 1 else np.array(start, dtype=np.float64)

@@ -31,7 +31,7 @@ class PlainSteps:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
+        self._columns = np.ascontiguousarray(problem.table.values_of(slice(None)).T)
         self.prices = np.zeros(problem.cells.n_cells)
         self._medoids: Medoids | None = None
 

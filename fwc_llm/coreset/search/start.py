@@ -64,7 +64,7 @@ def _spread(
     rng: np.random.Generator,
     masses: Masses | None,
 ) -> np.ndarray:
-    values = np.ascontiguousarray(table.values[pool].T, dtype=np.float64)
+    values = np.ascontiguousarray(table.values_of(pool).T)
     trials = 2 + int(np.log(count))
     mass = None if masses is None else masses.values[pool]
     first = int(rng.integers(len(pool))) if mass is None else int(_drawn(mass, rng.random(1))[0])
