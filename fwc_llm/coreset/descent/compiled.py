@@ -90,7 +90,6 @@ class CompiledSteps:
                 np.zeros(shape, np.int8),
                 np.full(shape, -1, np.int16 if m < 2**15 else np.int32),
                 np.zeros(shape, np.float32),
-                np.zeros(shape, np.float32),
                 np.zeros(shape, np.uint8),
             )
         return self._held
@@ -187,11 +186,9 @@ class CompiledSteps:
         kernels.measure_ways(self._before, near, cell_of, is_fast, self._costs.n_numeric, squared, come)
         self._before[now] = near
         self._iteration += 1
-        way = np.zeros(m, np.float32)
-        if old is not None and not everything:
-            way = (old.way + 1.000001 * step).astype(np.float32)
+        longest = (1.000001 * np.where(everything, 0.0, step)).astype(np.float32)
         self._points = np.array(points, np.float64, order="C")
-        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, way, now, come)
+        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, longest, now, come)
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
@@ -229,9 +226,7 @@ class CompiledSteps:
             i, g, place, near = i[other], g[other], place[other], least[other].astype(np.float32)
             all_rows.label[i, g] = place
             all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
-            length = np.sqrt(near) if squared else near
-            all_rows.first[i, g] = length + reps.way[place]
-            all_rows.second[i, g] = length
+            all_rows.second[i, g] = np.sqrt(near) if squared else near
 
         self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
         all_rows.fresh[doubtful, in_cell] = FRESH
