@@ -94,6 +94,10 @@ class CompiledSteps:
             )
         return self._held
 
+    def rest(self) -> None:
+        """See `Steps`."""
+        self._held = self._reps = None
+
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
         self._held = self._reps = self._mover = self._medoids = None

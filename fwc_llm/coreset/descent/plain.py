@@ -63,6 +63,9 @@ class PlainSteps:
         inner, shares = self.certify(points)
         return inner.objective, shares
 
+    def rest(self) -> None:
+        """See `Steps`: there is nothing."""
+
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
         update = medians if self.problem.cost == "l1" else means

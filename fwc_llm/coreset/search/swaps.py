@@ -106,6 +106,7 @@ def swap_rows(
     some = rng.permutation(len(swaps.candidates))[:_LOOKED_AT]
     order = swaps.screen(points, prices, some, rng)[:wanted]
     if table.n > JUDGED:
+        steps.rest()  # the rows in another order, for the swaps, are as much
         found = swaps.seek(points, prices, order, _AT_PRICES)
     else:
         found = swaps.seek(points, prices, order, _JUDGED, Judge(objective, ask))
