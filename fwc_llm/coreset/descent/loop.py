@@ -30,7 +30,7 @@ class Steps(Protocol):
         """The same in float64, with all that certifies it."""
 
     def rest(self) -> None:
-        """Lets go of what is known of the rows: for those who need the memory, or come back with other points."""
+        """Lets go of what is known of the rows: other steps need the memory more."""
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over all points, (m, p)."""
