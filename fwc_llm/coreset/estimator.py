@@ -318,7 +318,7 @@ class FairCoreset(Fitted):
                 "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
             )
         may = rows.of_all(candidate_mask(candidates, rows.n))
-        ids = value_ids(table.values)
+        ids = value_ids(table)
         if self.support == "features":
             pools = [np.flatnonzero(may)] * cells.n_cells
         else:

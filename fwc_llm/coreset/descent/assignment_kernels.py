@@ -4,15 +4,16 @@ Threads share no output rows, and no sum depends on how rows are shared out: res
 number of threads. Compiled code is kept in numba's cache on disk.
 
 The bounds live in the metric of the cost (the cost itself for L1, its square root for squared L2; a
-categorical mismatch is a squared Euclidean distance between half-scaled one-hot columns). With R_j the
-length of representative j's way so far,
+categorical mismatch is a squared Euclidean distance between half-scaled one-hot columns). Of a row and a
+cell, two numbers are kept:
 
-    first[i, g]  = distance of row i to its label in g, plus R_label    at its last evaluation
-    second[i, g] = least distance to another one in g                   in the iteration since[i, g]
+    cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
+    second[i, g]  least distance to another one in g, in the iteration since[i, g]
 
-so `first − R_label` is a lower bound of the one distance now. The other has lost at most the longest way, as
-the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and iteration). Mostly
-a few have come far, the *fast* ones: without them the bound is higher, and only they have to be looked at.
+What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
+longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
+iteration). Mostly a few have come far, the *fast* ones: without them the bound is higher, and only they have
+to be looked at.
 """
 
 from typing import Any, NamedTuple
@@ -42,7 +43,6 @@ class Rows(NamedTuple):
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
     fresh: Any  # (n, G) STALE, FRESH or DOUBTFUL
     label: Any  # (n, G)
-    first: Any  # (n, G)
     second: Any  # (n, G)
     since: Any  # (n, G) uint8, the iteration modulo AGES
 
@@ -56,7 +56,7 @@ class Representatives(NamedTuple):
     tile_start: Any  # (G + 1,)
     fast: Any  # (G,) how many of the cell's tiles, the first ones, hold the fast ones
     still: Any  # (m,) whether it is where it was in the last iteration
-    way: Any  # (m,)
+    step: Any  # (m,) how far it has come since then, rounded up
     now: int  # this iteration modulo AGES
     come: Any  # (2, AGES, G) the longest way since each iteration: of all, and of those that are not fast
 
@@ -127,7 +127,7 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
     Where only the `fast` ones are looked at, rows that may be nearer to another one are not changed; they
     have −1 in the places of `work`. Returns how many of the others are in doubt.
     """
-    x, cell, _, cost, fresh, label, first, second, since = rows
+    x, cell, _, cost, fresh, label, second, since = rows
     block, out, best, next_best, place, own = work
     for lane in range(ROWS):
         for k in range(x.shape[1]):
@@ -173,10 +173,7 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
         label[i, g] = place[lane]
         cost[i, g] = near + costs.move[cell[i], g]
         fresh[i, g] = DOUBTFUL if doubt else FRESH
-        if costs.squared:
-            near, far = np.sqrt(near), np.sqrt(far)
-        first[i, g] = near + reps.way[place[lane]]
-        second[i, g] = far
+        second[i, g] = np.sqrt(far) if costs.squared else far
         since[i, g] = reps.now
     return doubtful
 
@@ -199,8 +196,8 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
-    x, cell, chosen, cost, fresh, label, first, second, since = rows
-    points, tile_start, fast, still, way = reps.points, reps.tile_start, reps.fast, reps.still, reps.way
+    x, cell, chosen, cost, fresh, label, second, since = rows
+    points, tile_start, fast, still, step = reps.points, reps.tile_start, reps.fast, reps.still, reps.step
     now, come = reps.now, reps.come
     n_numeric, squared, move, relative, absolute = costs
     place = work[4]
@@ -227,7 +224,8 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 else:
                     other, rest = _lower(second[i, g], come[0, age, g]), np.float32(0)
                 if turn > 0:
-                    bound = min(_lower(first[i, g], way[j]), other)
+                    bound = _lower(cost[i, g], move[own, g])
+                    bound = min(_lower(np.sqrt(bound) if squared else bound, step[j]), other)
                     bound = bound * bound if squared else bound
                     bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
                     bound += move[own, g]
@@ -246,7 +244,6 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     value = sqeuclidean_pair(x, row, points, np.intp(j), n_numeric)
                 else:
                     value = l1_pair(x, row, points, np.intp(j), n_numeric)
-                first[i, g] = (np.sqrt(value) if squared else value) + way[j]
                 if turn == 0:
                     limit = value + move[own, g] - prices[g] + margin
                 if _is_far(value, other, squared, relative, absolute):

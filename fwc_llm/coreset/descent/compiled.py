@@ -31,7 +31,7 @@ from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.updates import Shares, modes
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import CHUNK, Threads
+from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport
 from fwc_llm.coreset.transport.tilt import Start
 
@@ -49,19 +49,11 @@ class CompiledSteps:
         self.problem = problem
         self._threads = threads
         table, cells = problem.table, problem.cells
-        self._shift = np.zeros(table.p)
-        exact = table.values.dtype == np.float32 and table.values.flags.c_contiguous
-        if exact:
-            x = read_only(table.values)
-        else:
-            self._shift = table.centre
-            x = np.empty((table.n, table.p), np.float32)
-            for low in range(0, table.n, CHUNK):
-                x[low : low + CHUNK] = table.values[low : low + CHUNK] - self._shift
+        self._shift, x = table.shift, read_only(table.single)
         self._x, self._cell = x, cells.cell.astype(np.int16)
         self._held: Rows | None = None
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
-        rounding = np.zeros(table.p) if exact else 2 * _HALF_ULP * largest
+        rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
         squared = problem.cost == "sqeuclidean"
         absolute = np.sqrt((rounding**2).sum()) if squared else rounding.sum()
         self._costs = Costs(
@@ -102,10 +94,13 @@ class CompiledSteps:
                 np.zeros(shape, np.int8),
                 np.full(shape, -1, np.int16 if m < 2**15 else np.int32),
                 np.zeros(shape, np.float32),
-                np.zeros(shape, np.float32),
                 np.zeros(shape, np.uint8),
             )
         return self._held
+
+    def rest(self) -> None:
+        """See `Steps`."""
+        self._held = self._reps = None
 
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
@@ -158,7 +153,7 @@ class CompiledSteps:
         cost = np.empty(label.shape)
 
         def make_exact(low: int, high: int) -> None:
-            values = np.array(self.problem.table.values[low:high], np.float64, order="C")
+            values = self.problem.table.values_of(slice(low, high))
             for g in range(cost.shape[1]):
                 own = label[low:high, g].astype(np.int64)
                 least = self._find_exactly(values, own, own + (own >= 0))[1]
@@ -211,11 +206,9 @@ class CompiledSteps:
         kernels.measure_ways(*ways, come)
         self._before[:, :, now] = near
         self._iteration += 1
-        way = np.zeros(m, np.float32)
-        if old is not None and not everything:
-            way = (old.way + 1.000001 * step).astype(np.float32)
+        longest = (1.000001 * np.where(everything, 0.0, step)).astype(np.float32)
         self._points = np.array(points, np.float64, order="C")
-        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, way, now, come)
+        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, longest, now, come)
         return self._reps, everything
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
@@ -247,16 +240,14 @@ class CompiledSteps:
 
         def settle(low: int, high: int) -> None:
             i, g = doubtful[low:high], in_cell[low:high]
-            values = np.array(self.problem.table.values[i], np.float64, order="C")
+            values = self.problem.table.values_of(i)
             place, least = self._find_exactly(values, first[g], first[g + 1])
             # What was second is first now, and the other way about: both are as near as float32 can tell.
             other = place != all_rows.label[i, g]
             i, g, place, near = i[other], g[other], place[other], least[other].astype(np.float32)
             all_rows.label[i, g] = place
             all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
-            length = np.sqrt(near) if squared else near
-            all_rows.first[i, g] = length + reps.way[place]
-            all_rows.second[i, g] = length
+            all_rows.second[i, g] = np.sqrt(near) if squared else near
 
         self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
         all_rows.fresh[doubtful, in_cell] = FRESH

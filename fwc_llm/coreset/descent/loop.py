@@ -32,6 +32,9 @@ class Steps(Protocol):
     def certify(self, points: np.ndarray) -> tuple[Transport, Shares]:
         """The same in float64, with all that certifies it."""
 
+    def rest(self) -> None:
+        """Lets go of what is known of the rows: other steps need the memory more."""
+
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """The minimisers of the representatives' shares over all points, (m, p)."""
 
@@ -103,4 +106,4 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
 
 def points_at(table: Table, start: np.ndarray) -> np.ndarray:
     """Points (m, p) float64, given as such or as rows (m,)."""
-    return np.array(table.values[start] if start.ndim == 1 else start, dtype=np.float64)
+    return table.values_of(start) if start.ndim == 1 else np.array(start, dtype=np.float64)

@@ -16,12 +16,13 @@ import numpy as np
 from fwc_llm.coreset.descent import move_kernels as moves
 from fwc_llm.coreset.descent.move_kernels import NONE
 from fwc_llm.coreset.descent.updates import UNIT, Shares
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.tables.table import Table
 from fwc_llm.coreset.threads import CHUNK, Threads
 
 _SAMPLE = 16_384  # rows by which bins are cut
 _GRID = 1024  # steps of a grid on a column's edges
 _CHUNKS = 16  # in which the table is put in bins, whatever the number of threads
+_AT_ONCE = 4096  # rows whose values are looked for at once
 _FEW = 50_000  # numbers that one thread has read before another has begun
 
 
@@ -73,7 +74,7 @@ class Means:
 
         def add(low: int, high: int) -> np.ndarray:
             sums = np.zeros((shares.m, table.n_numeric))
-            values = np.array(table.numbers[low:high], np.float64, order="C")
+            values = table.numbers_of(slice(low, high))
             if mass is not None:
                 values *= mass[low:high, None]
             moves.sum_rows(values, shares.label[low:high], touched, sums)
@@ -83,7 +84,7 @@ class Means:
         sums = self._threads.over_rows(add, n=table.n, chunk=max(CHUNK, -(-table.n // 64)))
         total = np.sum(sums, axis=0)
         part_mass = shares.part_weight if mass is None else shares.part_weight * mass[shares.part_row]
-        parts = table.numbers[shares.part_row] * part_mass[:, None]
+        parts = table.numbers_of(shares.part_row) * part_mass[:, None]
         np.subtract.at(total, shares.label[shares.part_row], parts)
         np.add.at(total, shares.part_label, parts)
         weights, moved = shares.weights(), points.copy()
@@ -99,21 +100,17 @@ class Medians:
     def __init__(self, table: Table, m: int, threads: Threads) -> None:
         n, q = table.n, table.n_numeric
         self._threads = threads
-        self._numbers = table.numbers
-        by_rows = table.numbers.flags.c_contiguous
-        self._flat = (table.numbers if by_rows else np.asfortranarray(table.numbers)).ravel(order="K")
-        self._steps = (q, 1) if by_rows else (1, n)  # in `_flat`, from row to row and from column to column
+        self._flat, self._steps = table.flat()  # the steps from row to row and from column to column
         # So few that the counts take half as much as the table; two rows to a bin and representative.
         bins = int(np.clip(n // (2 * m), 4, NONE))
         edges = np.full((q, bins - 1), np.inf)
         self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
-        columns = zip(edges, self._only, table.numbers.T, strict=True)
-        threads.over(lambda column: cut(*column), columns)
+        threads.over(lambda k: cut(edges[k], self._only[k], table.column(k)), range(q))
         grid = make_grid(edges)
         self._bins = np.empty((n, q), np.uint8)
 
         def put(low: int, high: int) -> None:
-            values = np.array(table.numbers[low:high], np.float64, order="C")
+            values = table.numbers_of(slice(low, high))
             moves.put_in_bins(values, edges, *grid, self._bins[low:high])
 
         threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
@@ -162,17 +159,19 @@ class Medians:
             at, where = np.empty(room, np.int64), np.empty(room, np.int64)
             found = moves.find_entries(self._bins, label, slot, band, *self._steps, at, where, low, high)
             # The places first, then the values: so the reads of distant values overlap.
+            where = where[:found].copy()  # not the whole room, which would stay until all is put in place
             values = self._flat.take(at[:found]).astype(np.float64)
             if units is None:
-                return values, where[:found], np.full(found, UNIT)
+                return values, where, np.full(found, UNIT)
             rows = at[:found] // q if self._steps[1] == 1 else at[:found] % n
-            return values, where[:found], units[rows]
+            return values, where, units[rows]
 
         # Few rows at once, whose room is small.
-        for values, where, own in self._threads.over_rows(find, n=n if len(near) else 0):
+        for values, where, own in self._threads.over_rows(find, n=n if len(near) else 0, chunk=_AT_ONCE):
             moves.put_in_place(values, own, where, end, near, mass)
         of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
-        values = self._numbers[part_row[of], k].astype(np.float64)
+        at = part_row[of] * self._steps[0] + k * self._steps[1]
+        values = self._flat.take(at).astype(np.float64)
         moves.put_in_place(values, part_mass[of], slot[part_label[of]] * q + k, end, near, mass)
         self._over(t, q * bins, moves.move_to_middle, near, mass, end, size, below, total, place)
         moved[which, :q] = place

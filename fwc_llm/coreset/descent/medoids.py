@@ -32,19 +32,18 @@ class CompiledMedoids(Medoids):
         table, self._threads = problem.table, threads
         n, q, p = table.n, table.n_numeric, table.p
         edges, only = np.full((q, NONE - 1), np.inf), np.empty(NONE)
-        for own, column in zip(edges, table.numbers.T, strict=True):
-            cut(own, only, column)
+        for k, own in enumerate(edges):
+            cut(own, only, table.column(k))
         grid = make_grid(edges)
         self._bins = np.empty((n, p), np.uint8)
 
         def put(low: int, high: int) -> None:
-            values = np.array(table.numbers[low:high], np.float64, order="C")
+            values = table.numbers_of(slice(low, high))
             moves.put_in_bins(values, edges, *grid, self._bins[low:high])
             self._bins[low:high, q:] = table.codes[low:high] % NONE
 
         threads.over_rows(put, n=n, chunk=max(CHUNK, -(-n // 16)))
-        least = table.numbers.min(axis=0).astype(np.float64)[:, None]
-        most = table.numbers.max(axis=0).astype(np.float64)[:, None]
+        least, most = table.least[:, None], table.largest[:, None]
         self._ends = np.hstack([least, np.minimum(edges, most), most])  # (q, bins + 1) of the bins
         self._changes = Changes()
         self._open = np.empty(0, bool)  # which representatives had a better row, whether or not it was free
@@ -74,8 +73,8 @@ class CompiledMedoids(Medoids):
     ) -> Better:
         """The candidates of `pool` that may cost the weighted `rows` less than the row `own` does."""
         table, squared = self.table, self.cost == "sqeuclidean"
-        point = table.values[own].astype(np.float64)
-        values = np.array(table.values[rows].T, np.float64, order="C")
+        point = table.values_of(np.array([own]))[0]
+        values = np.ascontiguousarray(table.values_of(rows).T)
         cost = float(weight @ feature_costs(values, table.n_numeric, point, self.cost))
         low = np.empty((table.p, NONE))
         # About the representative, where no sum exceeds its cost by much.
@@ -93,7 +92,7 @@ class CompiledMedoids(Medoids):
         if len(few) > _ONE_BY_ONE:
             costs = self._cost_together(values, weight, few, centre)
         else:
-            others = table.values[few].astype(np.float64)
+            others = table.values_of(few)
             others[:, : table.n_numeric] -= centre
             costs = np.array(
                 [weight @ feature_costs(values, table.n_numeric, other, self.cost) for other in others]
@@ -107,7 +106,7 @@ class CompiledMedoids(Medoids):
         total = np.zeros(len(candidates))
         for k, own in enumerate(values):
             numeric = k < self.table.n_numeric
-            others = self.table.values[candidates, k].astype(np.float64) - (centre[k] if numeric else 0.0)
+            others = self.table.column(k, candidates).astype(np.float64) - (centre[k] if numeric else 0.0)
             distinct, place = np.unique(np.concatenate([own, others]), return_inverse=True)
             mass = np.bincount(place[: len(own)], weights=weight, minlength=len(distinct))
             total += column_table(mass, distinct, numeric, self.cost)[place[len(own) :]]

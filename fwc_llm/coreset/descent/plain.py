@@ -39,7 +39,7 @@ class PlainSteps:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self._columns = np.ascontiguousarray(problem.table.values.T, dtype=np.float64)
+        self._columns = np.ascontiguousarray(problem.table.values_of(slice(None)).T)
         self.prices = np.zeros(problem.cells.n_cells)
         self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._medoids: Medoids | None = None
@@ -79,6 +79,9 @@ class PlainSteps:
         """See `Steps`."""
         inner, shares = self.certify(points)
         return inner.objective, shares
+
+    def rest(self) -> None:
+        """See `Steps`: there is nothing."""
 
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""

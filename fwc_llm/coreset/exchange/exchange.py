@@ -23,6 +23,7 @@ from fwc_llm.coreset.exchange.standing import Standing
 from fwc_llm.coreset.threads import Threads
 
 _SMALLEST_BATCH, _LARGEST_BATCH = 16, 512
+_ESTIMATED = 8192  # candidates at once, whose values are copied twice
 _ENOUGH = 0.5  # of what swaps should gain, each alone, that they have to gain together
 
 
@@ -113,7 +114,12 @@ def estimate(
     """(q,) by how much the best swap with each candidate changes the loss of some `rows`."""
     mass = None if space.mass is None else space.mass[rows]
     part = replace(space, values=space.values[rows], cell=space.cell[rows], mass=mass)
-    return Standing(part, points, threads).compare(space.values[candidates], cells)[1]
+    standing = Standing(part, points, threads)
+    changes = np.empty(len(candidates))
+    for low in range(0, len(candidates), _ESTIMATED):
+        some = slice(low, low + _ESTIMATED)
+        changes[some] = standing.compare(space.values[candidates[some]], cells[some])[1]
+    return changes
 
 
 class _Swapping:

@@ -4,95 +4,20 @@ Numeric columns are scaled; categorical columns become codes 0, 1, …, which th
 equality. One-hot columns are never built.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import column_kind, plain_array
+from fwc_llm.coreset.problem.tables.frame_table import FrameTable, Scaling
+from fwc_llm.coreset.problem.tables.table import Table as Table
+from fwc_llm.coreset.problem.tables.table import value_ids as value_ids
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-_SOME = 4096  # rows that say where the centre is
-_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
-_LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
-
-
-@dataclass(frozen=True)
-class Table:
-    """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c) int32.
-
-    A code of −1 stands for a value that the encoder has not seen.
-    """
-
-    numbers: np.ndarray
-    codes: np.ndarray
-
-    @property
-    def n(self) -> int:
-        """Number of rows."""
-        return len(self.numbers)
-
-    @property
-    def n_numeric(self) -> int:
-        """Number of numeric columns, k."""
-        return int(self.numbers.shape[1])
-
-    @property
-    def p(self) -> int:
-        """Number of columns, k + c."""
-        return self.n_numeric + int(self.codes.shape[1])
-
-    @cached_property
-    def values(self) -> np.ndarray:
-        """(n, p) the numbers and then the codes as one matrix of floats, which hold codes exactly.
-
-        Free points have the same form, so that compiled code compares rows and points as vectors.
-        """
-        return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
-
-    @cached_property
-    def centre(self) -> np.ndarray:
-        """(p,) about which float32 holds most of the digits: the medians of some rows; 0 for codes.
-
-        A mean would not do: one outlier moves it away from all others.
-        """
-        some = self.numbers[:: max(1, self.n // _SOME)]
-        return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
-
-    @cached_property
-    def span(self) -> np.ndarray:
-        """(k,) largest difference within each numeric column; inf if it is beyond float64."""
-        with np.errstate(over="ignore"):
-            return np.asarray(self.numbers.max(axis=0).astype(np.float64) - self.numbers.min(axis=0))
-
-    @property
-    def fits_single(self) -> bool:
-        """Whether float32 can hold the differences within the columns, and their squares."""
-        # float32 is used as it is, all else about its centre.
-        offset = np.abs(self.numbers).max(initial=0.0) if self.numbers.dtype == np.float32 else 0.0
-        span = self.span.max(initial=0.0)
-        return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
-
-    def check_costs(self, cost: str) -> None:
-        """Refuse numbers whose costs are beyond float64."""
-        with np.errstate(over="ignore"):
-            costs = self.span if cost == "l1" else self.span**2
-        if costs.sum() > _LARGEST:
-            k = int(costs.argmax())
-            raise InputError(
-                f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
-                "for double precision; scale that column"
-            )
-
-    def take(self, rows: np.ndarray) -> Self:
-        """Some of the rows, (n',) positions or (n,) bool."""
-        return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
 
 
 @dataclass(frozen=True)
@@ -168,30 +93,36 @@ class Encoder:
             kinds.append(column_kind(frame[name]))
         if not kinds:
             raise InputError("X has no columns: pass at least one feature")
-        categorical = kinds.count("categorical")
-        # Columns are written in place one by one: all of them twice would be most of a fit's memory.
-        numbers = np.empty((len(frame), len(kinds) - categorical))
-        codes = np.empty((len(frame), categorical), np.int32)
+        raw: list[np.ndarray] = []
+        codes: list[np.ndarray] = []
+        scaling: list[Scaling] = []
         scaled: list[ColumnCode] = []
         coded: list[ColumnCode] = []
         for name, kind in zip(frame.columns, kinds, strict=True):
             series = frame[name]
             if kind == "categorical":
-                codes[:, len(coded)], found = pd.factorize(series.astype(object), sort=False)
+                places, found = pd.factorize(series.astype(object), sort=False)
+                codes.append(places.astype(_code_type(len(found))))
                 coded.append(ColumnCode(name, kind, np.asarray(found, dtype=object)))
                 continue
             values = np.empty(0)
             if kind == "ordinal":
                 values = np.asarray(series.cat.categories, dtype=object)
-                numeric = series.cat.codes.to_numpy().astype(float)
+                raw.append(series.cat.codes.to_numpy())
             else:
-                numeric = series.to_numpy(dtype=float)
+                plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf"
+                raw.append(series.to_numpy() if plain else series.to_numpy(dtype=float))
+            numeric = raw[-1].astype(np.float64, copy=False)
             if not np.isfinite(numeric).all():
                 row = frame.index[int((~np.isfinite(numeric)).argmax())]
                 raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-            column, numbers[:, len(scaled)] = z_scored(name, kind, values, numeric, scale, masses)
+            column, how = find_scaling(name, kind, values, numeric, scale, masses)
             scaled.append(column)
-        return cls((*scaled, *coded), tuple(frame.columns)), Table(numbers, codes)
+            scaling.append(how)
+        table = FrameTable(
+            raw, scaling, np.column_stack(codes) if codes else np.empty((len(frame), 0), np.uint8)
+        )
+        return cls((*scaled, *coded), tuple(frame.columns)), table
 
     def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
         """Points in the units of the DataFrame as a table; `strict` refuses a value that X does not hold.
@@ -264,23 +195,24 @@ def _check_numbers(values: "pd.Series[Any]", kind: str, what: str) -> None:
         raise InputError(f"column {values.name!r} of {what} is infinite: clip or drop such values")
 
 
-def z_scored(
+def find_scaling(
     name: Any,
     kind: str,
     values: np.ndarray,
     numbers: np.ndarray,
     scale: bool = True,
     masses: Masses | None = None,
-) -> tuple[ColumnCode, np.ndarray]:
-    """The z-scores of one column, a constant one being all 0; not `scale`: the numbers as they are.
+) -> tuple[ColumnCode, Scaling]:
+    """How one column becomes z-scores, a constant one all 0; not `scale`: it stays as it is.
 
     Mean and variance are by mass; rows without mass do not count.
     """
     if not scale:
-        return ColumnCode(name, kind, values), numbers
+        return ColumnCode(name, kind, values), Scaling()
     used = numbers if masses is None else numbers[masses.values > 0]
+    constant = ColumnCode(name, kind, values, float(used[0]), np.inf), Scaling(spread=np.inf)
     if used.min() == used.max():
-        return ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
+        return constant
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
     if masses is None:
@@ -291,8 +223,13 @@ def z_scored(
         mean = float(share @ (used / size))
         spread = float(np.sqrt(share @ (used / size - mean) ** 2))
     if spread == 0.0:  # constant up to rounding
-        return ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
-    return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
+        return constant
+    return ColumnCode(name, kind, values, mean * size, spread * size), Scaling(size, mean, spread)
+
+
+def _code_type(count: int) -> type[np.integer[Any]]:
+    """The smallest type for codes from 0 to count − 1."""
+    return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.int32
 
 
 def _as_table(numbers: list[np.ndarray], codes: list[np.ndarray], n: int) -> Table:
@@ -322,32 +259,3 @@ def encode_array(x: Any) -> Table:
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
         raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
     return Table(array, np.empty((len(array), 0), np.int32))
-
-
-def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
-    """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
-    distinct, places = [], np.empty((table.p, table.n), np.int32)
-    for k, column in enumerate((*table.numbers.T, *table.codes.T)):
-        values, places[k] = np.unique(column, return_inverse=True)
-        distinct.append(values)
-    return distinct, places
-
-
-def value_ids(values: np.ndarray) -> np.ndarray:
-    """(n,) ids, equal exactly when the rows of `values` (n, p) are equal."""
-    for salt in range(8):
-        # A 64-bit hash per row; rows with equal hashes are compared, and a new hash is drawn if they differ.
-        drawn = np.random.default_rng(salt).integers(1, 2**62, size=values.shape[1])
-        factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
-        keys = np.zeros(len(values), np.uint64)
-        for k in range(values.shape[1]):
-            bits = (values[:, k].astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
-            keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factors[k]
-            keys ^= keys >> np.uint64(32)
-        ordered = np.sort(keys)
-        if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
-            return np.arange(len(keys))
-        _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
-        if all(np.array_equal(values[first, k][ids], values[:, k]) for k in range(values.shape[1])):
-            return np.asarray(ids)
-    raise RuntimeError("eight 64-bit hashes in a row collided")

@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import ColumnCode, Encoder, Table, encode_array, z_scored
+from fwc_llm.coreset.problem.encoding import ColumnCode, Encoder, Table, encode_array, find_scaling
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
@@ -33,7 +33,8 @@ class ArrayScaler:
         columns, scaled = [], np.empty_like(table.numbers)
         for k in range(table.n_numeric):
             numbers = table.numbers[:, k].astype(np.float64)
-            column, scaled[:, k] = z_scored(k, "numeric", np.empty(0), numbers, True, masses)
+            column, scaling = find_scaling(k, "numeric", np.empty(0), numbers, True, masses)
+            scaled[:, k] = scaling(numbers)
             columns.append(column)
         return cls(tuple(columns), table.numbers.dtype), Table(scaled, table.codes)
 

@@ -96,5 +96,5 @@ def _at(table: Table, rows: np.ndarray, objective: float, found: Descent) -> Des
     """The descent that ends at these rows."""
     if rows is found.rows:
         return found
-    points = np.array(table.values[rows], dtype=np.float64)
+    points = table.values_of(rows)
     return Descent(points, rows, (*found.history, objective), True)

@@ -54,7 +54,7 @@ def even_order(problem: Problem, rng: np.random.Generator) -> np.ndarray:
     rows = rng.permutation(problem.table.n)[:_ORDERED]
     rows = rows[np.argsort(problem.cells.cell[rows], kind="stable")]
     start = np.flatnonzero(np.diff(problem.cells.cell[rows], prepend=-1))
-    numbers, codes = problem.table.numbers[rows].astype(np.float32), problem.table.codes[rows]
+    numbers, codes = problem.table.numbers_of(rows).astype(np.float32), problem.table.codes[rows]
     place = np.arange(len(rows))
     while True:
         size = np.diff(start, append=len(rows))

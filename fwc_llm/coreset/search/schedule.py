@@ -135,6 +135,7 @@ class Solver:
         start: np.ndarray | None = None
         for size in sizes[:-1]:
             start = self._grow_to(np.sort(order[:size]), priority, start, init, rng)
+        del order, priority
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
         return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)

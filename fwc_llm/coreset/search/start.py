@@ -58,7 +58,7 @@ def spread_rows(
 
     def spread(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray | None]) -> np.ndarray:
         pool, first, uniform, mass = cell
-        values = np.ascontiguousarray(table.values[pool].T, dtype=np.float64)
+        values = np.ascontiguousarray(table.values_of(pool).T)
         compiled = values.size >= WORTH or is_ready("fwc_llm.coreset.search.start_kernels", "spread")
         find = _spread_compiled if compiled else _spread
         chosen = find(values, ids[pool], mass, first, uniform, table.n_numeric, cost)

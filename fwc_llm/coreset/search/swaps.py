@@ -36,12 +36,12 @@ class Swaps:
         self.problem = problem
         self.candidates, self.cells = problem.candidates()
         self._threads = threads
-        values, n = problem.table.values, problem.table.n
-        if points is not None:
-            values = np.vstack([values, points])
-        if values.dtype != np.float32:
-            values = (values - problem.table.centre).astype(np.float32)
-        self._values, self._beyond = values[:n], values[n:]
+        table = problem.table
+        if points is None:
+            self._values, self._beyond = table.single, np.empty((0, table.p), np.float32)
+        else:
+            self._values = (table.values_of(slice(None)) - table.centre).astype(np.float32)
+            self._beyond = (points - table.centre).astype(np.float32)
         self._mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
 
     def keys(self, cells: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -126,6 +126,7 @@ def swap_at_prices(
     prices = steps.prices
     for _ in range(_AT_MEANS):
         points = swaps.on_rows(rows)
+        steps.rest()  # the rows in another order, for the swaps, are as much
         swapped = swaps.seek(points, prices, swaps.promising(points, prices, rng), _AT_PRICES).rows
         if (swapped < 0).all():
             break
@@ -152,5 +153,5 @@ def swap_on_sample(
         rows[moved] = sample[swapped.rows[moved]]
         return rows
     moved_points = found.points.copy()
-    moved_points[moved] = part.table.values[swapped.rows[moved]]
+    moved_points[moved] = part.table.values_of(swapped.rows[moved])
     return moved_points
