@@ -1,0 +1,154 @@
+"""One task for every partition, and a tree that merges what they return."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from fwc_llm.coreset.streaming.blocks import Block
+from fwc_llm.coreset.streaming.cluster.given import Collections, make_block
+from fwc_llm.coreset.streaming.cluster.partitions import Key, Load, Partitions
+from fwc_llm.errors import FwcError, InputError
+
+SPLIT_EVERY = 8  # parts that one task merges
+_SHARED, TOP = "shared", "merged"  # layers; the others are named after workers
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all tasks of a reading have in common: one value of the graph, which workers hand on.
+
+    `topic`: where a worker says that a partition is done; None: nowhere.
+    """
+
+    task: Callable[[Block], Any]
+    names: dict[str, Any]
+    kind: str
+    topic: str | None
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A graph that ends in `root`, and the keys of the partitions' tasks, by which errors and progress go."""
+
+    graph: Any
+    root: Key
+    tasks: dict[Key, int]
+
+
+def reduction(
+    collections: Collections,
+    partitions: Partitions,
+    task: Callable[[Block], Any],
+    merge: Callable[[Any, Any], Any],
+    homes: Sequence[str | None] | None = None,
+    topic: str | None = None,
+) -> Reduction:
+    """The graph of one reading.
+
+    `homes` are the workers that the partitions lie on, or are read by: what one worker's tasks return is
+    merged there first, so that one part of each worker travels. With homes, parts stay as they were when they
+    are merged, because a cluster may ask for them again; without, a merge may change its first one.
+    """
+    from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+    from dask.task_spec import Alias, DataNode, Task
+
+    name = f"fwc-llm-{uuid4().hex}"
+    common = f"{name}-work"
+    work = Work(task, collections.names, collections.kind, topic)
+    layers: dict[str, dict[Key, Any]] = {_SHARED: {**partitions.shared, common: DataNode(common, work)}}
+    tree = _Tree(f"{name}-merge", merge, homes is not None)
+    at: dict[str | None, list[int]] = {}
+    for index in range(len(partitions.loads)):
+        at.setdefault(homes[index] if homes else None, []).append(index)
+    tasks: dict[Key, int] = {}
+    heads = []
+    for home, indices in at.items():
+        layer = layers[f"at {home}"] = {}
+        for index in indices:
+            load = partitions.loads[index]
+            key = (f"{name}-task", index)
+            layer[key] = Task(key, run_task, Alias(common), index, load, *map(Alias, load.needs))
+            tasks[key] = index
+        heads.append(tree.grow(layer, list(layer)))
+    layers[TOP] = {}
+    root = tree.grow(layers[TOP], heads)
+    annotations = {f"at {home}": {"workers": [home], "allow_other_workers": True} for home in at if home}
+    depends = {called: {_SHARED} if called != _SHARED else set() for called in layers}
+    depends[TOP] |= {f"at {home}" for home in at}
+    return Reduction(
+        HighLevelGraph(
+            {called: MaterializedLayer(layer, annotations.get(called)) for called, layer in layers.items()},
+            depends,
+        ),
+        root,
+        tasks,
+    )
+
+
+@dataclass
+class _Tree:
+    """Tasks that merge parts."""
+
+    name: str
+    merge: Callable[[Any, Any], Any]
+    keep: bool
+    made: int = field(default=0)
+
+    def grow(self, layer: dict[Key, Any], keys: list[Key]) -> Key:
+        """The key of what merges these; its tasks are added to the layer."""
+        from dask.task_spec import Alias, Task
+
+        while len(keys) > 1:
+            above: list[Key] = []
+            for low in range(0, len(keys), SPLIT_EVERY):
+                key = (self.name, self.made)
+                few = keys[low : low + SPLIT_EVERY]
+                layer[key] = Task(key, run_merge, self.merge, self.keep, *map(Alias, few))
+                above.append(key)
+                self.made += 1
+            keys = above
+        return keys[0]
+
+
+def run_task(work: Work, index: int, load: Load, *values: Any) -> Any:
+    """What the task returns of one partition; runs on a worker.
+
+    Raises:
+        InputError: the partition cannot be read. An error of the task's own has the partition as a note.
+    """
+    where = f"partition {index} of {work.kind}"
+    try:
+        found = load(values)
+    except Exception as error:
+        raise InputError(f"{where} cannot be read ({type(error).__name__}: {error})") from error
+    block = make_block(index, where, work.names, found)
+    del found, values
+    try:
+        part = work.task(block)
+    except FwcError:
+        raise
+    except Exception as error:
+        error.add_note(f"in {where}")
+        raise
+    if work.topic is not None:
+        from distributed import get_worker
+
+        get_worker().log_event(work.topic, index)
+    return part
+
+
+def run_merge(merge: Callable[[Any, Any], Any], keep: bool, first: Any, *rest: Any) -> Any:
+    """Parts as one; `keep`: the first is not changed."""
+    merged = deepcopy(first) if keep and rest else first
+    for part in rest:
+        merged = merge(merged, part)
+    return merged
+
+
+def in_words(error: BaseException, name: str) -> BaseException:
+    """An error of a reading: our own and a task's as they are, all else as an `InputError`."""
+    if isinstance(error, FwcError) or getattr(error, "__notes__", None):
+        return error
+    return InputError(f"{name} cannot be computed ({type(error).__name__}: {error})")
