@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from pkgutil import resolve_name
 from typing import Any
 from uuid import uuid4
 
@@ -85,7 +86,7 @@ class Cluster:
             self._checked.add(self._address)
         if fresh := [address for address in workers if address not in self._checked]:
             # By a function of Python's own: ours could not even be sent to a worker that lacks the package.
-            found = self.client.run(_resolve(), _VERSION, workers=fresh, on_error="return")
+            found = self.client.run(resolve_name, _VERSION, workers=fresh, on_error="return")
             check_versions({f"the worker {address}": version for address, version in found.items()})
             self._checked.update(fresh)
         return workers
@@ -99,7 +100,7 @@ class Cluster:
 
     def _of_scheduler(self) -> Any:
         try:
-            return self.client.run_on_scheduler(_resolve(), _VERSION)
+            return self.client.run_on_scheduler(resolve_name, _VERSION)
         except Exception as error:
             return error
 
@@ -185,12 +186,6 @@ def check_versions(found: Mapping[str, Any]) -> None:
                 f"{who} of the dask cluster has fwc-llm {version}, this process has {__version__}: "
                 "install the same version on both"
             )
-
-
-def _resolve() -> Callable[[str], Any]:
-    import pkgutil
-
-    return pkgutil.resolve_name
 
 
 def _shares(count: int, workers: Sequence[str], threads: Sequence[int]) -> Iterable[str]:

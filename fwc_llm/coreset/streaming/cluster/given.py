@@ -10,9 +10,9 @@ from fwc_llm.errors import InputError
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def is_dask(table: Any) -> bool:
-    """Whether it is a collection of Dask; Dask is not imported for it."""
-    return any(kind.__module__.partition(".")[0] == "dask" for kind in type(table).__mro__)
+def is_dask(table: Any, kind: str = "dask") -> bool:
+    """Whether it is a collection of Dask, or of its module `kind`; Dask is not imported for it."""
+    return any(f"{base.__module__}.".startswith(f"{kind}.") for base in type(table).__mro__)
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ def read_collections(X: Any, y: Any, sensitive: Any, sample_weight: Any) -> Coll
     Raises:
         InputError: what is no table, does not belong to its rows, or cannot be aligned with them.
     """
-    framed = _is_framed(X) and X.ndim == 2
-    if not framed and not (_is_array(X) and X.ndim == 2):
-        shape = f" of {X.ndim} dimensions" if hasattr(X, "ndim") else ""
+    framed = _is_framed(X)
+    if not (framed or _is_array(X)) or X.ndim != 2:
+        shape = f" of {X.ndim} dimensions" if framed or _is_array(X) else ""
         raise InputError(
             f"X is a dask {type(X).__name__}{shape}: pass a dask.array (n, p) or a dask.dataframe.DataFrame"
         )
@@ -116,12 +116,12 @@ def _features(columns: Any, names: dict[str, Any]) -> list[Any]:
 
 
 def _is_array(x: Any) -> bool:
-    return hasattr(x, "chunks") and hasattr(x, "numblocks")
+    return is_dask(x, "dask.array")
 
 
 def _is_framed(x: Any) -> bool:
     """A frame or a series."""
-    return hasattr(x, "npartitions") and hasattr(x, "divisions") and hasattr(x, "ndim")
+    return is_dask(x, "dask.dataframe") and hasattr(x, "npartitions")
 
 
 def _count(part: Any) -> Any:

@@ -53,7 +53,7 @@ class Partitions:
 
 def split(collections: Collections) -> Partitions:
     """The partitions of collections."""
-    graph, keys = _optimized(collections)
+    graph, keys = _graph(collections)
     owner: dict[Key, int] = {}
     for index, part in enumerate(keys):
         _own(graph, part.values(), index, owner)
@@ -61,23 +61,32 @@ def split(collections: Collections) -> Partitions:
     return Partitions(loads, _closure(graph, {key for load in loads for key in load.needs}))
 
 
-def _optimized(collections: Collections) -> tuple[dict[Key, Any], list[dict[str, Key]]]:
-    """One graph of all collections as Dask would run it, and the keys of each partition in it."""
-    import dask
+def _graph(collections: Collections) -> tuple[dict[Key, Any], list[dict[str, Key]]]:
+    """One graph of all collections, and the keys of each partition in it.
+
+    Frames are optimized, so that no column is read in vain. Arrays are not: where rows and labels are parts of
+    one array, Dask would make that array once for each of them.
+    """
     from dask.core import flatten
 
-    arrays = {what: part for what, part in collections.parts.items() if hasattr(part, "chunks")}
     graph: dict[Key, Any] = {}
-    # What is persisted is left out of an optimized graph.
-    for part in arrays.values():
-        graph |= {key: node for key, node in part.__dask_graph__().items() if is_future(node)}
-    # Together: two arrays that are parts of one need one copy of it.
-    parts = dict(zip(arrays, dask.optimize(*arrays.values()), strict=True))
-    parts |= {what: part.optimize() for what, part in collections.parts.items() if what not in arrays}
-    for part in parts.values():
-        graph |= dict(part.__dask_graph__())
-    flat = {what: list(flatten(parts[what].__dask_keys__())) for what in collections.parts}
+    flat = {}
+    for what, part in collections.parts.items():
+        ready = part.optimize() if hasattr(part, "optimize") else part
+        graph |= dict(ready.__dask_graph__())
+        flat[what] = list(flatten(ready.__dask_keys__()))
+    graph = {key: _as_node(graph, key, node) for key, node in graph.items()}
     return graph, [{what: keys[k] for what, keys in flat.items()} for k in range(collections.count)]
+
+
+def _as_node(graph: Mapping[Key, Any], key: Key, node: Any) -> Any:
+    """A plain value as a node of Dask's; all else as it is."""
+    from dask.core import istask
+    from dask.task_spec import DataNode, GraphNode
+
+    if isinstance(node, GraphNode) or is_future(node) or istask(node) or _needs(graph, key):
+        return node
+    return DataNode(key, node)
 
 
 def _own(graph: Mapping[Key, Any], keys: Iterable[Key], index: int, owner: dict[Key, int]) -> None:
