@@ -54,6 +54,8 @@ class Cluster:
             InputError: no worker comes up, or one lacks this package or has another version of it.
         """
         workers = self._ready()
+        if any(future.cancelled() for future in partitions.futures.values()):
+            raise self._dropped("rows")
         held = {key: future for key, future in partitions.futures.items() if future.status != "pending"}
         holders = self.client.who_has(list(held.values())) if held else {}
         threads = [workers[address].get("nthreads", 1) for address in workers]
@@ -149,15 +151,17 @@ class Cluster:
                 looked = time.monotonic()
                 self._ready()  # none left, or a new one that cannot do the work
 
+    def _dropped(self, what: str) -> InputError:
+        return InputError(
+            f"the dask cluster {self._address} has dropped {what}, as after a restart: persist the table again"
+        )
+
     def _failure(self, future: Any, graph: Reduction, name: str) -> BaseException:
         """What went wrong, in words where it is not an error of our own."""
         import distributed
 
         if future.status != "error":
-            return InputError(
-                f"the cluster {self._address} dropped the work on {name} ({future.status}): if it was "
-                "restarted, persist the table again"
-            )
+            return self._dropped(f"the work on {name}")
         error = future.exception()
         if isinstance(error, distributed.KilledWorker):
             index = graph.tasks.get(error.task)
