@@ -153,7 +153,8 @@ class Cluster:
 
     def _dropped(self, what: str) -> InputError:
         return InputError(
-            f"the dask cluster {self._address} has dropped {what}, as after a restart: persist the table again"
+            f"the dask cluster {self._address} has dropped {what}, as after a restart: persist the table "
+            "again"
         )
 
     def _failure(self, future: Any, graph: Reduction, name: str) -> BaseException:

@@ -64,8 +64,8 @@ def split(collections: Collections) -> Partitions:
 def _graph(collections: Collections) -> tuple[dict[Key, Any], list[dict[str, Key]]]:
     """One graph of all collections, and the keys of each partition in it.
 
-    Frames are optimized, so that no column is read in vain. Arrays are not: where rows and labels are parts of
-    one array, Dask would make that array once for each of them.
+    Frames are optimized, so that no column is read in vain. Arrays are not: where rows and labels are parts
+    of one array, Dask would make that array once for each of them.
     """
     from dask.core import flatten
 
