@@ -1,6 +1,6 @@
 """`FairCoreset`: the solver as a scikit-learn estimator."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -19,16 +19,24 @@ from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.interface.applied import Applied
 from fwc_llm.coreset.interface.given import Given, read_given
 from fwc_llm.coreset.interface.labels import main_labels
-from fwc_llm.coreset.interface.represented import Represented
+from fwc_llm.coreset.interface.represented import Represented, published
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
-from fwc_llm.coreset.problem.entry import ArrayScaler, pick
+from fwc_llm.coreset.problem.entry import Encoding, pick
 from fwc_llm.coreset.problem.frames import as_pandas
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.streaming.blocks import Source
+from fwc_llm.coreset.streaming.checkpoint import Checkpoint
+from fwc_llm.coreset.streaming.loop import Course, Passes
+from fwc_llm.coreset.streaming.memory import check_memory
+from fwc_llm.coreset.streaming.passes.readings import Readings, ticker
+from fwc_llm.coreset.streaming.sampled import is_whole, rows_of
+from fwc_llm.coreset.streaming.sources.opening import open_source
+from fwc_llm.coreset.streaming.survey import survey as make_survey
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
 
@@ -115,6 +123,9 @@ class FairCoreset(Applied):
         progressive: bool | str = "auto",
         n_jobs: int | None = None,
         scale: bool | str = "auto",
+        sample: int = 400_000,
+        max_passes: int = 20,
+        checkpoint: Any = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -133,6 +144,9 @@ class FairCoreset(Applied):
         self.progressive = progressive
         self.n_jobs = n_jobs
         self.scale = scale
+        self.sample = sample
+        self.max_passes = max_passes
+        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -141,6 +155,8 @@ class FairCoreset(Applied):
         sensitive: Any = None,
         candidates: Any = None,
         sample_weight: Any = None,
+        *,
+        progress: Callable[[str], None] | None = None,
     ) -> Self:
         """Chooses the coreset of the rows.
 
@@ -159,20 +175,93 @@ class FairCoreset(Applied):
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
+        self._check_parameters()
+        source = open_source(X, y, sensitive, sample_weight)
+        if source is not None:
+            return self._fit_blocks(source, candidates, progress)
         X = as_pandas(X)
         rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
-        rng = generator(self.random_state)
-        named = isinstance(self.init, str)
-        starts = None if self.n_init == "auto" else int(self.n_init)
-        effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
-        solver = Solver(problem, effort, (starts or 1) if named else 1)
-        if isinstance(self.init, str):
-            best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
-        else:
-            best = solver.from_start(self._given_start(problem, rows), rng)
-            self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
-        self._keep(best, solver.steps, rows, X, y is not None, sensitive is not None)
+        self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
         return self
+
+    def _fit_rows(self, rows: Given, problem: Problem, X: Any, has_y: bool, has_levels: bool) -> None:
+        """Solves a table in memory."""
+        rng = generator(self.random_state)
+        solver = self._solver(problem)
+        best = self._best(solver, rows, rng)
+        self._keep(best, solver.steps, rows, X, has_y, has_levels)
+
+    def _solver(self, problem: Problem) -> Solver:
+        named = isinstance(self.init, str)
+        starts = 1 if self.n_init == "auto" or not named else int(self.n_init)
+        effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
+        return Solver(problem, effort, starts)
+
+    def _best(self, solver: Solver, rows: Given, rng: np.random.Generator) -> Descent:
+        """The best descent from what `init` says."""
+        if isinstance(self.init, str):
+            starts = None if self.n_init == "auto" else int(self.n_init)
+            best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
+            return best
+        self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
+        return solver.from_start(self._given_start(solver.problem, rows), rng)
+
+    def _fit_blocks(self, source: Source, candidates: Any, say: Callable[[str], None] | None) -> Self:
+        """Solves a sample of a table in blocks, then goes on with the whole table."""
+        if candidates is not None:
+            raise InputError("candidates are chosen among rows in memory: leave them out for a table in blocks")
+        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
+            raise InputError("init names rows, which are in memory only in part: give a name, or points (m, p)")
+        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.get_params())
+        seed = (kept and kept.seed) or int(generator(self.random_state).integers(1, 2**53))
+        survey = make_survey(
+            source,
+            sample=int(self.sample),
+            cost=self.cost,
+            scale=self.scale,
+            epsilon=self.epsilon,
+            seed=seed,
+            tick=ticker(say, "columns and cells"),
+        )
+        check_memory(survey, self.m, check_jobs(self.n_jobs))
+        rows = rows_of(survey)
+        problem = self._encoded(rows, None)
+        solver = self._solver(problem)
+        has = survey.has_y, survey.has_levels
+        if is_whole(survey):
+            best = self._best(solver, rows, generator(self.random_state))
+            self._keep(best, solver.steps, rows, survey.raw, *has)
+            labels, self.labels_ = self.labels_, np.full(survey.n, -1)
+            self.labels_[survey.positions] = labels
+            if self.row_index_ is not None:
+                self.row_index_ = survey.positions[self.row_index_]
+            self.n_passes_ = 0
+            return self
+        course = kept.load(source.stamp, int(self.max_passes)) if kept else None
+        if course is None:
+            if say is not None:
+                say(f"a sample of {rows.n:,} rows")
+            course = self._start_course(solver, rows)
+        passes = Passes(Readings(source, survey, problem, int(self.max_passes), say), solver.steps)
+        passes.run(
+            course, int(self.max_iter), lambda now: kept.save(now, seed, source.stamp) if kept else None
+        )
+        found = None if course.best_rows is None else survey.positions[course.best_rows]
+        chosen = None if course.best_rows is None else pick(survey.raw, course.best_rows)
+        self._represent(course.best, found, chosen, problem, survey.encoding, *has)
+        best = Descent(course.best, course.best_rows, tuple(course.history), course.converged)
+        self._certify(course.weights, course.history[-1], course.lower_bound, best, problem)
+        self.labels_ = None
+        self.n_passes_ = course.readings
+        self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
+        return self
+
+    def _start_course(self, solver: Solver, rows: Given) -> Course:
+        """Where the passes over a table in blocks start: at the best of its sample, or where `init` says."""
+        if isinstance(self.init, str):
+            best = self._best(solver, rows, generator(self.random_state))
+            return Course(best.points, best.rows, starts=self.n_starts_, agreeing=self.n_agreeing_)
+        return Course(self._given_start(solver.problem, rows), None)
 
     def problem(
         self,
@@ -198,17 +287,21 @@ class FairCoreset(Applied):
         self._check_parameters()
         terms = self.cost, self.scale, self.epsilon
         rows = read_given(X, y, sensitive, sample_weight, *terms)
+        return rows, self._encoded(rows, candidates)
+
+    def _encoded(self, rows: Given, candidates: Any) -> Problem:
+        """The problem of these rows."""
         problem = self._problem(rows, candidates)
         if isinstance(rows.encoding, Encoder) and rows.encoding.has_ranks:
             problem = replace(problem, to_ranks=rows.encoding.to_ranks)
-        return rows, problem
+        return problem
 
     def _check_parameters(self) -> None:
         check_choice("cost", self.cost, COSTS)
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
             raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
-        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0)):
+        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1), ("max_passes", 1)):
             value = getattr(self, name)
             if name == "n_init" and value == "auto":
                 continue
@@ -291,44 +384,43 @@ class FairCoreset(Applied):
 
     def _keep(self, best: Descent, steps: Steps, rows: Given, X: Any, has_y: bool, has_levels: bool) -> None:
         """Sets the fitted attributes."""
-        problem, encoder = steps.problem, rows.encoding
+        problem = steps.problem
+        found = None if best.rows is None else rows.positions(best.rows)
+        points = self._represent(
+            best.points, found, None if found is None else pick(X, found), problem, rows.encoding, has_y, has_levels
+        )
+        inner, shares = steps.certify(points)
+        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+        self.labels_ = np.full(rows.n, -1)
+        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+
+    def _represent(
+        self,
+        points: np.ndarray,
+        found: np.ndarray | None,
+        chosen: Any,
+        problem: Problem,
+        encoding: Encoding,
+        has_y: bool,
+        has_levels: bool,
+    ) -> np.ndarray:
+        """Sets the attributes of the representatives, and returns them as published: in the precision of X.
+
+        They are `points` (m, p), or the rows `chosen`, which are those in the places `found` of X.
+        """
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if has_levels else None
         self.y_ = cells.outcomes[outcome] if has_y else None
-        self.row_index_ = None if best.rows is None else rows.positions(best.rows)
+        self.row_index_ = found
         self.representatives_: Any
-        points = best.points
-        if encoder is None:  # certify the returned points, in the precision of X
-            self.representatives_ = points.astype(problem.table.values.dtype, copy=False)
-            points = self.representatives_.astype(np.float64, copy=False)
-        elif self.row_index_ is not None:
-            self.representatives_ = pick(X, self.row_index_)
-        else:
-            self.representatives_ = encoder.decode(points)
-            if isinstance(encoder, ArrayScaler):
-                points = encoder.encode(self.representatives_).values.astype(np.float64, copy=False)
-        inner, shares = steps.certify(points)
-        weights = shares.weights()
-        self.weights_ = weights * (problem.m / weights.sum())
-        self.objective_ = inner.objective
-        self.lower_bound_ = inner.lower_bound
-        held = np.bincount(problem.cell_of, self.weights_, cells.n_cells)
-        self.violation_ = violation(held, problem.target)
-        self.target_ = problem.target
-        self.labels_ = np.full(rows.n, -1)
-        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        # The points in the precision of X may be a rounding above or below those of the descent.
-        self.history_ = np.maximum(best.history, inner.objective)
-        self.history_[-1] = inner.objective
-        self.n_iter_ = len(best.history) - 1
-        self.converged_ = best.converged
+        points, self.representatives_ = published(points, chosen, problem.table, encoding)
         self.n_features_in_ = problem.table.p
         vars(self).pop("feature_names_in_", None)  # of an earlier fit
         numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
         self._represented = Represented(
             Table(numbers, codes.astype(np.int32)),
-            encoder,
+            encoding,
             problem.cell_of,
             cells.levels if has_levels else None,
             cells.outcomes if has_y else None,
@@ -338,5 +430,22 @@ class FairCoreset(Applied):
             self.cost_sensitive,
             self.cost_outcome,
         )
-        if isinstance(encoder, Encoder):
-            self.feature_names_in_ = np.array(encoder.order, dtype=object)
+        if isinstance(encoding, Encoder):
+            self.feature_names_in_ = np.array(encoding.order, dtype=object)
+        return points
+
+    def _certify(
+        self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
+    ) -> None:
+        """Sets the attributes of the certificate and of the way there."""
+        self.weights_ = weights * (problem.m / weights.sum())
+        self.objective_ = objective
+        self.lower_bound_ = lower_bound
+        held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
+        self.violation_ = violation(held, problem.target)
+        self.target_ = problem.target
+        # The points in the precision of X may be a rounding above or below those of the descent.
+        self.history_ = np.maximum(best.history, objective)
+        self.history_[-1] = objective
+        self.n_iter_ = len(best.history) - 1
+        self.converged_ = best.converged

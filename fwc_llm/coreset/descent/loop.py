@@ -23,6 +23,9 @@ class Steps(Protocol):
     problem: Problem
     prices: np.ndarray  # (G,) of the last inner problem
 
+    def nearest(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cost (n, G) of each cell's nearest point, inf where it has none, and which, (G, n); in float64."""
+
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """Objective of the inner problem for the representatives `points` (m, p), and its plan."""
 

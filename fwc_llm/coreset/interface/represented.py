@@ -8,7 +8,7 @@ import numpy as np
 
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
-from fwc_llm.coreset.problem.entry import Encoding
+from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.weights import Masses, read_weights
@@ -113,6 +113,22 @@ class Represented:
                 f"X has {table.p} features, but {name} is expecting {self.points.p} features as input"
             )
         return table if self.encoding is None else self.encoding.encode(X, what="X")
+
+
+def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding) -> tuple[np.ndarray, Any]:
+    """The points (m, p) float64 of the table as the certificate has them, and as X has them.
+
+    `chosen` are the rows of X that they are, None if they are free.
+    """
+    if encoding is None:
+        returned = points.astype(table.values.dtype, copy=False)
+        return returned.astype(np.float64, copy=False), returned
+    if chosen is not None:
+        return points, chosen
+    returned = encoding.decode(points)
+    if isinstance(encoding, ArrayScaler):
+        points = encoding.encode(returned).values.astype(np.float64, copy=False)
+    return points, returned
 
 
 def places(labels: np.ndarray, known: np.ndarray) -> np.ndarray:

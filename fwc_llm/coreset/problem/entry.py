@@ -80,7 +80,7 @@ def encode_weighted(
     if scale is True:
         return *ArrayScaler.fit(table, masses), masses
     if scale == "auto":
-        _warn_of_sizes(table)
+        warn_of_sizes(table)
     return None, table, masses
 
 
@@ -89,7 +89,7 @@ def pick(X: Any, rows: np.ndarray) -> Any:
     return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
 
 
-def _warn_of_sizes(table: Table) -> None:
+def warn_of_sizes(table: Table) -> None:
     """Warn where some columns decide nearly all distances."""
     some = table.numbers[:: max(1, table.n // _SOME)].astype(np.float64)
     low, high = some.min(axis=0), some.max(axis=0)

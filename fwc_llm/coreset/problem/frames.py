@@ -106,3 +106,47 @@ def plain_array(x: Any) -> np.ndarray:
     except (TypeError, ValueError) as error:
         kind = InputTypeError if isinstance(error, TypeError) else InputError
         raise kind(f"X is not numeric ({error}): pass a pandas DataFrame for mixed columns") from None
+
+
+def take_named(
+    X: Any, y: Any, sensitive: Any, sample_weight: Any, what: str = "X", only_names: bool = False
+) -> tuple[Any, Any, Any, Any]:
+    """The table without the columns that y, sensitive and sample_weight name, and these columns.
+
+    Each may be the name of a column; sensitive also a list of names, whose columns are crossed. What is no
+    name is returned as it is, or refused where `only_names`. Errors call the table `what`.
+
+    Raises:
+        InputError: there is no such column, or X has no names.
+    """
+    X = as_pandas(X)
+    taken: set[Any] = set()
+
+    def column(values: Any, role: str, several: bool = False) -> Any:
+        names = [values] if isinstance(values, str) else list(values) if several and _names(values) else []
+        if not names or (not isinstance(values, str) and not set(names) <= set(getattr(X, "columns", ()))):
+            if only_names and values is not None:
+                raise InputError(f"{role} is no name of a column: tables in files or blocks take names alone")
+            return values
+        if not is_frame(X):
+            raise InputError(f"{role}={values!r}: the columns of {what} have no names; pass the values")
+        for name in names:
+            if name not in X.columns:
+                raise InputError(
+                    f"{role} names the column {name!r}, which {what} does not have: it has "
+                    f"{', '.join(map(repr, X.columns[:20]))}{', …' if len(X.columns) > 20 else ''}"
+                )
+            if (X.columns == name).sum() > 1:
+                raise InputError(f"column {name!r} occurs twice in {what}: name every column once")
+        taken.update(names)
+        return X[values] if isinstance(values, str) else X[names]
+
+    found = column(y, "y"), column(sensitive, "sensitive", True), column(sample_weight, "sample_weight")
+    if taken:
+        X = X.drop(columns=list(taken))
+    return X, *found
+
+
+def _names(values: Any) -> bool:
+    """Whether these are names of columns, a few texts in a list, and not a label for every row."""
+    return isinstance(values, list | tuple) and bool(values) and all(isinstance(v, str) for v in values)

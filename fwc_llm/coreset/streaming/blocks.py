@@ -19,7 +19,7 @@ class Block:
 
     `rows` are an array (b, p) or a pandas DataFrame; `y` (b,) and `sensitive` (b,) or (b, k) their labels,
     None if there are none; `weight` (b,) or None. `where` names the place for errors: a file and its row
-    group, or the number of the block. A block may be empty.
+    group, or the number of the block; `start` is the number of the first row there. A block may be empty.
     """
 
     index: int  # 0, 1, … in the order of the table
@@ -28,6 +28,7 @@ class Block:
     sensitive: Any = None
     weight: Any = None
     where: str = ""
+    start: int = 0
 
 
 class Source(Protocol):
@@ -85,6 +86,7 @@ class Survey:
     ascending are where its rows stand in the whole table; `raw` are the same rows as their owner has them
     (array or DataFrame), for representatives that are real rows. Where the sample is the whole table,
     nothing is left to stream. `mass` (s,) are the weights of the sample's rows, None for 1 each.
+    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels.
     """
 
     reader: Reader
@@ -95,6 +97,8 @@ class Survey:
     positions: np.ndarray
     raw: Any
     mass: np.ndarray | None = None
+    has_y: bool = True
+    has_levels: bool = True
 
     @property
     def n(self) -> int:

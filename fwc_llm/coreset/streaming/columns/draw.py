@@ -1,0 +1,142 @@
+"""A random sample of a table in blocks: without replacement, and enough rows of every group.
+
+Every row has a random key, by the seed and its place; the rows with the smallest keys are taken. So the
+sample depends neither on the order of the blocks nor on the number of threads.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.problem.entry import pick
+from fwc_llm.coreset.streaming.blocks import Block
+from fwc_llm.coreset.streaming.columns.groups import BlockGroups, Key
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of one block in the sample: their `places` (k,) ascending, keys, groups and, if any, weights."""
+
+    index: int
+    places: np.ndarray
+    keys: np.ndarray
+    group: np.ndarray
+    rows: Any
+    weights: np.ndarray | None
+
+    def take(self, kept: np.ndarray) -> "Piece":
+        """Some of these rows (k,) bool."""
+        chosen = np.flatnonzero(kept)
+        weights = None if self.weights is None else self.weights[chosen]
+        return Piece(
+            self.index, self.places[chosen], self.keys[chosen], self.group[chosen],
+            pick(self.rows, chosen), weights,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How rows are drawn: those with the `most` smallest keys, and the `least` smallest of each group.
+
+    `limit` is a key that more than `most` rows are below, 1 where the number of rows is not known.
+    """
+
+    most: int
+    least: int
+    limit: float
+    seed: int
+
+    @classmethod
+    def of(cls, sample: int, rows: int | None, seed: int) -> "Plan":
+        """For about `sample` rows; a group gets some more in the end than it has among the `sample` first."""
+        most = sample + sample // 4 + 1000
+        limit = 1.0 if rows is None or most >= rows else min(1.0, 1.1 * most / rows)
+        return cls(most, min(512, sample), limit, seed)
+
+
+@dataclass
+class Drawn:
+    """The rows drawn from the blocks read so far; `groups` numbers their groups."""
+
+    plan: Plan
+    pieces: list[Piece]
+    groups: dict[Key, int]
+    _bound: int = field(default=0)
+
+    @classmethod
+    def of(
+        cls, plan: Plan, block: Block, groups: BlockGroups, used: np.ndarray | None, weights: Any
+    ) -> "Drawn":
+        """Those of a block; where weights count, of its rows `used` alone, of these `weights`."""
+        keys = np.random.default_rng([plan.seed, block.index]).random(len(groups.place))
+        numbers = {key: k for k, key in enumerate(groups.keys)}
+        keys, group = (keys, groups.place) if used is None else (keys[used], groups.place[used])
+        kept = np.flatnonzero(_kept(keys, group, plan, len(groups.counts)))
+        places = kept if used is None else used[kept]
+        chosen = None if weights is None else weights[kept]
+        piece = Piece(block.index, places, keys[kept], group[kept], _copied(block.rows, places), chosen)
+        return cls(plan, [piece], numbers)
+
+    def add(self, other: "Drawn") -> None:
+        """Those of other blocks; what no longer counts is forgotten now and then."""
+        numbers = [self.groups.setdefault(key, len(self.groups)) for key in other.groups]
+        renamed = np.array(numbers, np.int64)
+        self.pieces += [replace(piece, group=renamed[piece.group]) for piece in other.pieces]
+        held = sum(len(piece.keys) for piece in self.pieces)
+        if held > max(2 * self.plan.most + 4 * self.plan.least * len(self.groups), self._bound):
+            self._forget()
+            self._bound = 2 * sum(len(piece.keys) for piece in self.pieces)
+
+    def _forget(self) -> None:
+        keys, group = (np.concatenate([getattr(p, part) for p in self.pieces]) for part in ("keys", "group"))
+        kept = np.split(
+            _kept(keys, group, self.plan, len(self.groups)),
+            np.cumsum([len(p.keys) for p in self.pieces])[:-1],
+        )
+        self.pieces = [
+            piece if mine.all() else piece.take(mine)
+            for piece, mine in zip(self.pieces, kept, strict=True)
+            if mine.any()
+        ]
+
+    def chosen(self, wanted: np.ndarray, group_cell: np.ndarray) -> list[Piece]:
+        """The `wanted` (G,) rows with the smallest keys of every cell, by block; `group_cell` (c,)."""
+        self._forget()  # now a group's rows are those of its smallest keys, without a gap
+        pieces = sorted(self.pieces, key=lambda piece: piece.index)
+        keys = np.concatenate([piece.keys for piece in pieces])
+        cell = group_cell[np.concatenate([piece.group for piece in pieces])]
+        kept = _ranks(keys, cell) < wanted[cell]
+        parts = np.split(kept, np.cumsum([len(piece.keys) for piece in pieces])[:-1])
+        return [
+            replace(piece, group=group_cell[piece.group]).take(mine)
+            for piece, mine in zip(pieces, parts, strict=True)
+        ]
+
+
+def _kept(keys: np.ndarray, group: np.ndarray, plan: Plan, n_groups: int) -> np.ndarray:
+    """Which rows may still be in the sample."""
+    below = keys < plan.limit
+    if np.count_nonzero(below) > plan.most and plan.limit == 1.0:
+        below = keys <= np.partition(keys, plan.most - 1)[plan.most - 1]
+    lacking = np.bincount(group[below], minlength=n_groups) < plan.least
+    if lacking.any():
+        some = np.flatnonzero(lacking[group] & ~below)
+        # The rows below come first, so that the rank among the others leaves them their room.
+        room = plan.least - np.bincount(group[below], minlength=n_groups)
+        below[some[_ranks(keys[some], group[some]) < room[group[some]]]] = True
+    return below
+
+
+def _ranks(keys: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """The rank (n,) of every key within its group, from 0."""
+    order = np.lexsort((keys, group))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(group))[:-1]]) if len(group) else np.zeros(1, int)
+    ranks = np.empty(len(keys), np.int64)
+    ranks[order] = np.arange(len(keys)) - starts[group[order]]
+    return ranks
+
+
+def _copied(rows: Any, places: np.ndarray) -> Any:
+    """Some of the rows, without the others in memory."""
+    return rows.iloc[places] if hasattr(rows, "iloc") else np.asarray(rows)[places]

@@ -1,0 +1,73 @@
+"""The distinct values of a column, and each row's place among them."""
+
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.errors import InputError
+
+_NARROW = 4096  # whole numbers this close together are their own places
+_MISSING = {"nan", "NaN", "<NA>", "NaT", "None"}
+
+
+def factorize(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The place (n,) of every value of a Series or an array among the distinct ones, and these (q,).
+
+    They are in the order in which they appear. The place of a missing value is −1.
+    """
+    import pandas as pd
+
+    array = getattr(values, "to_numpy", lambda: values)() if _whole(values) else None
+    if array is not None and len(array) and int(array.max()) - int(array.min()) < _NARROW:
+        return _of_narrow(array)
+    if isinstance(getattr(values, "dtype", None), pd.CategoricalDtype):
+        codes = values.cat.codes.to_numpy()
+        found, used = pd.factorize(codes)
+        known = np.asarray(values.cat.categories.to_numpy())[np.maximum(used, 0)]
+        if (used < 0).any():  # the missing ones are a value of their own here
+            lost = int((used < 0).argmax())
+            return np.where(found == lost, -1, found - (found > lost)), np.delete(known, lost)
+        return found, known
+    codes, distinct = pd.factorize(values)
+    return codes, distinct.to_numpy() if hasattr(distinct, "to_numpy") else np.asarray(distinct)
+
+
+def _whole(values: Any) -> bool:
+    return isinstance(getattr(values, "dtype", None), np.dtype) and values.dtype.kind in "iu"
+
+
+def _of_narrow(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`factorize` for whole numbers close together, without a hash for every row."""
+    least = array.min()
+    offset = np.subtract(array, least, dtype=np.int64)
+    size = int(offset.max()) + 1
+    first = np.full(size, len(array))
+    # The last writer wins: backwards, that is the first row of each value.
+    first[offset[::-1]] = np.arange(len(array) - 1, -1, -1)
+    used = np.argsort(first, kind="stable")[: np.count_nonzero(first < len(array))]
+    place = np.empty(size, np.int64)
+    place[used] = np.arange(len(used))
+    return place[offset], array[first[used]]
+
+
+def check_present(codes: np.ndarray, distinct: np.ndarray, what: str, where: str, start: int) -> None:
+    """Refuse a label that is missing, also as a text that says so."""
+    missing = codes < 0
+    if distinct.dtype.kind == "O":
+        said = np.array([value is None or str(value) in _MISSING - {"None"} for value in distinct], bool)
+        if said.any():
+            missing |= said[np.maximum(codes, 0)]
+    if missing.any():
+        row = start + int(missing.argmax())
+        raise InputError(
+            f"{what} is missing in row {row} of {where}: drop such rows or give them a level of their own"
+        )
+
+
+def joined(arrays: list[np.ndarray]) -> np.ndarray:
+    """Values of several blocks as one array, of their type if they have one."""
+    arrays = [array for array in arrays if len(array)] or arrays[:1]
+    kinds = {"n" if array.dtype.kind in "iuf" else array.dtype.kind for array in arrays}
+    if len(kinds) == 1:
+        return np.concatenate(arrays)
+    return np.concatenate([array.astype(object) for array in arrays])

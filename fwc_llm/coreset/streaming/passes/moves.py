@@ -1,0 +1,177 @@
+"""Moves of free representatives: means, medians and most frequent categories of what they carry, exactly.
+
+Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts, for
+every representative and column, what lies on steps about that place, and on both sides of them. A second one
+brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.streaming.passes.collect import Categories, Collector, InBand, Steps, Sums, Values
+from fwc_llm.coreset.streaming.passes.inner import Solved
+from fwc_llm.coreset.streaming.passes.readings import Readings
+from fwc_llm.coreset.streaming.passes.sums import BlockSums
+
+_NOISE = 2.0  # places a median of s rows may be off, in √s: four standard deviations
+_NUMBERS = 2**21  # counts at most, and
+_BINS = 62  # steps about each median
+_WIDER = 8.0  # times as wide are steps that are laid anew
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """The rows of the sample as the next reading is expected to find them."""
+
+    table: Table
+    label: np.ndarray  # (s,) the representative that carries each row
+
+
+class Mover(Protocol):
+    """Moves representatives to the best places for what they carry."""
+
+    def collectors(self, sampled: Sampled) -> tuple[Collector, ...]:
+        """What the reading that solves the inner problem has to collect."""
+
+    def move(self, readings: Readings, solved: Solved, points: np.ndarray) -> np.ndarray:
+        """The points (m, p) moved; may read the table again."""
+
+
+def set_modes(points: np.ndarray, n_numeric: int, widths: tuple[int, ...], held: np.ndarray) -> None:
+    """Sets categories, in place, to the heaviest ones of `held` (m, Σ widths); a tie keeps one's own."""
+    first, places = 0, np.arange(len(points))
+    for k, width in enumerate(widths):
+        total = held[:, first : first + width]
+        own = points[:, n_numeric + k].astype(np.int64)
+        better = total.max(axis=1) > total[places, own]
+        points[better, n_numeric + k] = total.argmax(axis=1)[better]
+        first += width
+
+
+@dataclass(frozen=True)
+class Means:
+    """Moves to means; categories have `widths` values each."""
+
+    m: int
+    widths: tuple[int, ...]
+
+    def collectors(self, sampled: Sampled) -> tuple[Collector, ...]:
+        """See `Mover`."""
+        return Sums(self.m), Categories(self.m, self.widths)
+
+    def move(self, readings: Readings, solved: Solved, points: np.ndarray) -> np.ndarray:
+        """See `Mover`."""
+        moved, q = points.copy(), points.shape[1] - len(self.widths)
+        sums = solved.collected(0)
+        assert isinstance(sums, BlockSums)
+        weights = solved.weights / readings.terms.unit
+        some = weights > 0
+        moved[some, :q] = sums.total()[some] / weights[some, None]
+        set_modes(moved, q, self.widths, np.asarray(solved.collected(1)))
+        return moved
+
+
+@dataclass(frozen=True)
+class Medians:
+    """Moves the least that reaches medians; categories have `widths` values each."""
+
+    m: int
+    widths: tuple[int, ...]
+
+    def collectors(self, sampled: Sampled) -> tuple[Collector, ...]:
+        """See `Mover`."""
+        return expected_steps(sampled, self.m), Categories(self.m, self.widths)
+
+    def move(self, readings: Readings, solved: Solved, points: np.ndarray) -> np.ndarray:
+        """See `Mover`."""
+        moved, q = points.copy(), points.shape[1] - len(self.widths)
+        set_modes(moved, q, self.widths, np.asarray(solved.collected(1)))
+        if q == 0:
+            return moved
+        steps, count = solved.visit.collectors[0], np.asarray(solved.collected(0))
+        assert isinstance(steps, Steps)
+        total = count.sum(axis=2)
+        wider = np.maximum(np.ptp(readings.survey.sample.numbers, axis=0).astype(np.float64), 1e-3)
+        while True:
+            upto = 2 * np.cumsum(count, axis=2)
+            left, right = (upto < total[..., None]).sum(2), (upto <= total[..., None]).sum(2)
+            beside = (total > 0) & ((left == 0) | (right > steps.bins))
+            if not beside.any():
+                break
+            steps = _laid_anew(steps, beside, left, right, wider)
+            wider = wider * _WIDER
+            visit = replace(solved.visit, collectors=(steps,))
+            part = readings.read_again(visit, solved.part, "medians beside")
+            count = np.asarray(solved.collected(0, part, steps))
+        known = (total > 0) & (steps.scale < 0) & (left == 1) & (right == 1)
+        moved[:, :q][known] = steps.low[known]
+        sought = (total > 0) & ~known
+        if sought.any():
+            band = np.where(sought, np.stack([left, right]), -1).astype(np.int16)
+            collector = InBand(steps, band)
+            visit = replace(solved.visit, collectors=(collector,))
+            part = readings.read_again(visit, solved.part, "medians")
+            found = solved.collected(0, part, collector)
+            assert isinstance(found, Values)
+            before = np.take_along_axis(upto, np.maximum(left - 1, 0)[..., None], axis=2)[..., 0] // 2
+            _to_middle(moved[:, :q], found.tidy(), before, total, sought)
+        return moved
+
+
+def expected_steps(sampled: Sampled, m: int) -> Steps:
+    """Steps about the medians of what each representative carries of the sample."""
+    q = sampled.table.n_numeric
+    bins = int(np.clip(_NUMBERS // max(1, m * q), 6, _BINS))
+    low, high = np.zeros((m, q)), np.zeros((m, q))
+    order = np.argsort(sampled.label, kind="stable")
+    start = np.searchsorted(sampled.label[order], np.arange(m + 1))
+    for j in range(m):
+        rows = order[start[j] : start[j + 1]]
+        if len(rows):
+            width = _NOISE / 2 * len(rows) ** 0.5 + 1
+            ends = [int(max(0, len(rows) / 2 - width)), int(min(len(rows) - 1, len(rows) / 2 + width))]
+            low[j], high[j] = np.partition(sampled.table.numbers[rows], ends, axis=0)[ends]
+    return Steps(low, _scale(low, high, bins), bins)
+
+
+def _scale(low: np.ndarray, high: np.ndarray, bins: int) -> np.ndarray:
+    """Steps to a unit such that `high` lies on the last; negative where `low` is the only value."""
+    with np.errstate(divide="ignore", over="ignore"):
+        scale = bins * (1 - 1e-9) / (high - low)
+    return np.asarray(np.where((high > low) & np.isfinite(scale), scale, -1.0))
+
+
+def _laid_anew(
+    steps: Steps, beside: np.ndarray, left: np.ndarray, right: np.ndarray, wider: np.ndarray
+) -> Steps:
+    """The steps, with those that a median lies `beside` made wider on that side."""
+    with np.errstate(divide="ignore"):
+        end = np.where(steps.scale > 0, steps.low + steps.bins / steps.scale, steps.low)
+    low = np.where(beside & (left == 0), steps.low - wider, steps.low)
+    high = np.where(beside & (right > steps.bins), end + wider, end)
+    scale = np.where(beside, _scale(low, high, steps.bins), steps.scale)
+    return replace(steps, low=low, scale=scale)
+
+
+def _to_middle(
+    points: np.ndarray, found: Values, before: np.ndarray, total: np.ndarray, sought: np.ndarray
+) -> None:
+    """Moves `points` (m, q), in place, the least that reaches medians among the values that were `found`.
+
+    `before` (m, q) is the mass of smaller values, `total` (m, q) all mass.
+    """
+    places = np.flatnonzero(sought)
+    start = np.searchsorted(found.place, places)
+    # Sums over all places may pass the end of int64; their differences are right all the same.
+    upto = np.concatenate([[0], np.cumsum(found.mass)])
+    own = np.repeat(np.arange(len(places)), np.diff(np.append(start, len(found.place))))
+    twice = 2 * (before.ravel()[places][own] + upto[1:] - upto[start][own])
+    whole = total.ravel()[places][own]
+    least = found.value[start + np.bincount(own[twice < whole], minlength=len(places))]
+    most = found.value[start + np.bincount(own[twice <= whole], minlength=len(places))]
+    flat = points.reshape(-1) if points.flags.c_contiguous else points.ravel()
+    flat[places] = np.clip(flat[places], least, most)
+    points[:] = flat.reshape(points.shape)

@@ -1,0 +1,82 @@
+"""Readings of the whole table: counted, checked and told."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.streaming.blocks import Source, Survey
+from fwc_llm.coreset.streaming.passes.terms import Terms
+from fwc_llm.coreset.streaming.passes.visit import Part, Visit
+from fwc_llm.errors import InputError
+
+_CLOSE = 1e-6  # relative difference of two sums of the same weights
+
+
+def ticker(say: Callable[[str], None] | None, words: str) -> Callable[[int, int], None] | None:
+    """Says how far a reading is: what `Source.reduce` calls."""
+    if say is None:
+        return None
+
+    def tick(done: int, blocks: int) -> None:
+        say(f"{words}: {done / blocks:.0%}" if blocks else f"{words}: {done:,} blocks")
+
+    return tick
+
+
+class NoReadingLeftError(Exception):
+    """All readings that the caller allows are made."""
+
+
+class Readings:
+    """Reads a table, at most `most` times."""
+
+    def __init__(
+        self, source: Source, survey: Survey, problem: Problem, most: int, say: Callable[[str], None] | None
+    ) -> None:
+        self.survey = survey
+        self.terms = Terms.of(problem, survey)
+        self.count = 0
+        self.needed = True  # whether there is no result yet: then there is always one more reading
+        self.most = most
+        self._source = source
+        self._say = say
+
+    @property
+    def left(self) -> int:
+        """How many readings are left."""
+        return self.most - self.count
+
+    def read(self, visit: Visit, why: str) -> Part:
+        """What all blocks have.
+
+        Raises:
+            NoReadingLeftError: there were `most` readings already.
+            InputError: the table is no longer what it was.
+        """
+        if self.left < 1 and not self.needed:
+            raise NoReadingLeftError
+        self.count += 1
+        words = f"reading {self.count} of at most {self.most}, {why}"
+        part = self._source.reduce(visit, visit.merge, ticker(self._say, words))
+        if part.n != self.survey.n:
+            raise self._changed(f"{part.n:,} rows where there were {self.survey.n:,}")
+        if visit.with_doubt:
+            doubtful = sum(float(doubt.units.sum()) for doubt in part.doubt.values())
+            mass = (float(part.units.sum()) + doubtful) * self.terms.unit
+            if abs(mass - self.terms.total) > _CLOSE * self.terms.total:
+                raise self._changed("other weights than before")
+        return part
+
+    def read_again(self, visit: Visit, before: Part, why: str) -> Part:
+        """Another reading of the same rows at the same prices, to collect something else."""
+        part = self.read(replace(visit, with_doubt=False), why)
+        if not np.array_equal(part.units, before.units):
+            raise self._changed("other rows than before")
+        return part
+
+    def _changed(self, how: str) -> InputError:
+        return InputError(
+            f"{self._source.name} changed while it was read: it has {how}; fit it again while nobody writes to it"
+        )

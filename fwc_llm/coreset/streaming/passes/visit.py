@@ -1,0 +1,114 @@
+"""The task that reads a block: nearest representatives, who keeps its cell, who is in doubt."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.streaming.blocks import Block
+from fwc_llm.coreset.streaming.passes.collect import Carried, Collector
+from fwc_llm.coreset.streaming.passes.sums import BlockSums
+from fwc_llm.coreset.streaming.passes.terms import Terms
+from fwc_llm.coreset.threads import Threads
+from fwc_llm.coreset.transport.narrowing import two_cheapest
+from fwc_llm.coreset.transport.tilt import parts_of
+from fwc_llm.errors import InputError
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """The rows of a block whose cell is in doubt."""
+
+    table: Table
+    cost: np.ndarray  # (d, G) true costs
+    label: np.ndarray  # (d, G) nearest representatives
+    units: np.ndarray  # (d,)
+    position: np.ndarray  # (d,) in the whole table
+
+
+@dataclass
+class Part:
+    """What a reading finds in some blocks."""
+
+    n: int
+    units: np.ndarray  # (m,) mass that is kept by each representative
+    cost: BlockSums  # of that mass
+    collected: list[Any]  # by collector
+    doubt: dict[int, Doubt] = field(default_factory=dict)  # by block
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Reads a block at these points and prices; rows within `margin` of another cell are in doubt.
+
+    Costs are tilted by `slope` (G,), if there is one (see `fwc_llm.coreset.transport.tilt`).
+    """
+
+    terms: Terms
+    points: np.ndarray
+    prices: np.ndarray
+    margin: float
+    slope: np.ndarray | None
+    collectors: tuple[Collector, ...] = ()
+    with_doubt: bool = True  # whether the rows in doubt are wanted
+
+    def __call__(self, block: Block) -> Part:
+        """What the block has."""
+        terms = self.terms
+        coded = terms.reader(block)
+        table = coded.table
+        if table.n == 0:
+            return Part(0, np.zeros(terms.m, np.int64), BlockSums.of(block.index, 0.0), [None] * len(self.collectors))
+        units = terms.units(coded)
+        cost, label = self._nearest(coded, table)
+        position = np.arange(coded.first, coded.first + table.n)
+        columns = cost.T
+        if self.slope is not None:
+            columns = columns + self.slope[:, None] * parts_of(position)
+        key, least, second = two_cheapest(columns, self.prices)
+        if not np.isfinite(least).all():
+            where = block.where or f"block {block.index}"
+            raise InputError(f"{where}: the numbers are too far apart for double precision: scale that column")
+        counts = units > 0
+        unsure = (second <= least + self.margin) & counts
+        kept = ~unsure & counts
+        rows = np.arange(table.n)
+        own = np.where(kept, label[key, rows], -1)
+        mass = units * terms.unit
+        kept_cost = float(np.sum(cost[kept, key[kept]] * mass[kept]))
+        held = np.zeros(terms.m, np.int64)
+        if terms.weighted:
+            np.add.at(held, own[kept], units[kept])
+        else:
+            held[:] = np.bincount(own[kept], minlength=terms.m) * int(units[0])
+        carried = Carried(block.index, table, own, units)
+        part = Part(table.n, held, BlockSums.of(block.index, kept_cost), [one.of(carried) for one in self.collectors])
+        if self.with_doubt and unsure.any():
+            some = np.flatnonzero(unsure)
+            part.doubt[block.index] = Doubt(
+                table.take(some), cost[some], label[:, some].T.copy(), units[some], position[some]
+            )
+        return part
+
+    def merge(self, one: Part, other: Part) -> Part:
+        """What both parts have, in the first."""
+        one.n += other.n
+        one.units += other.units
+        one.cost.join(other.cost)
+        for k, collector in enumerate(self.collectors):
+            if one.collected[k] is None or other.collected[k] is None:
+                one.collected[k] = other.collected[k] if one.collected[k] is None else one.collected[k]
+            else:
+                one.collected[k] = collector.join(one.collected[k], other.collected[k])
+        one.doubt.update(other.doubt)
+        return one
+
+    def _nearest(self, coded: Any, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        problem = self.terms.problem_of(coded)
+        if not table.fits_single:
+            return PlainSteps(problem).nearest(self.points)
+        from fwc_llm.coreset.descent.compiled import CompiledSteps
+
+        return CompiledSteps(problem, Threads(1)).nearest(self.points)

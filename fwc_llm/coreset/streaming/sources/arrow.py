@@ -1,0 +1,279 @@
+"""Files that pyarrow reads: Parquet by row groups, all other formats of a `Dataset` from front to back."""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.problem.frames import take_named
+from fwc_llm.coreset.streaming.blocks import Block, Part
+from fwc_llm.coreset.streaming.sources.pool import Stream, block_rows, reduce_streams
+from fwc_llm.errors import InputError
+
+_BUFFER = 2**20  # bytes read at once of each column, so that a row group of any size can be read
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows of one file that are read one after the other: its row groups `groups`, or all of it (None)."""
+
+    file: int
+    groups: tuple[int, ...] | None
+    rows: int
+    first: int  # number of its first block
+    blocks: int
+
+    @property
+    def ends(self) -> list[int]:
+        """The row after each block: blocks of equal length, as far as they can be."""
+        return [self.rows * (k + 1) // self.blocks for k in range(self.blocks)]
+
+    @property
+    def where(self) -> str:
+        """The row groups in words."""
+        if self.groups is None:
+            return ""
+        low, high = self.groups[0], self.groups[-1]
+        return f", row group {low}" if low == high else f", row groups {low} to {high}"
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowSource:
+    """The rows of a pyarrow `Dataset`.
+
+    `files` are its fragments, `schema` that of the rows read; text is read as categories, which is several
+    times as fast: `texts` are such columns.
+    """
+
+    name: str
+    files: tuple[Any, ...]
+    schema: Any
+    stretches: tuple[Stretch, ...]
+    step: int
+    y: Any = None
+    sensitive: Any = None
+    weight: Any = None
+    texts: frozenset[str] = frozenset()
+    threads: int | None = None
+    places: tuple[str, ...] = field(default=())
+
+    @property
+    def n(self) -> int:
+        """Rows in all files."""
+        return sum(stretch.rows for stretch in self.stretches)
+
+    @cached_property
+    def stamp(self) -> str:
+        """Sizes and times of the files, in one hash."""
+        digest = hashlib.sha256(repr((self.schema.names, self.y, self.sensitive, self.weight)).encode())
+        for file in self.files:
+            state = file.filesystem.get_file_info(file.path) if hasattr(file, "path") else None
+            digest.update(f"{self.places} {getattr(state, 'size', '')}".encode())
+            digest.update(str(getattr(state, "mtime_ns", "")).encode())
+        return digest.hexdigest()
+
+    def reduce(
+        self,
+        task: Callable[[Block], Part],
+        merge: Callable[[Part, Part], Part],
+        tick: Callable[[int, int], None] | None = None,
+    ) -> Part:
+        """`task` of every block, merged (`Source.reduce`)."""
+        streams: list[Stream] = [partial(self._read, stretch) for stretch in self.stretches]
+        blocks = sum(stretch.blocks for stretch in self.stretches)
+        return reduce_streams(streams, self.name, task, merge, tick, blocks, self.threads)
+
+    def _read(self, stretch: Stretch) -> Iterator[Block]:
+        """The blocks of a stretch, whatever the batches in which pyarrow reads them."""
+        import pyarrow as pa
+
+        where = self.places[stretch.file] + stretch.where
+        start, held, waiting = 0, 0, []
+        batches = self._batches(stretch)
+        for index, end in enumerate(stretch.ends, stretch.first):
+            wanted = end - start
+            while held < wanted:
+                try:
+                    batch = next(batches, None)
+                except (pa.ArrowException, OSError, ValueError) as error:
+                    raise InputError(f"{where} cannot be read: {_said(error)}") from error
+                if batch is None:
+                    raise InputError(f"{where} ends before row {end:,}: it has changed")
+                waiting.append(batch)
+                held += batch.num_rows
+            table = pa.Table.from_batches(waiting)
+            if len(waiting) > 1:
+                table = table.unify_dictionaries()
+            waiting, held = [], held - wanted
+            if held:
+                waiting = table.slice(wanted).to_batches()
+            yield self._block(table.slice(0, wanted), index, where, start)
+            start = end
+
+    def _batches(self, stretch: Stretch) -> Iterator[Any]:
+        file = self.files[stretch.file]
+        if stretch.groups is None:
+            yield from file.to_batches(
+                schema=self.schema, columns=self.schema.names, batch_size=self.step, use_threads=False
+            )
+            return
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        keys = ds.get_partition_keys(file.partition_expression)
+        names = [name for name in self.schema.names if name not in keys]
+        texts = sorted(self.texts - keys.keys())
+        with file.filesystem.open_input_file(file.path) as opened:
+            reader = pq.ParquetFile(
+                opened, metadata=file.metadata, read_dictionary=texts, buffer_size=_BUFFER
+            )
+            for batch in reader.iter_batches(
+                batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False
+            ):
+                for name in (name for name in self.schema.names if name in keys):
+                    batch = batch.append_column(name, self._constant(name, keys[name], batch.num_rows))
+                yield batch
+
+    def _constant(self, name: str, value: Any, n: int) -> Any:
+        """A column that the folders of partitions name, text as categories."""
+        import pyarrow as pa
+
+        kind = self.schema.field(name).type
+        if name in self.texts or pa.types.is_dictionary(kind):
+            return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([value]))
+        return pa.repeat(pa.scalar(value, kind), n)
+
+    def _block(self, table: Any, index: int, where: str, start: int) -> Block:
+        table = table.select(self.schema.names)
+        frame = table.to_pandas(use_threads=False, split_blocks=True, ignore_metadata=True)
+        rows, y, sensitive, weight = take_named(
+            frame, self.y, self.sensitive, self.weight, self.name, only_names=True
+        )
+        return Block(index, rows, y, sensitive, weight, where, start)
+
+
+def open_dataset(
+    dataset: Any, name: str, y: Any, sensitive: Any, sample_weight: Any, threads: int | None
+) -> ArrowSource:
+    """The source of a pyarrow `Dataset`, its files looked at: whether they can be read and are alike."""
+    import pyarrow as pa
+
+    files = tuple(_fragments(dataset, name))
+    if not files:
+        raise InputError(f"{name} has no files: pass at least one")
+    places = tuple(_place(file, name, k) for k, file in enumerate(files))
+    counts: list[list[int]] = []
+    first: Any = None
+    for file, place in zip(files, places, strict=True):
+        try:
+            schema = file.physical_schema
+            groups = [group.num_rows for group in file.row_groups] if hasattr(file, "row_groups") else []
+            counts.append(groups if hasattr(file, "row_groups") else [file.count_rows()])
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{place} cannot be read: {_said(error)}") from error
+        if first is None:
+            first = schema
+        else:
+            _check_alike(first, schema, places[0], place)
+    rows = sum(map(sum, counts))
+    if not rows:
+        raise InputError(f"{name} has no rows: pass at least one")
+    if dataset.count_rows() != rows:
+        raise InputError(f"{name} is a filtered dataset, which cannot be read in blocks: write it to a file")
+    schema = _schema(dataset.schema, first)
+    _check_names(schema.names, name, y, sensitive, sample_weight)
+    step = block_rows(len(schema.names))
+    texts = frozenset(
+        column.name for column in schema if pa.types.is_string(column.type) or _is_large_text(column.type)
+    )
+    if not all(hasattr(file, "row_groups") for file in files):
+        texts = frozenset()
+    stretches: list[Stretch] = []
+    blocks = 0
+    for k, (file, sizes) in enumerate(zip(files, counts, strict=True)):
+        for groups in _joined(sizes, step):
+            n = sum(sizes[g] for g in groups)
+            which = tuple(groups) if hasattr(file, "row_groups") else None
+            stretches.append(Stretch(k, which, n, blocks, max(1, round(n / step))))
+            blocks += stretches[-1].blocks
+    return ArrowSource(
+        name, files, schema, tuple(stretches), step, y, sensitive, sample_weight, texts, threads, places
+    )
+
+
+def _fragments(dataset: Any, name: str) -> Iterator[Any]:
+    try:
+        yield from dataset.get_fragments()
+    except NotImplementedError:
+        raise InputError(f"{name} can be read once only, but every pass reads it again: use files") from None
+
+
+def _place(file: Any, name: str, k: int) -> str:
+    """How errors call a file."""
+    return file.path if getattr(file, "path", "") else f"part {k} of {name}"
+
+
+def _said(error: BaseException) -> str:
+    """The first line of an error that may quote a file's bytes."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0][:300]
+
+
+def _is_large_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_large_string(kind))
+
+
+def _check_alike(first: Any, schema: Any, one: str, other: str) -> None:
+    """Refuse files with other columns, or the same of another type."""
+    for name in first.names:
+        if name not in schema.names:
+            raise InputError(
+                f"{other} lacks the column {name!r}, which {one} has: files need the same columns"
+            )
+        kinds = first.field(name).type, schema.field(name).type
+        if kinds[0] != kinds[1]:
+            raise InputError(
+                f"the column {name!r} is {kinds[0]} in {one} and {kinds[1]} in {other}: write both alike"
+            )
+    for name in schema.names:
+        if name not in first.names:
+            raise InputError(
+                f"{other} has the column {name!r}, which {one} lacks: files need the same columns"
+            )
+
+
+def _schema(schema: Any, physical: Any) -> Any:
+    """The columns to read: without the index that pandas writes beside a table."""
+    known = physical.pandas_metadata or {}
+    index = {name for name in known.get("index_columns", ()) if isinstance(name, str)}
+    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
+    if twice:
+        raise InputError(f"column {twice[0]!r} occurs twice: name every column once")
+    import pyarrow as pa
+
+    return pa.schema([column for column in schema if column.name not in index])
+
+
+def _check_names(names: Sequence[str], table: str, y: Any, sensitive: Any, sample_weight: Any) -> None:
+    """Refuse, before the work, anything but names of columns for labels and weights."""
+    import pandas as pd
+
+    take_named(pd.DataFrame(columns=list(names)), y, sensitive, sample_weight, table, only_names=True)
+
+
+def _joined(sizes: Sequence[int], step: int) -> Iterator[list[int]]:
+    """Row groups in stretches of about a block; a larger one is a stretch of its own, an empty one none."""
+    held: list[int] = []
+    for group, rows in enumerate(sizes):
+        if held and sum(sizes[g] for g in held) + rows > step:
+            yield held
+            held = []
+        if rows:
+            held.append(group)
+    if held:
+        yield held
