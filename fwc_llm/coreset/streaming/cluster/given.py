@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from fwc_llm.coreset.problem.frames import take_named
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.errors import InputError
 
@@ -31,6 +32,18 @@ class Collections:
     def count(self) -> int:
         """Number of partitions."""
         return int(_count(self.parts["rows"]))
+
+    @property
+    def known_rows(self) -> int | None:
+        """Number of rows, where Dask knows it."""
+        lengths = self.parts["rows"].chunks[0] if _is_array(self.parts["rows"]) else (float("nan"),)
+        return int(sum(lengths)) if _known(lengths) else None
+
+    @property
+    def narrow(self) -> "Collections":
+        """The same rows, of as few columns as it takes to count them."""
+        rows = self.parts["rows"]
+        return Collections({"rows": rows if _is_array(rows) else rows[list(rows.columns[:1])]}, {}, self.kind)
 
     @property
     def stamp(self) -> str:
@@ -68,22 +81,29 @@ def read_collections(X: Any, y: Any, sensitive: Any, sample_weight: Any) -> Coll
         )
     rows = X if framed else _whole_rows(X, "X")
     parts, names = {"rows": rows}, {}
-    for what, called, given in (
-        ("y", "y", y),
-        ("sensitive", "sensitive", sensitive),
-        ("weight", "sample_weight", sample_weight),
-    ):
-        if given is None:
-            continue
+    for what, given in (("y", y), ("sensitive", sensitive), ("weight", sample_weight)):
+        called = "sample_weight" if what == "weight" else what
         if is_dask(given):
             parts[what] = _aligned(given, called, rows, many=what == "sensitive")
-        else:
-            names[what] = _named(given, called, rows if framed else None, many=what == "sensitive")
-    kind = "the dask DataFrame" if framed else "the dask array"
-    found = Collections(parts, names, kind)
-    if framed and len(_features(rows.columns, names)) == 0:
+        elif given is not None and framed:
+            names[what] = list(given) if isinstance(given, tuple) else given
+        elif given is not None:
+            raise InputError(
+                f"{called} is of type {type(given).__name__} but X is a dask.array: pass one with the same "
+                "chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
+            )
+    if framed:
+        _check_names(list(X.columns), names)
+    return Collections(parts, names, "the dask DataFrame" if framed else "the dask array")
+
+
+def _check_names(columns: list[Any], names: dict[str, Any]) -> None:
+    """Refuse names of columns that a frame does not have."""
+    import pandas as pd
+
+    few = [names.get(what) for what in ("y", "sensitive", "weight")]
+    if not take_named(pd.DataFrame(columns=columns), *few, "X", only_names=True)[0].shape[1]:
         raise InputError("every column of X is named as y, sensitive or sample_weight: no feature is left")
-    return found
 
 
 def make_block(index: int, where: str, names: dict[str, Any], values: dict[str, Any]) -> Block:
@@ -102,17 +122,15 @@ def make_block(index: int, where: str, names: dict[str, Any], values: dict[str, 
         if own is not None and other is not None and not own.equals(other):
             raise InputError(f"the index of {what} differs from that of X in {where}: align them")
     found = {what: part for what, part in values.items() if what != "rows"}
-    for what, name in names.items():
-        found[what] = rows[name]
     if names:
-        rows = rows[_features(rows.columns, names)]
+        few = [names.get(what) for what in ("y", "sensitive", "weight")]
+        rows, *columns = take_named(rows, *few, where, only_names=True)
+        found |= {
+            what: part
+            for what, part in zip(("y", "sensitive", "weight"), columns, strict=True)
+            if what in names
+        }
     return Block(index, rows, **found, where=where)
-
-
-def _features(columns: Any, names: dict[str, Any]) -> list[Any]:
-    """The columns that are features."""
-    taken = {one for name in names.values() for one in (name if isinstance(name, list) else [name])}
-    return [column for column in columns if column not in taken]
 
 
 def _is_array(x: Any) -> bool:
@@ -172,23 +190,6 @@ def _aligned(given: Any, what: str, rows: Any, many: bool) -> Any:
             "the same chunks, or call compute_chunk_sizes() of both"
         )
     return given
-
-
-def _named(given: Any, what: str, frame: Any, many: bool) -> Any:
-    """A column's name, or for crossed attributes a list of them."""
-    if frame is None or not (isinstance(given, str) or (many and isinstance(given, list | tuple))):
-        hint = "" if frame is None else "the name of a column, or "
-        raise InputError(
-            f"{what} is of type {type(given).__name__} but X is a collection of Dask: pass {hint}one "
-            "with the same chunks, such as dask.array.from_array(values, chunks=X.chunks[0])"
-        )
-    names = [given] if isinstance(given, str) else list(given)
-    columns = list(frame.columns)
-    for name in names:
-        if columns.count(name) != 1:
-            some = ", ".join(map(str, columns[:12])) + (", …" if len(columns) > 12 else "")
-            raise InputError(f"{what}: X has {columns.count(name)} columns {name!r}; its columns are {some}")
-    return given if isinstance(given, str) else names
 
 
 def _stem(key: Any) -> str:

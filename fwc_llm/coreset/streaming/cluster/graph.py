@@ -23,6 +23,7 @@ class Work:
     """
 
     task: Callable[[Block], Any]
+    merge: Callable[[Any, Any], Any]
     names: dict[str, Any]
     kind: str
     topic: str | None
@@ -56,9 +57,9 @@ def reduction(
 
     name = f"fwc-llm-{uuid4().hex}"
     common = f"{name}-work"
-    work = Work(task, collections.names, collections.kind, topic)
+    work = Work(task, merge, collections.names, collections.kind, topic)
     layers: dict[str, dict[Key, Any]] = {_SHARED: {**partitions.shared, common: DataNode(common, work)}}
-    tree = _Tree(f"{name}-merge", merge, homes is not None)
+    tree = _Tree(f"{name}-merge", common, homes is not None)
     at: dict[str | None, list[int]] = {}
     for index in range(len(partitions.loads)):
         at.setdefault(homes[index] if homes else None, []).append(index)
@@ -92,7 +93,7 @@ class _Tree:
     """Tasks that merge parts."""
 
     name: str
-    merge: Callable[[Any, Any], Any]
+    common: Key
     keep: bool
     made: int = field(default=0)
 
@@ -105,7 +106,7 @@ class _Tree:
             for low in range(0, len(keys), SPLIT_EVERY):
                 key = (self.name, self.made)
                 few = keys[low : low + SPLIT_EVERY]
-                layer[key] = Task(key, run_merge, self.merge, self.keep, *map(Alias, few))
+                layer[key] = Task(key, run_merge, Alias(self.common), self.keep, *map(Alias, few))
                 above.append(key)
                 self.made += 1
             keys = above
@@ -139,11 +140,11 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Any:
     return part
 
 
-def run_merge(merge: Callable[[Any, Any], Any], keep: bool, first: Any, *rest: Any) -> Any:
+def run_merge(work: Work, keep: bool, first: Any, *rest: Any) -> Any:
     """Parts as one; `keep`: the first is not changed."""
     merged = deepcopy(first) if keep and rest else first
     for part in rest:
-        merged = merge(merged, part)
+        merged = work.merge(merged, part)
     return merged
 
 

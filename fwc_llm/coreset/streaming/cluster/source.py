@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from operator import add
 from typing import Any
 
 from fwc_llm.coreset.streaming.blocks import Block, Part
@@ -32,6 +33,14 @@ class DaskSource:
     def name(self) -> str:
         """What it is called in errors."""
         return self.collections.kind
+
+    @cached_property
+    def n(self) -> int:
+        """Number of rows; where Dask does not know it, a column of every partition is read to count them."""
+        known = self.collections.known_rows
+        if known is not None:
+            return known
+        return DaskSource(self.collections.narrow).reduce(_count, add)
 
     @cached_property
     def stamp(self) -> str:
@@ -91,3 +100,7 @@ class DaskSource:
             except Exception as error:
                 raise in_words(error, self.name) from error.__cause__
         return found
+
+
+def _count(block: Block) -> int:
+    return len(block.rows)
