@@ -4,6 +4,7 @@ import os
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import distributed
 import numpy as np
 import pytest
 
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.cluster.client import check_versions
 from fwc_llm.coreset.streaming.cluster.source import DaskSource
@@ -139,6 +141,55 @@ def test_rows_that_the_cluster_has_dropped_are_missed(client: Any) -> None:
     client.cancel(rows)
     with pytest.raises(InputError, match="has dropped rows, as after a restart: persist the table again"):
         source.reduce(Sums(), add)
+
+
+def cells(n: int) -> tuple[Any, Any, Any]:
+    """A table of `n` rows, its outcomes and its levels, in five chunks."""
+    rng = np.random.default_rng(5)
+    level = rng.integers(0, 2, n)
+    outcome = (rng.random(n) < 0.3 + 0.3 * level).astype(int)
+    rows = rng.normal(size=(n, 3)) + level[:, None]
+    return tuple(da.from_array(part, chunks=n // 5) for part in (rows, outcome, level))  # type: ignore[return-value]
+
+
+def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
+    """Ends the process that reads, while `flag` is there."""
+    if os.path.exists(flag) and len(rows):
+        os.remove(flag)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+def fit(path: Path, X: Any, y: Any, d: Any, say: Any = None) -> FairCoreset:
+    options: dict[str, Any] = {"sample": 300, "max_passes": 4, "checkpoint": path, "n_jobs": 1}
+    return FairCoreset(6, random_state=0, **options).fit(X, y, d, progress=say)
+
+
+def test_a_fit_goes_on_after_a_worker_and_a_client_are_gone(client: Any, tmp_path: Path) -> None:
+    X, y, d = cells(1000)
+    with dask.config.set(scheduler="threads"):
+        wanted = fit(tmp_path / "here", X, y, d)
+    flag = tmp_path / "alive"
+    X = X.map_blocks(partial(dies_once, str(flag)), dtype=float, meta=np.zeros((0, 3)))
+
+    def interrupt(words: str) -> None:
+        if words.startswith("reading 2"):
+            flag.touch()
+        if words.startswith("reading 3"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(tmp_path / "there", X, y, d, interrupt)
+    assert not flag.exists()
+    with distributed.Client(client.scheduler.address, timeout="20s"):
+        said: list[str] = []
+        found = fit(tmp_path / "there", X, y, d, said.append)
+    assert "reading 3" in " ".join(said)
+    assert "reading 2" not in " ".join(said)
+    assert found.n_passes_ == wanted.n_passes_ >= 3
+    assert found.representatives_.tolist() == wanted.representatives_.tolist()
+    assert found.objective_ == wanted.objective_
+    assert found.weights_.tolist() == wanted.weights_.tolist()
 
 
 def test_without_workers_the_reading_ends(client: Any) -> None:
