@@ -113,8 +113,9 @@ def take_named(
 ) -> tuple[Any, Any, Any, Any]:
     """The table without the columns that y, sensitive and sample_weight name, and these columns.
 
-    Each may be the name of a column; sensitive also a list of names, whose columns are crossed. What is no
-    name is returned as it is, or refused where `only_names`. Errors call the table `what`.
+    Each may be the name of a column; sensitive also a list of names, whose columns are crossed, unless it is
+    as long as X. What is no name is returned as it is, or refused where `only_names`. Errors call the table
+    `what`.
 
     Raises:
         InputError: there is no such column, or X has no names.
@@ -123,8 +124,10 @@ def take_named(
     taken: set[Any] = set()
 
     def column(values: Any, role: str, several: bool = False) -> Any:
-        names = [values] if isinstance(values, str) else list(values) if several and _names(values) else []
-        if not names or (not isinstance(values, str) and not set(names) <= set(getattr(X, "columns", ()))):
+        names = [values] if isinstance(values, str) else []
+        if several and is_frame(X) and _are_texts(values) and (only_names or len(values) != len(X)):
+            names = list(values)
+        if not names:
             if only_names and values is not None:
                 raise InputError(f"{role} is no name of a column: tables in files or blocks take names alone")
             return values
@@ -147,6 +150,5 @@ def take_named(
     return X, *found
 
 
-def _names(values: Any) -> bool:
-    """Whether these are names of columns, a few texts in a list, and not a label for every row."""
+def _are_texts(values: Any) -> bool:
     return isinstance(values, list | tuple) and bool(values) and all(isinstance(v, str) for v in values)

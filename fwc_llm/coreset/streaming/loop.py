@@ -8,6 +8,7 @@ import numpy as np
 from fwc_llm.coreset.descent.loop import Steps
 from fwc_llm.coreset.streaming.passes.collect import Collector
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
+from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.medoids import Medoids
 from fwc_llm.coreset.streaming.passes.moves import Means, Medians, Mover, Sampled
 from fwc_llm.coreset.streaming.passes.readings import NoReadingLeftError, Readings
@@ -84,9 +85,11 @@ class Passes:
             collectors = self._mover.collectors(Sampled(problem.table, carries))
         solved = solve_inner(readings, course.points, collectors, table, prices)
         if self._judge(course, solved, expected):
+            LABELS.forget(solved.visit.name)
             return
         if len(course.history) > max_moves or readings.left < 2:
             course.finished = True
+            LABELS.forget(solved.visit.name)
             return
         if medoids:
             rows = medoids.move(solved)
@@ -94,6 +97,7 @@ class Passes:
         else:
             rows = None
             moved = as_published(self._mover.move(readings, solved, course.points), readings.survey)
+        LABELS.forget(solved.visit.name)
         course.finished = course.converged = bool((moved == course.points).all())
         course.points, course.rows = moved, rows
 

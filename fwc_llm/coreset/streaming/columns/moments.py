@@ -44,7 +44,7 @@ class Moments:
 
     @classmethod
     def of(cls, columns: Columns, n: int, weights: np.ndarray | None = None) -> "Moments":
-        """Those of n rows, at least one, which `weights` (n,) weigh; values that are no numbers show as ends."""
+        """Those of n rows, at least one, which `weights` (n,) weigh; NaN and infinities show in the ends."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = cls._of(columns, n, weights, None)
             size = np.maximum(np.abs(found.low), np.abs(found.high))

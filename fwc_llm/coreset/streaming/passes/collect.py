@@ -6,6 +6,7 @@ are whole numbers, or kept by block, so that the order of blocks decides nothing
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -101,21 +102,31 @@ class Categories:
 
 @dataclass(frozen=True)
 class Steps:
-    """The mass (m, q, bins + 2) on the steps about where medians are expected, and on both sides of them."""
+    """The mass (m, q, bins + 2) before, on the steps of, and behind the place where a median is expected."""
 
     low: np.ndarray  # (m, q)
-    scale: np.ndarray  # (m, q)
+    high: np.ndarray  # (m, q)
     bins: int
+
+    @cached_property
+    def scale(self) -> np.ndarray:
+        """(m, q) steps to a unit; 0 where all is one step."""
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            scale = self.bins / (self.high - self.low)
+        return np.where(np.isfinite(scale), scale, 0.0)
 
     def of(self, rows: Carried) -> np.ndarray:
         """See `Collector`."""
-        count = np.zeros((*self.low.shape, self.bins + 2), np.int64)
+        below, count = np.zeros(self.low.shape, np.int64), np.zeros((*self.low.shape, self.bins), np.int64)
+        total = np.zeros(len(self.low), np.int64)
 
         def read(values: np.ndarray, at: slice) -> None:
-            kernels.count_steps(values, rows.label[at], rows.units[at], self.low, self.scale, count)
+            place = self.low, self.high, self.scale
+            kernels.count_steps(values, rows.label[at], rows.units[at], *place, below, count, total)
 
         _over(rows.table.numbers, read)
-        return count
+        behind = total[:, None] - below - count.sum(axis=2)
+        return np.concatenate([below[..., None], count, behind[..., None]], axis=2)
 
     def join(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """See `Collector`."""
@@ -127,6 +138,7 @@ class Steps:
 class Values:
     """Distinct values by place (j · q + k), each with its mass; `fresh` ones are still to be put in order."""
 
+    below: np.ndarray  # (m, q) mass before each place
     place: np.ndarray
     value: np.ndarray
     mass: np.ndarray
@@ -142,35 +154,36 @@ class Values:
         first[1:] = (place[1:] != place[:-1]) | (value[1:] != value[:-1])
         start = np.flatnonzero(first)
         mass = np.add.reduceat(mass, start) if len(start) else mass
-        return Values(place[start], value[start], mass, [])
+        return Values(self.below, place[start], value[start], mass, [])
 
 
 @dataclass(frozen=True)
-class InBand:
-    """The values in two bins of each place, see `Steps`."""
+class Within:
+    """The values that lie in [low, high] (m, q) of each representative and column, and the mass before."""
 
-    steps: Steps
-    band: np.ndarray  # (2, m, q) int16, −1 for none
+    low: np.ndarray
+    high: np.ndarray
 
     def of(self, rows: Carried) -> Values:
         """See `Collector`."""
-        low, scale, bins = self.steps.low, self.steps.scale, self.steps.bins
-        common, held = np.zeros(low.shape), np.zeros(low.shape, np.int64)
-        room = _ROWS * low.shape[1]
+        shape = self.low.shape
+        below, common, held = np.zeros(shape, np.int64), np.zeros(shape), np.zeros(shape, np.int64)
+        room = _ROWS * shape[1]
         place, value, mass = np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64)
         found = []
 
         def read(values: np.ndarray, at: slice) -> None:
-            given = values, rows.label[at], rows.units[at], low, scale, bins, self.band
-            size = kernels.find_values(*given, common, held, place, value, mass)
+            given = values, rows.label[at], rows.units[at], self.low, self.high
+            size = kernels.find_values(*given, below, common, held, place, value, mass)
             found.append((place[:size].copy(), value[:size].copy(), mass[:size].copy()))
 
         _over(rows.table.numbers, read)
         there = np.flatnonzero(held)
-        return Values(there, common.ravel()[there], held.ravel()[there], found).tidy()
+        return Values(below, there, common.ravel()[there], held.ravel()[there], found).tidy()
 
     def join(self, one: Values, other: Values) -> Values:
         """See `Collector`."""
+        one.below += other.below
         one.fresh += [(other.place, other.value, other.mass), *other.fresh]
         waiting = sum(len(place) for place, _, _ in one.fresh)
         return one.tidy() if waiting > max(2 * len(one.place), 100_000) else one

@@ -1,11 +1,13 @@
 """The inner problem of a table in blocks, with its certificate (docs/method.md, "Beyond memory")."""
 
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.streaming.passes.collect import Carried, Collector
+from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.readings import Readings
 from fwc_llm.coreset.streaming.passes.visit import Doubt, Part, Visit
 from fwc_llm.coreset.transport.cost_table import CostTable
@@ -107,7 +109,8 @@ class InBlocks:
         share = _DOUBT * (len(prices) / sample.size) ** 0.5
         wide = max(margin, sample.margin(prices, min(share, 1.0)))
         self._check_room(sample, prices, wide)
-        self._visit = replace(self._visit, prices=prices, margin=float(wide))
+        LABELS.forget(self._visit.name)
+        self._visit = replace(self._visit, prices=prices, margin=float(wide), name=uuid4().hex)
         self.part = self._readings.read(self._visit, "distances")
         self.doubt = joined(self.part, self._readings.survey.sample)
         self.part.doubt = {}
@@ -151,7 +154,7 @@ def solve_inner(
     `sample` are the costs of the sample's rows. Besides, the `collectors` collect what the best plan carries.
     """
     terms = readings.terms
-    start = Visit(terms, points, np.zeros(len(prices)), -np.inf, None, collectors)
+    start = Visit(terms, points, np.zeros(len(prices)), -np.inf, None, collectors, name=uuid4().hex)
     if terms.epsilon is None:
         part = readings.read(start, "distances")
         cost = float(part.cost.total()) / terms.total
@@ -186,7 +189,7 @@ def _judged(readings: Readings, supply: InBlocks, found: Optimum, fair: ParitySe
     if _stays_cheapest(visit, prices, kept):
         bound = kept_cost - float(kept @ prices) + float(mass @ (doubt.cost - prices).min(axis=1))
     else:
-        exact = replace(visit, prices=prices, margin=-np.inf, slope=None, collectors=(), with_doubt=False)
+        exact = replace(visit, prices=prices, margin=-np.inf, slope=None, collectors=(), with_doubt=False, name="")
         again = readings.read(exact, "bound")
         load = np.bincount(terms.cell_of, again.units * terms.unit, len(prices))
         bound = float(again.cost.total()) - float(load @ prices)

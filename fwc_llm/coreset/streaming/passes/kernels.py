@@ -3,41 +3,37 @@
 import numpy as np
 
 from fwc_llm.coreset.compiling.compiled_cost import column_cost
-from fwc_llm.coreset.compiling.kernel import kernel, part
-
-
-@part(forceinline=True)
-def _bin(value, low, scale, bins):  # type: ignore[no-untyped-def]
-    """0 below `low`, `bins` + 1 above the last of `bins` steps; with a negative scale `low` alone is a bin."""
-    if value < low:
-        return 0
-    if scale < 0:
-        return 1 if value == low else bins + 1
-    place = (value - low) * scale
-    return int(place) + 1 if place < bins else bins + 1
+from fwc_llm.coreset.compiling.kernel import kernel
 
 
 @kernel
-def count_steps(values, label, units, low, scale, count):  # type: ignore[no-untyped-def]
-    """Adds the `units` (b,) of the rows `values` (b, q) to their bins in `count` (m, q, bins + 2).
+def count_steps(values, label, units, low, high, scale, below, count, total):  # type: ignore[no-untyped-def]
+    """Counts where the rows `values` (b, q) lie about the place [low, high] (m, q) of their label and column.
 
-    The bins of each label j and column k are steps from `low[j, k]` on, `scale[j, k]` to a unit. A label of
-    −1 counts nothing.
+    The `units` (b,) of values before it are added to `below` (m, q), those of values in it to its step in
+    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of −1 counts nothing.
     """
-    bins = count.shape[2] - 2
+    last = count.shape[2] - 1
     for i in range(len(values)):
         j = label[i]
-        if j >= 0:
-            for k in range(values.shape[1]):
-                count[j, k, _bin(values[i, k], low[j, k], scale[j, k], bins)] += units[i]
+        if j < 0:
+            continue
+        total[j] += units[i]
+        for k in range(values.shape[1]):  # without a branch: many columns at once
+            below[j, k] += units[i] if values[i, k] < low[j, k] else 0
+        for k in range(values.shape[1]):
+            if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
+                step = int((values[i, k] - low[j, k]) * scale[j, k])
+                count[j, k, min(step, last)] += units[i]
 
 
 @kernel
-def find_values(values, label, units, low, scale, bins, band, common, held, place, value, mass):  # type: ignore[no-untyped-def]
-    """The values of the rows `values` (b, q) that lie in the two bins `band` (2, m, q) of their label.
+def find_values(values, label, units, low, high, below, common, held, place, value, mass):  # type: ignore[no-untyped-def]
+    """The values of the rows (b, q) that lie in the place [low, high] (m, q) of their label and column.
 
-    They are written to `value` and `mass`, `place` being j · q + k; returns how many there are. The first
-    value of a place becomes its `common` one (m, q), whose mass is added to `held` (m, q): there may be many.
+    They are written to `value` and `mass`, `place` being j · q + k; returns how many there are. The `units`
+    of those before it are added to `below` (m, q). The first value of a place becomes its `common` one
+    (m, q), whose mass is added to `held` (m, q): there may be many.
     """
     size, q = 0, values.shape[1]
     for i in range(len(values)):
@@ -45,16 +41,16 @@ def find_values(values, label, units, low, scale, bins, band, common, held, plac
         if j < 0:
             continue
         for k in range(q):
-            b = _bin(values[i, k], low[j, k], scale[j, k], bins)
-            if b != band[0, j, k] and b != band[1, j, k]:
-                continue
-            if held[j, k] == 0:
-                common[j, k] = values[i, k]
-            if common[j, k] == values[i, k]:
-                held[j, k] += units[i]
-                continue
-            place[size], value[size], mass[size] = j * q + k, values[i, k], units[i]
-            size += 1
+            below[j, k] += units[i] if values[i, k] < low[j, k] else 0
+        for k in range(q):
+            if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
+                if held[j, k] == 0:
+                    common[j, k] = values[i, k]
+                if common[j, k] == values[i, k]:
+                    held[j, k] += units[i]
+                else:
+                    place[size], value[size], mass[size] = j * q + k, values[i, k], units[i]
+                    size += 1
     return size
 
 

@@ -11,14 +11,14 @@ from typing import Protocol
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.streaming.passes.collect import Categories, Collector, InBand, Steps, Sums, Values
+from fwc_llm.coreset.streaming.passes.collect import Categories, Collector, Steps, Sums, Values, Within
 from fwc_llm.coreset.streaming.passes.inner import Solved
 from fwc_llm.coreset.streaming.passes.readings import Readings
 from fwc_llm.coreset.streaming.passes.sums import BlockSums
 
-_NOISE = 2.0  # places a median of s rows may be off, in √s: four standard deviations
+_NOISE = 2.75  # places a median of s rows may be off, in √s: five and a half standard deviations
 _NUMBERS = 2**21  # counts at most, and
-_BINS = 62  # steps about each median
+_BINS = 32  # steps about each median
 _WIDER = 8.0  # times as wide are steps that are laid anew
 
 
@@ -106,18 +106,16 @@ class Medians:
             visit = replace(solved.visit, collectors=(steps,))
             part = readings.read_again(visit, solved.part, "medians beside")
             count = np.asarray(solved.collected(0, part, steps))
-        known = (total > 0) & (steps.scale < 0) & (left == 1) & (right == 1)
+        known = (total > 0) & (steps.low == steps.high)
         moved[:, :q][known] = steps.low[known]
         sought = (total > 0) & ~known
         if sought.any():
-            band = np.where(sought, np.stack([left, right]), -1).astype(np.int16)
-            collector = InBand(steps, band)
+            collector = _around(steps, sought, left, right)
             visit = replace(solved.visit, collectors=(collector,))
             part = readings.read_again(visit, solved.part, "medians")
             found = solved.collected(0, part, collector)
             assert isinstance(found, Values)
-            before = np.take_along_axis(upto, np.maximum(left - 1, 0)[..., None], axis=2)[..., 0] // 2
-            _to_middle(moved[:, :q], found.tidy(), before, total, sought)
+            _to_middle(moved[:, :q], found.tidy(), total, sought)
         return moved
 
 
@@ -131,44 +129,42 @@ def expected_steps(sampled: Sampled, m: int) -> Steps:
     for j in range(m):
         rows = order[start[j] : start[j + 1]]
         if len(rows):
-            width = _NOISE / 2 * len(rows) ** 0.5 + 1
+            width = _NOISE * len(rows) ** 0.5 + 1
             ends = [int(max(0, len(rows) / 2 - width)), int(min(len(rows) - 1, len(rows) / 2 + width))]
             low[j], high[j] = np.partition(sampled.table.numbers[rows], ends, axis=0)[ends]
-    return Steps(low, _scale(low, high, bins), bins)
-
-
-def _scale(low: np.ndarray, high: np.ndarray, bins: int) -> np.ndarray:
-    """Steps to a unit such that `high` lies on the last; negative where `low` is the only value."""
-    with np.errstate(divide="ignore", over="ignore"):
-        scale = bins * (1 - 1e-9) / (high - low)
-    return np.asarray(np.where((high > low) & np.isfinite(scale), scale, -1.0))
+    return Steps(low, high, bins)
 
 
 def _laid_anew(
     steps: Steps, beside: np.ndarray, left: np.ndarray, right: np.ndarray, wider: np.ndarray
 ) -> Steps:
     """The steps, with those that a median lies `beside` made wider on that side."""
-    with np.errstate(divide="ignore"):
-        end = np.where(steps.scale > 0, steps.low + steps.bins / steps.scale, steps.low)
     low = np.where(beside & (left == 0), steps.low - wider, steps.low)
-    high = np.where(beside & (right > steps.bins), end + wider, end)
-    scale = np.where(beside, _scale(low, high, steps.bins), steps.scale)
-    return replace(steps, low=low, scale=scale)
+    high = np.where(beside & (right > steps.bins), steps.high + wider, steps.high)
+    return replace(steps, low=low, high=high)
 
 
-def _to_middle(
-    points: np.ndarray, found: Values, before: np.ndarray, total: np.ndarray, sought: np.ndarray
-) -> None:
+def _around(steps: Steps, sought: np.ndarray, left: np.ndarray, right: np.ndarray) -> Within:
+    """The places (m, q) from step `left` to step `right`, a little wider, as steps are rounded."""
+    with np.errstate(divide="ignore"):
+        step = np.where(steps.scale > 0, 1 / steps.scale, np.inf)
+    rounding = 8 * np.spacing(np.maximum(np.abs(steps.low), np.abs(steps.high)))
+    low = np.fmax(steps.low, steps.low + (left - 1.001) * step - rounding)
+    high = np.fmin(steps.high, steps.low + (right + 0.001) * step + rounding)
+    return Within(np.where(sought, low, np.inf), np.where(sought, high, -np.inf))
+
+
+def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.ndarray) -> None:
     """Moves `points` (m, q), in place, the least that reaches medians among the values that were `found`.
 
-    `before` (m, q) is the mass of smaller values, `total` (m, q) all mass.
+    `total` (m, q) is all mass.
     """
     places = np.flatnonzero(sought)
     start = np.searchsorted(found.place, places)
     # Sums over all places may pass the end of int64; their differences are right all the same.
     upto = np.concatenate([[0], np.cumsum(found.mass)])
     own = np.repeat(np.arange(len(places)), np.diff(np.append(start, len(found.place))))
-    twice = 2 * (before.ravel()[places][own] + upto[1:] - upto[start][own])
+    twice = 2 * (found.below.ravel()[places][own] + upto[1:] - upto[start][own])
     whole = total.ravel()[places][own]
     least = found.value[start + np.bincount(own[twice < whole], minlength=len(places))]
     most = found.value[start + np.bincount(own[twice <= whole], minlength=len(places))]

@@ -7,8 +7,9 @@ import numpy as np
 
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.streaming.blocks import Block
+from fwc_llm.coreset.streaming.blocks import Block, Coded
 from fwc_llm.coreset.streaming.passes.collect import Carried, Collector
+from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.terms import Terms
 from fwc_llm.coreset.threads import Threads
@@ -53,44 +54,59 @@ class Visit:
     slope: np.ndarray | None
     collectors: tuple[Collector, ...] = ()
     with_doubt: bool = True  # whether the rows in doubt are wanted
+    name: str = ""  # of the reading, by which its labels are found again
 
     def __call__(self, block: Block) -> Part:
         """What the block has."""
-        terms = self.terms
-        coded = terms.reader(block)
-        table = coded.table
-        if table.n == 0:
-            return Part(0, np.zeros(terms.m, np.int64), BlockSums.of(block.index, 0.0), [None] * len(self.collectors))
+        terms, coded = self.terms, self.terms.reader(block)
+        part = Part(
+            coded.table.n,
+            np.zeros(terms.m, np.int64),
+            BlockSums.of(block.index, 0.0),
+            [None] * len(self.collectors),
+        )
+        if coded.table.n == 0:
+            return part
         units = terms.units(coded)
-        cost, label = self._nearest(coded, table)
-        position = np.arange(coded.first, coded.first + table.n)
+        own = None if self.with_doubt else LABELS.find(self.name, block.index)
+        if own is None or len(own) != len(units):
+            own = self._find(block, coded, units, part)
+        kept = own >= 0
+        if terms.weighted:
+            np.add.at(part.units, own[kept], units[kept])
+        else:
+            part.units[:] = np.bincount(own[kept], minlength=terms.m) * int(units[0])
+        carried = Carried(block.index, coded.table, own, units)
+        part.collected = [one.of(carried) for one in self.collectors]
+        return part
+
+    def _find(self, block: Block, coded: Coded, units: np.ndarray, part: Part) -> np.ndarray:
+        """The representative (b,) of each row that keeps its cell, −1 for the others; notes what they cost."""
+        table, rows = coded.table, np.arange(coded.table.n)
+        cost, label = self._nearest(coded)
+        position = coded.first + rows
         columns = cost.T
         if self.slope is not None:
             columns = columns + self.slope[:, None] * parts_of(position)
         key, least, second = two_cheapest(columns, self.prices)
         if not np.isfinite(least).all():
             where = block.where or f"block {block.index}"
-            raise InputError(f"{where}: the numbers are too far apart for double precision: scale that column")
-        counts = units > 0
-        unsure = (second <= least + self.margin) & counts
-        kept = ~unsure & counts
-        rows = np.arange(table.n)
+            raise InputError(
+                f"{where}: its numbers are so far from the others that costs pass double precision: scale X"
+            )
+        unsure = (second <= least + self.margin) & (units > 0)
+        kept = ~unsure & (units > 0)
         own = np.where(kept, label[key, rows], -1)
-        mass = units * terms.unit
-        kept_cost = float(np.sum(cost[kept, key[kept]] * mass[kept]))
-        held = np.zeros(terms.m, np.int64)
-        if terms.weighted:
-            np.add.at(held, own[kept], units[kept])
-        else:
-            held[:] = np.bincount(own[kept], minlength=terms.m) * int(units[0])
-        carried = Carried(block.index, table, own, units)
-        part = Part(table.n, held, BlockSums.of(block.index, kept_cost), [one.of(carried) for one in self.collectors])
+        mass = units * self.terms.unit
+        part.cost = BlockSums.of(block.index, float(np.sum(cost[kept, key[kept]] * mass[kept])))
         if self.with_doubt and unsure.any():
             some = np.flatnonzero(unsure)
             part.doubt[block.index] = Doubt(
                 table.take(some), cost[some], label[:, some].T.copy(), units[some], position[some]
             )
-        return part
+        if self.with_doubt and self.name:
+            LABELS.keep(self.name, block.index, own, self.terms.m)
+        return own
 
     def merge(self, one: Part, other: Part) -> Part:
         """What both parts have, in the first."""
@@ -105,9 +121,10 @@ class Visit:
         one.doubt.update(other.doubt)
         return one
 
-    def _nearest(self, coded: Any, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    def _nearest(self, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
+        """The costs (b, G) of the nearest representatives, and which they are, (G, b)."""
         problem = self.terms.problem_of(coded)
-        if not table.fits_single:
+        if not coded.table.fits_single:
             return PlainSteps(problem).nearest(self.points)
         from fwc_llm.coreset.descent.compiled import CompiledSteps
 

@@ -181,8 +181,6 @@ def open_dataset(
     rows = sum(map(sum, counts))
     if not rows:
         raise InputError(f"{name} has no rows: pass at least one")
-    if dataset.count_rows() != rows:
-        raise InputError(f"{name} is a filtered dataset, which cannot be read in blocks: write it to a file")
     schema = _schema(dataset.schema, first)
     _check_names(schema.names, name, y, sensitive, sample_weight)
     step = block_rows(len(schema.names))
@@ -207,8 +205,8 @@ def open_dataset(
 def _fragments(dataset: Any, name: str) -> Iterator[Any]:
     try:
         yield from dataset.get_fragments()
-    except NotImplementedError:
-        raise InputError(f"{name} can be read once only, but every pass reads it again: use files") from None
+    except (NotImplementedError, ValueError) as error:
+        raise InputError(f"{name} is filtered, or not of files ({error}): write it to a file first") from None
 
 
 def _place(file: Any, name: str, k: int) -> str:

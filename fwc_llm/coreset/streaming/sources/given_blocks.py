@@ -1,7 +1,7 @@
 """Blocks that the caller makes: an object whose `iter()` gives the same ones at every call."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame, take_named
@@ -97,7 +97,10 @@ class GivenBlocks:
 
 
 def _slice(block: Block, index: int, low: int, high: int) -> Block:
-    parts: tuple[Any, ...] = (block.rows, block.y, block.sensitive, block.weight)
     if low > 0 or high < len(block.rows):
-        parts = tuple(None if part is None else rows_of(part, low, high) for part in parts)
-    return Block(index, *parts, where=block.where, start=low)
+        rows, y, sensitive, weight = (
+            None if part is None else rows_of(part, low, high)
+            for part in (block.rows, block.y, block.sensitive, block.weight)
+        )
+        return Block(index, rows, y, sensitive, weight, block.where, low)
+    return replace(block, index=index)
