@@ -23,7 +23,7 @@ from fwc_llm.coreset.interface.represented import Represented, published
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
 from fwc_llm.coreset.problem.entry import Encoding, pick
-from fwc_llm.coreset.problem.frames import as_pandas
+from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
@@ -176,10 +176,10 @@ class FairCoreset(Applied):
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        source = open_source(X, y, sensitive, sample_weight)
+        source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
         if source is not None:
             return self._fit_blocks(source, candidates, progress)
-        X = as_pandas(X)
+        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
         rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
         self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
         return self
@@ -209,9 +209,13 @@ class FairCoreset(Applied):
     def _fit_blocks(self, source: Source, candidates: Any, say: Callable[[str], None] | None) -> Self:
         """Solves a sample of a table in blocks, then goes on with the whole table."""
         if candidates is not None:
-            raise InputError("candidates are chosen among rows in memory: leave them out for a table in blocks")
+            raise InputError(
+                "candidates are chosen among rows in memory: leave them out for a table in blocks"
+            )
         if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            raise InputError("init names rows, which are in memory only in part: give a name, or points (m, p)")
+            raise InputError(
+                "init names rows, which are in memory only in part: give a name, or points (m, p)"
+            )
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.get_params())
         seed = (kept and kept.seed) or int(generator(self.random_state).integers(1, 2**53))
         survey = make_survey(
@@ -387,7 +391,13 @@ class FairCoreset(Applied):
         problem = steps.problem
         found = None if best.rows is None else rows.positions(best.rows)
         points = self._represent(
-            best.points, found, None if found is None else pick(X, found), problem, rows.encoding, has_y, has_levels
+            best.points,
+            found,
+            None if found is None else pick(X, found),
+            problem,
+            rows.encoding,
+            has_y,
+            has_levels,
         )
         inner, shares = steps.certify(points)
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)

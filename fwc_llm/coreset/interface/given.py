@@ -9,6 +9,7 @@ from fwc_llm.coreset.interface.labels import given_cells
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.entry import Encoding, encode_weighted
+from fwc_llm.coreset.problem.frames import take_named
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -56,7 +57,11 @@ def read_given(
     scale: bool | str,
     epsilon: float | None,
 ) -> Given:
-    """Check and encode rows. Those of weight 0 are checked as the others are, and then left out."""
+    """Check and encode rows, whose columns y, sensitive and sample_weight may name (`take_named`).
+
+    Those of weight 0 are checked as the others are, and then left out.
+    """
+    X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
     encoding, table, masses = encode_weighted(X, sample_weight, scale)
     n = table.n
     cells = given_cells(y, sensitive, n, epsilon, masses)

@@ -9,7 +9,7 @@ import numpy as np
 from fwc_llm.coreset.problem.cells import find_cells
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
 from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
-from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array
+from fwc_llm.coreset.problem.frames import is_frame, plain_array, take_named
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
@@ -65,7 +65,8 @@ class Represented:
 
     def read(self, X: Any, y: Any, sensitive: Any, name: str, sample_weight: Any = None) -> Rows:
         """The rows (X, y, sensitive) as this estimator (`name`) sees them; y and sensitive may be None."""
-        table = self._features(as_pandas(X), name)
+        X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
+        table = self._features(X, name)
         alike = np.zeros(table.n, np.int8)
         use_y, use_levels = y is not None, sensitive is not None
         cells = find_cells(y if use_y else alike, sensitive if use_levels else alike, table.n)

@@ -34,9 +34,7 @@ class Checkpoint:
             self.path = Path(path)
         except TypeError:
             raise InputError(f"checkpoint={path!r}: give the path of a file, or None") from None
-        self._parameters = {
-            name: _in_words(value) for name, value in parameters.items() if name not in _FREE
-        }
+        self._parameters = {name: _in_words(value) for name, value in parameters.items() if name not in _FREE}
         self._found = self._read()
 
     def _read(self) -> dict[str, Any]:

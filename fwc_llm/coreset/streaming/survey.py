@@ -94,13 +94,14 @@ def survey(
     cell_of_group = np.array([cells_of.get(key, 0) for key in seen.drawn.groups], np.int64)
     pieces = [piece for piece in seen.drawn.chosen(wanted, cell_of_group) if len(piece.keys)]
     cell = np.concatenate([piece.group for piece in pieces])
-    raw = _raw(pieces, getattr(source, "texts", frozenset()))
     table = _encoded(reader, pieces)
     if scale == "auto" and encoding is None:
         warn_of_sizes(table)
     positions = np.concatenate([firsts[piece.index] + piece.places for piece in pieces])
+    raw = _raw(pieces, getattr(source, "texts", frozenset()), positions)
     mass = _masses(cells, cell, pieces, unit)
-    return Survey(reader, encoding, lengths, table, replace(cells, cell=cell), positions, raw, mass)
+    cells = replace(cells, cell=cell)
+    return Survey(reader, encoding, lengths, table, cells, positions, raw, mass, *seen.given)
 
 
 def _look(plan: Plan, block: Block) -> Seen:
@@ -153,8 +154,11 @@ def _wanted(cells: Cells, sample: int) -> np.ndarray:
     return np.asarray(np.maximum(share, np.minimum(cells.counts, Plan.of(sample, n, 0).least)))
 
 
-def _raw(pieces: list[Piece], texts: frozenset[str]) -> Any:
-    """The rows of the sample as their owner has them; text that was read as categories is text again."""
+def _raw(pieces: list[Piece], texts: frozenset[str], positions: np.ndarray) -> Any:
+    """The rows of the sample as their owner has them; text that was read as categories is text again.
+
+    The index of a DataFrame are the positions in the whole table.
+    """
     if not is_frame(pieces[0].rows):
         return np.concatenate([piece.rows for piece in pieces])
     import pandas as pd
@@ -175,7 +179,7 @@ def _raw(pieces: list[Piece], texts: frozenset[str]) -> Any:
                 columns[name] = union_categoricals(parts)
                 continue
         columns[name] = pd.concat(parts, ignore_index=True)
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns).set_axis(positions, axis=0)
 
 
 def _encoded(reader: BlockReader, pieces: list[Piece]) -> Table:

@@ -93,7 +93,7 @@ def test_a_frame_in_blocks_is_read_as_it_is_in_memory(scale: Any, weighted: bool
         assert getattr(outer.cells, part).dtype == expected.dtype
     assert outer.n == N
     assert np.array_equal(outer.positions, np.arange(N) if weights is None else np.flatnonzero(weights))
-    pd.testing.assert_frame_equal(outer.raw, frame.iloc[outer.positions].reset_index(drop=True))
+    pd.testing.assert_frame_equal(outer.raw, frame.iloc[outer.positions])
     if inner.masses is None:
         assert outer.mass is None
     else:

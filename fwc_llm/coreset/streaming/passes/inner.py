@@ -133,7 +133,9 @@ def joined(part: Part, like: Table) -> Doubt:
     parts = [part.doubt[index] for index in sorted(part.doubt)]
     if not parts:
         none = np.zeros((0, part.units.ndim))
-        return Doubt(like.take(np.zeros(0, np.int64)), none, none, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return Doubt(
+            like.take(np.zeros(0, np.int64)), none, none, np.zeros(0, np.int64), np.zeros(0, np.int64)
+        )
     tables = [one.table for one in parts]
     table = Table(
         np.concatenate([one.numbers for one in tables]), np.concatenate([one.codes for one in tables])
