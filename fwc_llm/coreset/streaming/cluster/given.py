@@ -9,6 +9,7 @@ from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.errors import InputError
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ROLES = ("y", "sensitive", "weight")
 
 
 def is_dask(table: Any, kind: str = "dask") -> bool:
@@ -81,7 +82,7 @@ def read_collections(X: Any, y: Any, sensitive: Any, sample_weight: Any) -> Coll
         )
     rows = X if framed else _whole_rows(X, "X")
     parts, names = {"rows": rows}, {}
-    for what, given in (("y", y), ("sensitive", sensitive), ("weight", sample_weight)):
+    for what, given in zip(_ROLES, (y, sensitive, sample_weight), strict=True):
         called = "sample_weight" if what == "weight" else what
         if is_dask(given):
             parts[what] = _aligned(given, called, rows, many=what == "sensitive")
@@ -101,8 +102,9 @@ def _check_names(columns: list[Any], names: dict[str, Any]) -> None:
     """Refuse names of columns that a frame does not have."""
     import pandas as pd
 
-    few = [names.get(what) for what in ("y", "sensitive", "weight")]
-    if not take_named(pd.DataFrame(columns=columns), *few, "X", only_names=True)[0].shape[1]:
+    y, sensitive, weight = (names.get(what) for what in _ROLES)
+    rest = take_named(pd.DataFrame(columns=columns), y, sensitive, weight, "X", only_names=True)[0]
+    if not rest.shape[1]:
         raise InputError("every column of X is named as y, sensitive or sample_weight: no feature is left")
 
 
@@ -123,13 +125,9 @@ def make_block(index: int, where: str, names: dict[str, Any], values: dict[str, 
             raise InputError(f"the index of {what} differs from that of X in {where}: align them")
     found = {what: part for what, part in values.items() if what != "rows"}
     if names:
-        few = [names.get(what) for what in ("y", "sensitive", "weight")]
-        rows, *columns = take_named(rows, *few, where, only_names=True)
-        found |= {
-            what: part
-            for what, part in zip(("y", "sensitive", "weight"), columns, strict=True)
-            if what in names
-        }
+        y, sensitive, weight = (names.get(what) for what in _ROLES)
+        rows, *columns = take_named(rows, y, sensitive, weight, where, only_names=True)
+        found |= {what: part for what, part in zip(_ROLES, columns, strict=True) if what in names}
     return Block(index, rows, **found, where=where)
 
 

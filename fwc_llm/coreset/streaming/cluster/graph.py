@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from pickle import PickleBuffer
 from typing import Any
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ _SHARED, TOP = "shared", "merged"  # layers; the others are named after workers
 class Work:
     """What all tasks of a reading have in common: one value of the graph, which workers hand on.
 
-    `topic`: where a worker says that a partition is done; None: nowhere.
+    `topic`: where a worker says that a partition is done; None: nowhere. `remote`: whether parts travel.
     """
 
     task: Callable[[Block], Any]
@@ -27,6 +28,35 @@ class Work:
     names: dict[str, Any]
     kind: str
     topic: str | None
+    remote: bool
+
+    def __sizeof__(self) -> int:
+        return _size(self)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A part on its way; a scheduler is told how large it is."""
+
+    part: Any
+    size: int = 0
+
+    @classmethod
+    def of(cls, part: Any, work: Work) -> "Parcel":
+        """With its size, where that matters."""
+        return cls(part, _size(part) if work.remote else 0)
+
+    def __sizeof__(self) -> int:
+        return self.size
+
+
+def _size(value: Any) -> int:
+    """Bytes of a value as it travels; its arrays are not copied for it."""
+    import cloudpickle
+
+    buffers: list[PickleBuffer] = []
+    rest = cloudpickle.dumps(value, buffer_callback=buffers.append)
+    return len(rest) + sum(buffer.raw().nbytes for buffer in buffers)
 
 
 @dataclass(frozen=True)
@@ -57,9 +87,9 @@ def reduction(
 
     name = f"fwc-llm-{uuid4().hex}"
     common = f"{name}-work"
-    work = Work(task, merge, collections.names, collections.kind, topic)
+    work = Work(task, merge, collections.names, collections.kind, topic, homes is not None)
     layers: dict[str, dict[Key, Any]] = {_SHARED: {**partitions.shared, common: DataNode(common, work)}}
-    tree = _Tree(f"{name}-merge", common, homes is not None)
+    tree = _Tree(f"{name}-merge", common)
     at: dict[str | None, list[int]] = {}
     for index in range(len(partitions.loads)):
         at.setdefault(homes[index] if homes else None, []).append(index)
@@ -94,7 +124,6 @@ class _Tree:
 
     name: str
     common: Key
-    keep: bool
     made: int = field(default=0)
 
     def grow(self, layer: dict[Key, Any], keys: list[Key]) -> Key:
@@ -106,14 +135,14 @@ class _Tree:
             for low in range(0, len(keys), SPLIT_EVERY):
                 key = (self.name, self.made)
                 few = keys[low : low + SPLIT_EVERY]
-                layer[key] = Task(key, run_merge, Alias(self.common), self.keep, *map(Alias, few))
+                layer[key] = Task(key, run_merge, Alias(self.common), *map(Alias, few))
                 above.append(key)
                 self.made += 1
             keys = above
         return keys[0]
 
 
-def run_task(work: Work, index: int, load: Load, *values: Any) -> Any:
+def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
     """What the task returns of one partition; runs on a worker.
 
     Raises:
@@ -137,15 +166,17 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Any:
         from distributed import get_worker
 
         get_worker().log_event(work.topic, index)
-    return part
+    return Parcel.of(part, work)
 
 
-def run_merge(work: Work, keep: bool, first: Any, *rest: Any) -> Any:
-    """Parts as one; `keep`: the first is not changed."""
-    merged = deepcopy(first) if keep and rest else first
-    for part in rest:
-        merged = work.merge(merged, part)
-    return merged
+def run_merge(work: Work, first: Parcel, *rest: Parcel) -> Parcel:
+    """Parts as one; what may be asked for again is not changed."""
+    if not rest:
+        return first
+    merged = deepcopy(first.part) if work.remote else first.part
+    for parcel in rest:
+        merged = work.merge(merged, parcel.part)
+    return Parcel.of(merged, work)
 
 
 def in_words(error: BaseException, name: str) -> BaseException:

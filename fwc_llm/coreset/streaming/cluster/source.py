@@ -40,7 +40,8 @@ class DaskSource:
         known = self.collections.known_rows
         if known is not None:
             return known
-        return DaskSource(self.collections.narrow).reduce(_count, add)
+        count: int = DaskSource(self.collections.narrow).reduce(_count, add)
+        return count
 
     @cached_property
     def stamp(self) -> str:
@@ -66,7 +67,7 @@ class DaskSource:
         homes = cluster.homes(self.partitions)
         topic = cluster.topic if tick is not None else None
         graph = reduction(self.collections, self.partitions, task, merge, homes, topic)
-        found: Part = cluster.compute(graph, self.name, tick)
+        found: Part = cluster.compute(graph, self.name, tick).part
         return found
 
     def _reduce_here(
@@ -96,7 +97,7 @@ class DaskSource:
 
         with Callback(posttask=ended):
             try:
-                found: Part = root.compute(optimize_graph=False)
+                found: Part = root.compute(optimize_graph=False).part
             except Exception as error:
                 raise in_words(error, self.name) from error.__cause__
         return found

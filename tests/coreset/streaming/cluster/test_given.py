@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: (frame(), "z"),
         "y names the column 'z', which X does not have: it has 'a', 'b', 'y', 'd'",
     ),
-    "no such attribute": (lambda: (frame(), "y", ["d", "z"]), "sensitive is no name of a column"),
+    "no such attribute": (lambda: (frame(), "y", ["d", "z"]), "sensitive names the column 'z'"),
     "several outcomes": (lambda: (frame(), ["y", "d"]), "y is no name of a column"),
     "no feature": (lambda: (frame()[["y", "d"]], "y", "d"), "no feature is left"),
     "too few labels": (lambda: (array(), labels(11)), "y has 11 rows but X has 12"),
