@@ -44,6 +44,8 @@ class PositionedCoreset(FairCoreset):
         sensitive: Any = None,
         candidates: Any = None,
         sample_weight: Any = None,
+        *,
+        progress: Any = None,
     ) -> Self:
         """Fit with outcomes and levels by position."""
         return super().fit(X, *by_position(X, y), sample_weight=sample_weight)

@@ -29,10 +29,10 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.streaming.blocks import Source
+from fwc_llm.coreset.streaming.blocks import Source, Survey
 from fwc_llm.coreset.streaming.checkpoint import Checkpoint
 from fwc_llm.coreset.streaming.loop import Course, Passes
-from fwc_llm.coreset.streaming.memory import check_memory
+from fwc_llm.coreset.streaming.memory import Size, check_memory
 from fwc_llm.coreset.streaming.passes.readings import Readings, ticker
 from fwc_llm.coreset.streaming.sampled import is_whole, rows_of
 from fwc_llm.coreset.streaming.sources.opening import open_source
@@ -103,6 +103,8 @@ class FairCoreset(Applied):
         proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
+
+    row_index_: np.ndarray | None
 
     def __init__(
         self,
@@ -227,7 +229,7 @@ class FairCoreset(Applied):
             seed=seed,
             tick=ticker(say, "columns and cells"),
         )
-        check_memory(survey, self.m, check_jobs(self.n_jobs))
+        check_memory(Size.of(survey, self.m, check_jobs(self.n_jobs)))
         rows = rows_of(survey)
         problem = self._encoded(rows, None)
         solver = self._solver(problem)
@@ -235,11 +237,7 @@ class FairCoreset(Applied):
         if is_whole(survey):
             best = self._best(solver, rows, generator(self.random_state))
             self._keep(best, solver.steps, rows, survey.raw, *has)
-            labels, self.labels_ = self.labels_, np.full(survey.n, -1)
-            self.labels_[survey.positions] = labels
-            if self.row_index_ is not None:
-                self.row_index_ = survey.positions[self.row_index_]
-            self.n_passes_ = 0
+            self._place_in(survey)
             return self
         course = kept.load(source.stamp, int(self.max_passes)) if kept else None
         if course is None:
@@ -250,15 +248,22 @@ class FairCoreset(Applied):
         passes.run(
             course, int(self.max_iter), lambda now: kept.save(now, seed, source.stamp) if kept else None
         )
-        found = None if course.best_rows is None else survey.positions[course.best_rows]
-        chosen = None if course.best_rows is None else pick(survey.raw, course.best_rows)
-        self._represent(course.best, found, chosen, problem, survey.encoding, *has)
-        best = Descent(course.best, course.best_rows, tuple(course.history), course.converged)
-        self._certify(course.weights, course.history[-1], course.lower_bound, best, problem)
+        best = course.descent()
+        found = None if best.rows is None else survey.positions[best.rows]
+        chosen = None if best.rows is None else pick(survey.raw, best.rows)
+        self._represent(best.points, found, chosen, problem, survey.encoding, *has)
+        self._certify(course.weights, best.objective, course.lower_bound, best, problem)
         self.labels_ = None
         self.n_passes_ = course.readings
         self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
         return self
+
+    def _place_in(self, survey: Survey) -> None:
+        """Where the rows stand in a table that was read in blocks, and whose sample is all of it."""
+        labels, rows = np.full(survey.n, -1), self.row_index_
+        labels[survey.positions] = self.labels_
+        self.labels_, self.n_passes_ = labels, 0
+        self.row_index_ = None if rows is None else survey.positions[rows]
 
     def _start_course(self, solver: Solver, rows: Given) -> Course:
         """Where the passes over a table in blocks start: at the best of its sample, or where `init` says."""
@@ -401,8 +406,9 @@ class FairCoreset(Applied):
         )
         inner, shares = steps.certify(points)
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-        self.labels_ = np.full(rows.n, -1)
-        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+        labels = np.full(rows.n, -1)
+        labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+        self.labels_ = labels
 
     def _represent(
         self,

@@ -115,6 +115,22 @@ def count_rows(
     )
 
 
+def together(parts: Sequence[RowCount]) -> RowCount:
+    """The counts of several parts of a table as those of the whole."""
+    groups: dict[str, tuple[Counter[str], Counter[str]]] = {}
+    for part in parts:
+        for one in part.groups:
+            counts, reasons = groups.setdefault(one.group, (Counter(), Counter()))
+            counts.update(read=one.read, kept=one.kept)
+            reasons.update(one.reasons)
+    return RowCount(
+        tuple(
+            GroupRows(group, counts["read"], counts["kept"], dict(reasons))
+            for group, (counts, reasons) in sorted(groups.items())
+        )
+    )
+
+
 def _level(attribute: Protected, cell: str | None) -> str:
     """The protected level of a row that may be lost: what cannot be told is unknown."""
     if cell is None:

@@ -10,9 +10,10 @@ from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, get_args
 
 from fwc_llm.data.keep import strip_zeros, unmet
-from fwc_llm.data.lost import RowCount, count_rows
+from fwc_llm.data.lost import RowCount, count_rows, together
 from fwc_llm.data.missing import apply_rules
 from fwc_llm.data.reading import RawTable, Texts
+from fwc_llm.data.seen import Seen
 from fwc_llm.data.writing import as_plain
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MANY_LEVELS = 20
 # Pairs of outcome values that need no `positive`: their meaning is clear.
+_PLAIN_YES = {"yes", "1", "true"}
 _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"), ("true", "false"))}
 
 
@@ -39,8 +41,11 @@ class Tables:
     rows: RowCount | None = None
 
 
-def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
+def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = None) -> Tables:
     """Clean the raw tables of `task` (one, or pool and test) into frames as `Task.pool` describes them.
+
+    With `seen` the one raw table is a part of the whole, whose counts are added there: what is to be checked
+    of all rows is left to `check_whole`.
 
     Raises `FwcError` for anything in the data that contradicts the task file, naming value, row and remedy.
     """
@@ -63,7 +68,9 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
             raw[item.name] = _banded(task, item, raw[item.name], ids)
     keep, said, lost = _rows_kept(task, used, raw, ids)
     notes, rows = (*_kept(task, raws, keep), *said), count_rows(task.protected, raw, keep, lost)
-    if not any(keep):
+    if seen is not None:
+        seen.rows.append(rows)
+    elif not any(keep):
         why = ", ".join(f"{reason} ({len(places):,})" for reason, places in lost.items())
         raise FwcError(f"{task.path}: no row is left of {len(ids):,}: {why}")
     ids = list(compress(ids, keep))
@@ -74,13 +81,16 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable]) -> Tables:
     for item in used:
         name = item.name
         if name == task.outcome.source:
-            values[name] = _outcome(task, item, cells[name], ids)
+            values[name] = _outcome(task, item, cells[name], ids, seen)
             continue
         if name in derived:
-            values[derived[name].name] = _levels(task, derived[name], item, cells[name], ids)
+            values[derived[name].name] = _levels(task, derived[name], item, cells[name], ids, seen)
             if not derived[name].keep:
                 continue
         values[name] = numbers(task, item, cells[name], ids) if item.column.kind == "numeric" else cells[name]
+        if seen is not None and item.column.kind == "numeric":
+            is_whole = getattr(values[name], "dtype", None) == "int64"
+            seen.whole[name] = seen.whole.get(name, True) and is_whole
         if item.column.kind == "ordinal":
             _check_order(task, item, cells[name], ids)
     index = pd.Index(ids, dtype="str")
@@ -215,7 +225,9 @@ def _check_order(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) 
             )
 
 
-def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
+def _levels(
+    task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None
+) -> list[str]:
     """The protected attribute's level of every row."""
     if attribute.above is not None:
         low, high = attribute.levels
@@ -225,11 +237,20 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids
         levels = _mapped(task, attribute, cells, ids)
     else:
         levels = [str(cell) for cell in cells]
-    distinct = sorted(set(levels))
+    if seen is None:
+        _check_levels(task, attribute, Counter(levels))
+    else:
+        seen.levels.setdefault(attribute.name, Counter()).update(levels)
+    return levels
+
+
+def _check_levels(task: TaskFile, attribute: Protected, counts: Counter[str]) -> None:
+    """Refuse a single level, and many."""
+    distinct = sorted(counts)
     where = f"{task.path}: protected attribute {attribute.name!r}"
     if len(distinct) == 1:
         raise FwcError(
-            f"{where} has the one level {distinct[0]!r} in all {len(levels):,} rows: nothing to compare"
+            f"{where} has the one level {distinct[0]!r} in all {counts.total():,} rows: nothing to compare"
         )
     if len(distinct) > _MANY_LEVELS:
         raise FwcError(
@@ -239,7 +260,6 @@ def _levels(task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids
     for level in distinct:  # every table prints the level; no cell may control a terminal
         if any(unicodedata.category(character) == "Cc" for character in level):
             raise FwcError(f"{where} has the level {level!r}, which holds control characters: give it a map")
-    return levels
 
 
 def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[str]) -> list[str]:
@@ -252,7 +272,9 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> list[str]:
+def _outcome(
+    task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None
+) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"
@@ -260,11 +282,39 @@ def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> l
         column = numbers(task, item, cells, ids)
         answers = ["yes" if number > rule.above else "no" for number in column.tolist()]  # type: ignore[attr-defined]
     else:
-        positive = _positive_values(where, rule, Counter(str(cell) for cell in cells))
+        counts = Counter(str(cell) for cell in cells)
+        if seen is None:
+            positive = _positive_values(where, rule, counts)
+        else:
+            seen.outcomes.update(counts)
+            positive = frozenset(rule.positive) or {cell for cell in counts if cell.casefold() in _PLAIN_YES}
         answers = ["yes" if cell in positive else "no" for cell in cells]
-    if len(set(answers)) == 1:
-        raise FwcError(f"{where} is {answers[0]!r} in all {len(answers):,} rows: nothing to predict")
+    if seen is None:
+        _check_answers(where, Counter(answers))
+    else:
+        seen.answers.update(answers)
     return answers
+
+
+def _check_answers(where: str, counts: Counter[str]) -> None:
+    """Refuse an outcome that is the same in all rows."""
+    if len(counts) == 1:
+        raise FwcError(f"{where} is {next(iter(counts))!r} in all {counts.total():,} rows: nothing to predict")
+
+
+def check_whole(task: TaskFile, seen: Seen) -> RowCount:
+    """What `build_tables` checks of all rows, for a table that was cleaned part by part; how many are kept."""
+    rows = together(seen.rows)
+    if not rows.kept:
+        why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())
+        raise FwcError(f"{task.path}: no row is left of {rows.read:,}: {why}")
+    where = f"{task.path}: outcome {task.outcome.source!r}"
+    if task.outcome.above is None:
+        _positive_values(where, task.outcome, seen.outcomes)
+    _check_answers(where, seen.answers)
+    for attribute in task.protected:
+        _check_levels(task, attribute, seen.levels[attribute.name])
+    return rows
 
 
 def _positive_values(where: str, rule: Outcome, counts: Counter[str]) -> frozenset[str]:

@@ -30,26 +30,31 @@ def make_shots(
     `weights` (m,) are scaled so that they sum to m; None makes unweighted shots. `options` are recorded
     beside m, so that the file says how its examples were chosen.
     """
-    positions = np.asarray(positions, dtype=np.int64)
-    rows = request.pool.iloc[positions]
-    labels = request.task.labels(rows)
-    theta: list[float | None] = [None] * len(positions)
-    if weights is not None and len(positions):
-        theta = [float(weight) for weight in np.asarray(weights, float) * (len(positions) / np.sum(weights))]
-    names = [column.name for column in request.task.shown]
-    examples = tuple(
-        Example(str(row), {name: plain(values[name]) for name in names}, LABELS[int(label)], weight)  # type: ignore[arg-type]
-        for row, values, label, weight in zip(rows.index, rows.to_dict("records"), labels, theta, strict=True)
-    )
+    rows = request.pool.iloc[np.asarray(positions, dtype=np.int64)]
     return Shots(
         strategy=strategy,
         task=request.task.name,
         fingerprint=request.task.fingerprint,
         protected=request.task.protected,
         seed=request.seed,
-        examples=examples,
+        examples=make_examples(request.task, rows, weights),
         certificate=certificate,
         options={"m": request.m, **options},
+    )
+
+
+def make_examples(
+    task: "Task", rows: "pd.DataFrame", weights: "np.ndarray | None" = None
+) -> tuple[Example, ...]:
+    """Rows of the table, in this order, as examples; `weights` (m,) are scaled so that they sum to m."""
+    labels = task.labels(rows)
+    theta: list[float | None] = [None] * len(rows)
+    if weights is not None and len(rows):
+        theta = [float(weight) for weight in np.asarray(weights, float) * (len(rows) / np.sum(weights))]
+    names = [column.name for column in task.shown]
+    return tuple(
+        Example(str(row), {name: plain(values[name]) for name in names}, LABELS[int(label)], weight)  # type: ignore[arg-type]
+        for row, values, label, weight in zip(rows.index, rows.to_dict("records"), labels, theta, strict=True)
     )
 
 

@@ -21,7 +21,7 @@ class Applied(Parameters):
     _routed = ("fit", "score")
     _represented: Represented
     weights_: np.ndarray
-    labels_: np.ndarray
+    labels_: np.ndarray | None
     m: int
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
@@ -72,7 +72,10 @@ class Applied(Parameters):
 
     def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
         """Fits, and returns `labels_`: each row's representative under the optimal plan."""
-        return self.fit(X, y, **fit_params).labels_
+        labels = self.fit(X, y, **fit_params).labels_
+        if labels is None:
+            raise InputError("a table in blocks has no labels in memory: use fit, then predict on its parts")
+        return labels
 
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
         """Fits, and returns `transform(X)`."""

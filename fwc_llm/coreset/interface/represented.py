@@ -122,11 +122,11 @@ def published(points: np.ndarray, chosen: Any, table: Table, encoding: Encoding)
     `chosen` are the rows of X that they are, None if they are free.
     """
     if encoding is None:
-        returned = points.astype(table.values.dtype, copy=False)
-        return returned.astype(np.float64, copy=False), returned
+        exact = points.astype(table.values.dtype, copy=False)
+        return exact.astype(np.float64, copy=False), exact
     if chosen is not None:
         return points, chosen
-    returned = encoding.decode(points)
+    returned: Any = encoding.decode(points)
     if isinstance(encoding, ArrayScaler):
         points = encoding.encode(returned).values.astype(np.float64, copy=False)
     return points, returned

@@ -79,8 +79,8 @@ class Checkpoint:
             return None
         if self._found["table"] != _hash(stamp):
             raise InputError(
-                f"checkpoint {self.path} is of another table, or the table has changed since: delete it to start "
-                "anew, or name another file"
+                f"checkpoint {self.path} is of another table, or the table has changed since: delete it to "
+                "start anew, or name another file"
             )
         course = _course(self._found)
         course.finished = course.converged or (course.finished and course.readings >= max_passes)

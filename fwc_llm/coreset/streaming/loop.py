@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fwc_llm.coreset.descent.loop import Steps
+from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.streaming.passes.collect import Collector
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
 from fwc_llm.coreset.streaming.passes.labels import LABELS
@@ -31,12 +31,17 @@ class Course:
     sample_prices: np.ndarray | None = None  # (G,) what the sample said of them
     best: np.ndarray | None = None  # (m, p) where the objective is lowest
     best_rows: np.ndarray | None = None
-    weights: np.ndarray | None = None  # (m,) mass that these carry
+    weights: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (m,) mass that these carry
     lower_bound: float = -np.inf
     history: list[float] = field(default_factory=list)
     readings: int = 0
     finished: bool = False
     converged: bool = False
+
+    def descent(self) -> Descent:
+        """The way to the best points."""
+        assert self.best is not None
+        return Descent(self.best, self.best_rows, tuple(self.history), self.converged)
 
 
 class Passes:

@@ -1,7 +1,7 @@
 """`fwc`: a Fair Wasserstein Coreset of real rows."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from fwc_llm.shots.base import Request, Shots
 from fwc_llm.shots.examples import LABELS, features_frame, make_shots
 from fwc_llm.shots.registry import strategy
 from fwc_llm.shots.slots import is_table, read_slots
+
+if TYPE_CHECKING:
+    from fwc_llm.coreset import FairCoreset
 
 
 @strategy(slots="balanced-positive", n_init=None, max_iter=300)
@@ -55,18 +58,23 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     order = np.argsort(-weights, kind="stable")
     recorded = slots if isinstance(slots, str) else "given"
     shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, slots=recorded)
+    return certified(shots, estimator, task.sensitive(pool.iloc[rows]), task.labels(pool.iloc[rows]))
+
+
+def certified(shots: Shots, estimator: "FairCoreset", sensitive: np.ndarray, labels: np.ndarray) -> Shots:
+    """The shots with their certificate; `sensitive` (m,) and `labels` (m,) are those of the rows."""
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
         "violation": float(estimator.violation_),
-        "slots": _slots(task.sensitive(pool.iloc[rows]), task.labels(pool.iloc[rows])),
+        "slots": _slots(sensitive, labels),
         "rows": [example.row for example in shots.examples],
         "weights": [example.weight for example in shots.examples],
         "iterations": int(estimator.n_iter_),
         "restarts": estimator.n_starts_,
         "agreeing": estimator.n_agreeing_,
-        "seed": request.seed,
-        "fingerprint": task.fingerprint,
+        "seed": shots.seed,
+        "fingerprint": shots.fingerprint,
     }
     return replace(shots, certificate=certificate)
 

@@ -21,7 +21,7 @@ _ROWS = 4096  # rows at once: converted to float64, they stay in the cache
 class Carried(NamedTuple):
     """Rows of one block: their features, their representative (−1: none that is known), and their mass."""
 
-    index: int
+    block: int
     table: Table
     label: np.ndarray  # (b,)
     units: np.ndarray  # (b,) int64
@@ -63,7 +63,7 @@ class Sums:
             sum_rows(values, label[at], wanted, sums)
 
         _over(rows.table.numbers, read)
-        return BlockSums.of(rows.index, sums[:-1])
+        return BlockSums.of(rows.block, sums[:-1])
 
     def join(self, one: BlockSums, other: BlockSums) -> BlockSums:
         """See `Collector`."""
@@ -207,7 +207,7 @@ class CandidateCosts:
             kernels.cost_candidates(values, rows.label[at], mass[at], *terms, total)
 
         _over(rows.table.values, read)
-        return BlockSums.of(rows.index, total)
+        return BlockSums.of(rows.block, total)
 
     def join(self, one: BlockSums, other: BlockSums) -> BlockSums:
         """See `Collector`."""

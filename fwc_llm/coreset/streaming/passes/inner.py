@@ -75,7 +75,7 @@ class InBlocks:
         visit = self._visit
         if self.part is None or margin + np.ptp(prices - visit.prices) > visit.margin:
             self._read(prices, margin)
-        assert self.doubt is not None and self.part is not None
+        assert self.doubt is not None
         doubt, terms = self.doubt, self._readings.terms
         tilt = None if visit.slope is None else Tilt(visit.slope, parts_of(doubt.position))
         cost = np.array(doubt.cost.T, order="C")
@@ -124,12 +124,12 @@ class InBlocks:
         if count * each > _MOST:
             raise InputError(
                 f"about {count:,.0f} rows cost nearly the same in two cells and would have to be kept in "
-                f"memory ({count * each / 2**30:.1f} GB): raise cost_sensitive or cost_outcome, or merge levels"
+                f"memory ({count * each / 2**30:.1f} GB): raise cost_sensitive or cost_outcome"
             )
 
 
 def joined(part: Part, like: Table) -> Doubt:
-    """The rows in doubt of all blocks, in the order of the table; `like` says what kind of columns they have."""
+    """The rows in doubt of all blocks, in the order of the table; `like` has columns of their kind."""
     parts = [part.doubt[index] for index in sorted(part.doubt)]
     if not parts:
         none = np.zeros((0, part.units.ndim))
@@ -179,7 +179,8 @@ def solve_inner(
 def _judged(readings: Readings, supply: InBlocks, found: Optimum, fair: ParitySet) -> Solved:
     """The optimum by the true costs, and who carries the rows that were in doubt."""
     doubt, part, visit, terms = supply.doubt, supply.part, supply.visit, readings.terms
-    assert doubt is not None and part is not None
+    assert doubt is not None
+    assert part is not None
     vertex = found.vertex
     prices = vertex.prices if visit.slope is None else vertex.untilted
     rows, key, split = np.arange(len(doubt.units)), vertex.key, vertex.split_row
@@ -191,7 +192,9 @@ def _judged(readings: Readings, supply: InBlocks, found: Optimum, fair: ParitySe
     if _stays_cheapest(visit, prices, kept):
         bound = kept_cost - float(kept @ prices) + float(mass @ (doubt.cost - prices).min(axis=1))
     else:
-        exact = replace(visit, prices=prices, margin=-np.inf, slope=None, collectors=(), with_doubt=False, name="")
+        exact = replace(
+            visit, prices=prices, margin=-np.inf, slope=None, collectors=(), with_doubt=False, name=""
+        )
         again = readings.read(exact, "bound")
         load = np.bincount(terms.cell_of, again.units * terms.unit, len(prices))
         bound = float(again.cost.total()) - float(load @ prices)

@@ -1,7 +1,5 @@
 """Compiled reading of blocks: histograms about the medians, the values in a bin, costs of candidates."""
 
-import numpy as np
-
 from fwc_llm.coreset.compiling.compiled_cost import column_cost
 from fwc_llm.coreset.compiling.kernel import kernel
 
@@ -11,7 +9,8 @@ def count_steps(values, label, units, low, high, scale, below, count, total):  #
     """Counts where the rows `values` (b, q) lie about the place [low, high] (m, q) of their label and column.
 
     The `units` (b,) of values before it are added to `below` (m, q), those of values in it to its step in
-    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of −1 counts nothing.
+    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of
+    −1 counts nothing.
     """
     last = count.shape[2] - 1
     for i in range(len(values)):
@@ -56,7 +55,7 @@ def find_values(values, label, units, low, high, below, common, held, place, val
 
 @kernel
 def cost_candidates(values, label, mass, candidates, n_numeric, squared, total):  # type: ignore[no-untyped-def]
-    """Adds what each row `values` (b, p) costs at the `candidates` (m, c, p) of its label to `total` (m, c)."""
+    """Adds to `total` (m, c) what the rows (b, p) cost at the `candidates` (m, c, p) of their label."""
     for i in range(len(values)):
         j = label[i]
         if j < 0:

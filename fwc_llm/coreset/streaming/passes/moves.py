@@ -1,8 +1,8 @@
 """Moves of free representatives: means, medians and most frequent categories of what they carry, exactly.
 
-Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts, for
-every representative and column, what lies on steps about that place, and on both sides of them. A second one
-brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
+Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts,
+for every representative and column, what lies on steps about that place, and on both sides of them. A second
+one brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
 """
 
 from dataclasses import dataclass, replace
@@ -119,10 +119,15 @@ class Medians:
         return moved
 
 
+def count_bins(m: int, q: int) -> int:
+    """Steps about each of m · q medians."""
+    return int(np.clip(_NUMBERS // max(1, m * q), 6, _BINS))
+
+
 def expected_steps(sampled: Sampled, m: int) -> Steps:
     """Steps about the medians of what each representative carries of the sample."""
     q = sampled.table.n_numeric
-    bins = int(np.clip(_NUMBERS // max(1, m * q), 6, _BINS))
+    bins = count_bins(m, q)
     low, high = np.zeros((m, q)), np.zeros((m, q))
     order = np.argsort(sampled.label, kind="stable")
     start = np.searchsorted(sampled.label[order], np.arange(m + 1))

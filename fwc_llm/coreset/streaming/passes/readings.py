@@ -78,5 +78,5 @@ class Readings:
 
     def _changed(self, how: str) -> InputError:
         return InputError(
-            f"{self._source.name} changed while it was read: it has {how}; fit it again while nobody writes to it"
+            f"{self._source.name} changed while it was read: {how}; fit it while nobody writes to it"
         )

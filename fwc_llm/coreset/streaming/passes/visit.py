@@ -81,7 +81,7 @@ class Visit:
         return part
 
     def _find(self, block: Block, coded: Coded, units: np.ndarray, part: Part) -> np.ndarray:
-        """The representative (b,) of each row that keeps its cell, −1 for the others; notes what they cost."""
+        """The representative (b,) of each row that keeps its cell, else −1; `part` gets their cost."""
         table, rows = coded.table, np.arange(coded.table.n)
         cost, label = self._nearest(coded)
         position = coded.first + rows

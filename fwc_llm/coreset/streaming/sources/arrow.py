@@ -1,6 +1,7 @@
 """Files that pyarrow reads: Parquet by row groups, all other formats of a `Dataset` from front to back."""
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -64,6 +65,14 @@ class ArrowSource:
     def n(self) -> int:
         """Rows in all files."""
         return sum(stretch.rows for stretch in self.stretches)
+
+    def origin(self, index: int) -> tuple[str, int]:
+        """The file of a block, and the number of the block's first row there."""
+        place = bisect_right([stretch.first for stretch in self.stretches], index) - 1
+        stretch = self.stretches[place]
+        before = sum(one.rows for one in self.stretches[:place] if one.file == stretch.file)
+        block = index - stretch.first
+        return self.places[stretch.file], before + (stretch.ends[block - 1] if block else 0)
 
     @cached_property
     def stamp(self) -> str:
