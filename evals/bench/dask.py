@@ -191,9 +191,9 @@ def report(found: dict[str, Any]) -> str:
         f"`{found['command']}` on {found['machine']}",
         "",
         f"{found['rows']:,} rows of {P} float32 columns in partitions of {CHUNK:,}, m = {M}, a sample of "
-        f"{found['sample']:,} rows, at most {found['passes']} readings. Workers are processes of this machine with "
-        f"one thread each, which share its {os.cpu_count()} cores with the scheduler and the client: what travels "
-        "is that of any cluster of as many workers; elapsed times are not, and are not shown.",
+        f"{found['sample']:,} rows, at most {found['passes']} readings. Workers are processes of this machine "
+        f"with one thread each, which share its {os.cpu_count()} cores with the scheduler and the client: what "
+        "travels is that of any cluster of as many workers; elapsed times are not, and are not shown.",
         "",
         f"The objective is {'the same to the last bit' if same else 'NOT THE SAME'} in this process and on "
         f"workers; the certificate's gap is {found['2']['gap']:.0e}, the violation "
