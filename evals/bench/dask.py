@@ -12,6 +12,7 @@ next one's, so that solving the inner problem and moving the points are in them.
 
 import argparse
 import json
+import math
 import os
 import tempfile
 import time
@@ -44,13 +45,14 @@ def fit(table: Any, sample: int, passes: int, say: Callable[[str], None] | None 
 class Meter:
     """What all processes have used at the end of every reading."""
 
-    def __init__(self, client: Any = None) -> None:
+    def __init__(self, n: int, client: Any = None) -> None:
         self.client = client
+        self.last = ("100%", f": {n // CHUNK} blocks")  # how the last words of a reading end
         self.ends: list[dict[str, Any]] = []
 
     def __call__(self, words: str) -> None:
         """Progress of a fit."""
-        if words.endswith("100%"):
+        if words.endswith(self.last):
             self.ends.append({"what": words.partition(":")[0]} | self.now())
 
     def now(self) -> dict[str, Any]:
@@ -119,7 +121,7 @@ class Blocks:
 
 def in_this_process(n: int, sample: int, passes: int) -> dict[str, Any]:
     """The fit of the same blocks without Dask."""
-    meter = Meter()
+    meter = Meter(n)
     with tempfile.TemporaryDirectory() as folder:
         fitted = fit((Blocks(Path(folder), n),), sample, passes, meter)
     return summary(fitted, meter, n)
@@ -152,7 +154,7 @@ def on_workers(workers: int, n: int, sample: int, passes: int) -> dict[str, Any]
         distributed.Client(cluster) as client,
     ):
         fit(held(2 * workers * CHUNK), 20_000, 4)  # each worker loads what is timed
-        meter = Meter(client)
+        meter = Meter(n, client)
         fitted = fit(held(n), sample, passes, meter)
     return summary(fitted, meter, n)
 
@@ -164,7 +166,7 @@ def summary(fitted: Any, meter: Meter, n: int) -> dict[str, Any]:
         "objective": fitted.objective_,
         "gap": abs(fitted.objective_ - fitted.lower_bound_) / fitted.objective_,
         "violation": fitted.violation_,
-        "cpu_per_million": sum(cpu) / len(cpu),
+        "cpu_per_million": sum(cpu) / len(cpu) if cpu else math.nan,
         "readings": readings,
     }
 
@@ -191,9 +193,10 @@ def report(found: dict[str, Any]) -> str:
         f"`{found['command']}` on {found['machine']}",
         "",
         f"{found['rows']:,} rows of {P} float32 columns in partitions of {CHUNK:,}, m = {M}, a sample of "
-        f"{found['sample']:,} rows, at most {found['passes']} readings. Workers are processes of this machine "
-        f"with one thread each, which share its {os.cpu_count()} cores with the scheduler and the client: what "
-        "travels is that of any cluster of as many workers; elapsed times are not, and are not shown.",
+        f"{found['sample']:,} rows, at most {found['passes']} readings. Workers are processes of this "
+        f"machine with one thread each, which share its {os.cpu_count()} cores with the scheduler and the "
+        "client: what travels is that of any cluster of as many workers; elapsed times are not, and are not "
+        "shown.",
         "",
         f"The objective is {'the same to the last bit' if same else 'NOT THE SAME'} in this process and on "
         f"workers; the certificate's gap is {found['2']['gap']:.0e}, the violation "

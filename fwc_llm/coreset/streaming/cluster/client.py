@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 from typing import Any
 from uuid import uuid4
 
-from fwc_llm.coreset.streaming.cluster.graph import TOP, Reduction, in_words
+from fwc_llm.coreset.streaming.cluster.graph import TOP, Reduction, in_words, unreadable
 from fwc_llm.coreset.streaming.cluster.partitions import Partitions
 from fwc_llm.errors import InputError
 from fwc_llm.version import __version__
@@ -47,13 +47,15 @@ class Cluster:
         self.topic = f"fwc-llm-{uuid4().hex}"
         self._checked: set[str] = set()
 
-    def homes(self, partitions: Partitions) -> list[str | None]:
+    def homes(self, partitions: Partitions, kind: str) -> list[str | None]:
         """The worker of every partition: the one that holds its rows, else a fair share of them in turn.
 
         Raises:
-            InputError: no worker comes up, or one lacks this package or has another version of it.
+            InputError: no worker comes up, or one lacks this package or has another version of it; what was
+                persisted is gone, or could not be read.
         """
         workers = self._ready()
+        _check_held(partitions, kind)
         if any(future.cancelled() for future in partitions.futures.values()):
             raise self._dropped("rows")
         held = {key: future for key, future in partitions.futures.items() if future.status != "pending"}
@@ -106,7 +108,9 @@ class Cluster:
         except Exception as error:
             return error
 
-    def compute(self, graph: Reduction, name: str, tick: Callable[[int, int], None] | None) -> Any:
+    def compute(
+        self, graph: Reduction, partitions: Partitions, name: str, tick: Callable[[int, int], None] | None
+    ) -> Any:
         """The value of the graph's root.
 
         Raises:
@@ -117,9 +121,11 @@ class Cluster:
         done: set[int] = set()
         if tick is not None:
             self.client.subscribe_topic(self.topic, lambda event: done.add(event[1]))
-        future = self.client.compute(
-            Delayed(graph.root, graph.graph, layer=TOP), optimize_graph=False, retries=_RETRIES
-        )
+        root = Delayed(graph.root, graph.graph, layer=TOP)
+        try:
+            future = self.client.compute(root, optimize_graph=False, retries=_RETRIES)
+        except Exception as error:  # such as what another client has persisted
+            raise in_words(error, name) from error
         try:
             self._await(future, len(graph.tasks), done, tick)
             if future.status == "finished":
@@ -127,6 +133,7 @@ class Cluster:
                 if tick is not None:
                     tick(len(graph.tasks), len(graph.tasks))
                 return result
+            _check_held(partitions, name)  # what was still being persisted
             raise self._failure(future, graph, name)
         finally:
             future.cancel()
@@ -173,6 +180,15 @@ class Cluster:
                 "smaller partitions, or give workers more memory"
             )
         return in_words(error, name)
+
+
+def _check_held(partitions: Partitions, name: str) -> None:
+    """Refuse what could not be read when it was persisted."""
+    held = partitions.futures
+    for index, load in enumerate(partitions.loads):
+        for key in load.needs:
+            if key in held and held[key].status == "error":
+                raise unreadable(index, name, held[key].exception())
 
 
 def check_versions(found: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.cluster.given import Collections, make_block
 from fwc_llm.coreset.streaming.cluster.partitions import Key, Load, Partitions
 from fwc_llm.errors import FwcError, InputError
+from fwc_llm.untrusted import shortened, visible
 
 SPLIT_EVERY = 8  # parts that one task merges
 _SHARED, TOP = "shared", "merged"  # layers; the others are named after workers
@@ -142,6 +143,11 @@ class _Tree:
         return keys[0]
 
 
+def unreadable(index: int, kind: str, error: BaseException) -> InputError:
+    """What is said of a partition that cannot be read."""
+    return InputError(f"partition {index} of {kind} cannot be read ({_shown(error)})")
+
+
 def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
     """What the task returns of one partition; runs on a worker.
 
@@ -152,7 +158,7 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
     try:
         found = load(values)
     except Exception as error:
-        raise InputError(f"{where} cannot be read ({type(error).__name__}: {error})") from error
+        raise unreadable(index, work.kind, error) from error
     block = make_block(index, where, work.names, found)
     del found, values
     try:
@@ -183,4 +189,8 @@ def in_words(error: BaseException, name: str) -> BaseException:
     """An error of a reading: our own and a task's as they are, all else as an `InputError`."""
     if isinstance(error, FwcError) or getattr(error, "__notes__", None):
         return error
-    return InputError(f"{name} cannot be computed ({type(error).__name__}: {error})")
+    return InputError(f"{name} cannot be computed ({_shown(error)})")
+
+
+def _shown(error: BaseException) -> str:
+    return f"{type(error).__name__}: {visible(shortened(str(error), 300))}"

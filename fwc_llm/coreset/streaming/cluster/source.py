@@ -64,10 +64,10 @@ class DaskSource:
         if client is None:
             return self._reduce_here(task, merge, tick)
         cluster = self._clusters.setdefault(client.id, Cluster(client))
-        homes = cluster.homes(self.partitions)
+        homes = cluster.homes(self.partitions, self.name)
         topic = cluster.topic if tick is not None else None
         graph = reduction(self.collections, self.partitions, task, merge, homes, topic)
-        found: Part = cluster.compute(graph, self.name, tick).part
+        found: Part = cluster.compute(graph, self.partitions, self.name, tick).part
         return found
 
     def _reduce_here(

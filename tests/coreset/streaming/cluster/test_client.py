@@ -135,6 +135,23 @@ def test_a_partition_that_ends_every_worker_is_named(client: Any) -> None:
     assert "too little memory is likely" in str(caught.value)
 
 
+def fail(rows: np.ndarray) -> np.ndarray:
+    if 210 in rows:
+        raise OSError("the disk\x1b[31m is gone")
+    return rows
+
+
+def test_what_could_not_be_persisted_is_named(client: Any) -> None:
+    """Before the work, and while it is still being persisted."""
+    rows = table().map_blocks(fail, dtype=int, meta=np.zeros((0, 3), int)).persist()
+    for _ in range(2):
+        with pytest.raises(InputError) as caught:
+            DaskSource.open(rows).reduce(Sums(), add)
+        words = str(caught.value)
+        assert "partition 7 of the dask array cannot be read (OSError: the disk" in words
+        assert "\x1b" not in words
+
+
 def test_rows_that_the_cluster_has_dropped_are_missed(client: Any) -> None:
     rows = table().persist()
     source = DaskSource.open(rows)
