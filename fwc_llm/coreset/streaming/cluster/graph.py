@@ -163,8 +163,10 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
     del found, values
     try:
         part = work.task(block)
-    except FwcError:
-        raise
+    except FwcError as error:
+        if where in str(error):
+            raise
+        raise type(error)(f"{error} (in {where})") from error
     except Exception as error:
         error.add_note(f"in {where}")
         raise

@@ -154,7 +154,7 @@ def test_an_error_of_the_task_stays_what_it_is() -> None:
         raise ZeroDivisionError("a mistake of ours") if block.index == 1 else InputError("a value")
 
     x = da.from_array(ROWS, chunks=(15, 5))
-    with pytest.raises(InputError, match="a value"):
+    with pytest.raises(InputError, match=r"a value \(in partition 0 of the dask array\)"):
         DaskSource.open(x[:15]).reduce(task, max)
     with pytest.raises(ZeroDivisionError) as caught:
         DaskSource.open(x).reduce(lambda block: task(block) if block.index else 0, max)
