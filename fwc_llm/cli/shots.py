@@ -73,6 +73,14 @@ def shots(
     template: Annotated[
         str, typer.Option(help="Template set whose prompts are counted, or a folder of your own.")
     ] = "default",
+    data: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILES",
+            help="Parquet files as the task's table, however large: a path, a pattern in quotes "
+            "('rows-*.parquet') or a folder. They are read in blocks; with the strategy fwc alone.",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         typer.Option(
@@ -88,12 +96,23 @@ def shots(
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
     from fwc_llm.runs.settings import M
+    from fwc_llm.shots.streamed import streamed_shots
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir, protected, weight)
+    if data is not None:
+        _check_streamed(strategy, compare, max_prompt_tokens)
+        with before_asking(out), console.working("reading the files") as step:
+            chosen, notes = streamed_shots(
+                table, data, M if m is None else m, limit, seed, order, step, **options
+            )
+        for note in notes:
+            console.err.print(note, soft_wrap=True, markup=False)
+        _show(chosen, table, task, out, as_json)
+        return
     with before_asking(out), console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
         if compare:
@@ -127,6 +146,13 @@ def shots(
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
             console.err.print(f"drawn in {plot}", markup=False)
         return
+    _show(chosen, table, task, out, as_json)
+
+
+def _show(chosen: "Shots", table: "Task", task: str | None, out: Path | None, as_json: bool) -> None:
+    """The examples where they are wanted, and what is to be said of them."""
+    from fwc_llm.cli import console
+
     if as_json:
         from fwc_llm.shots.storage import shots_json
 
@@ -147,6 +173,15 @@ def shots(
         console.err.print(chosen.untrue, style="bold", markup=False)
     if chosen.certificate:
         console.err.print(_certificate(chosen.certificate), markup=False)
+
+
+def _check_streamed(strategy: str | None, compare: bool, max_prompt_tokens: int | None) -> None:
+    """Refuse what needs the table in memory."""
+    if strategy not in (None, "fwc"):
+        raise FwcError(f"--data reads a table in blocks, which {strategy} cannot: leave out --strategy")
+    for given, name in ((compare, "--compare"), (max_prompt_tokens is not None, "--max-prompt-tokens")):
+        if given:
+            raise FwcError(f"{name} needs the table in memory: leave out {name}, or --data")
 
 
 def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:

@@ -15,35 +15,26 @@ from fwc_llm.coreset.checks import (
     check_not_negative,
     generator,
 )
-from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.interface.applied import Applied
+from fwc_llm.coreset.descent.loop import Descent
+from fwc_llm.coreset.fitted import Fitted
 from fwc_llm.coreset.interface.given import Given, read_given
-from fwc_llm.coreset.interface.labels import main_labels
-from fwc_llm.coreset.interface.represented import Represented, published
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
-from fwc_llm.coreset.problem.entry import Encoding, pick
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array, value_ids
+from fwc_llm.coreset.problem.entry import pick
 from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.streaming.blocks import Source, Survey
-from fwc_llm.coreset.streaming.checkpoint import Checkpoint
-from fwc_llm.coreset.streaming.loop import Course, Passes
-from fwc_llm.coreset.streaming.memory import Size, check_memory
-from fwc_llm.coreset.streaming.passes.readings import Readings, ticker
-from fwc_llm.coreset.streaming.sampled import is_whole, rows_of
+from fwc_llm.coreset.streaming.blocks import Source
 from fwc_llm.coreset.streaming.sources.opening import open_source
-from fwc_llm.coreset.streaming.survey import survey as make_survey
-from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
 
 _STARTS = ("k-means++", "random")
 
 
-class FairCoreset(Applied):
+class FairCoreset(Fitted):
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -81,6 +72,14 @@ class FairCoreset(Applied):
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
+        sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
+            first; a table of no more rows is solved there altogether. Real rows (support "rows" and
+            "features") are chosen among them.
+        max_passes: how often a table in blocks is read at most, once its columns are known. A move of free
+            representatives takes two readings with cost="l1", any other one. The passes end before that when
+            a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
+        checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
+            stands. A fit with the same parameters and table goes on from there; None: nothing is noted.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -89,13 +88,16 @@ class FairCoreset(Applied):
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
+        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
-            part of a row that is split; −1 for a row of weight 0.
+            part of a row that is split; −1 for a row of weight 0. None for a table in blocks that is larger
+            than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
-        history_: objective at the start and after every move that was kept; the last is `objective_`.
+        history_: objective at the start and after every move that was kept; the last is `objective_`. Of a
+            table in blocks: on the whole table, from the sample's best on.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
@@ -103,8 +105,6 @@ class FairCoreset(Applied):
         proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
-
-    row_index_: np.ndarray | None
 
     def __init__(
         self,
@@ -165,20 +165,27 @@ class FairCoreset(Applied):
         Args:
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`).
-            y: (n,) outcomes, any labels; may be left out with epsilon=None.
-            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. May be
-                left out with epsilon=None.
+                `scale`). What does not fit into memory is read in blocks: files, memory maps, blocks of your
+                own (docs/scaling.md, "Where the rows may lie").
+            y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
+            sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
+                name of a column of X, or a list of names. May be left out with epsilon=None.
             candidates: the rows that may become representatives (support "rows" and "features"), (n,) bool or
                 their positions; the distance is still to the whole table. All rows by default.
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
-                ratios count. A row of weight 0 is as if it were not there.
+                ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
+
+            progress: called with how far the fit of a table in blocks is, in words. To show them:
+                `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
         Raises:
             InputError: bad input, naming the row, column or cell.
         """
         self._check_parameters()
-        source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
+        by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
+        source = None
+        if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
+            source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
         if source is not None:
             return self._fit_blocks(source, candidates, progress)
         X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
@@ -218,59 +225,35 @@ class FairCoreset(Applied):
             raise InputError(
                 "init names rows, which are in memory only in part: give a name, or points (m, p)"
             )
-        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint, self.get_params())
-        seed = (kept and kept.seed) or int(generator(self.random_state).integers(1, 2**53))
-        survey = make_survey(
-            source,
-            sample=int(self.sample),
-            cost=self.cost,
-            scale=self.scale,
-            epsilon=self.epsilon,
-            seed=seed,
-            tick=ticker(say, "columns and cells"),
-        )
-        check_memory(Size.of(survey, self.m, check_jobs(self.n_jobs)))
-        rows = rows_of(survey)
+        from fwc_llm.coreset.streaming.fit import BlockFit, started  # loads numba
+        from fwc_llm.coreset.streaming.loop import Course
+
+        fit = BlockFit(source, self.get_params(), say)
+        survey, rows = fit.survey, fit.rows
         problem = self._encoded(rows, None)
         solver = self._solver(problem)
         has = survey.has_y, survey.has_levels
-        if is_whole(survey):
+        if fit.whole:
             best = self._best(solver, rows, generator(self.random_state))
             self._keep(best, solver.steps, rows, survey.raw, *has)
             self._place_in(survey)
             return self
-        course = kept.load(source.stamp, int(self.max_passes)) if kept else None
-        if course is None:
-            if say is not None:
-                say(f"a sample of {rows.n:,} rows")
-            course = self._start_course(solver, rows)
-        passes = Passes(Readings(source, survey, problem, int(self.max_passes), say), solver.steps)
-        passes.run(
-            course, int(self.max_iter), lambda now: kept.save(now, seed, source.stamp) if kept else None
-        )
+
+        def start() -> Course:
+            if not isinstance(self.init, str):  # points: the whole table is read from there
+                return Course(self._given_start(problem, rows), None)
+            best = self._best(solver, rows, generator(self.random_state))
+            return started(best, self.n_starts_, self.n_agreeing_)
+
+        course = fit.run(solver, start)
         best = course.descent()
         found = None if best.rows is None else survey.positions[best.rows]
         chosen = None if best.rows is None else pick(survey.raw, best.rows)
         self._represent(best.points, found, chosen, problem, survey.encoding, *has)
         self._certify(course.weights, best.objective, course.lower_bound, best, problem)
-        self.labels_ = None
-        self.n_passes_ = course.readings
+        self.labels_, self.n_passes_ = None, course.readings
         self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
         return self
-
-    def _place_in(self, survey: Survey) -> None:
-        """Where the rows stand in a table that was read in blocks, and whose sample is all of it."""
-        labels, rows = np.full(survey.n, -1), self.row_index_
-        labels[survey.positions] = self.labels_
-        self.labels_, self.n_passes_ = labels, 0
-        self.row_index_ = None if rows is None else survey.positions[rows]
-
-    def _start_course(self, solver: Solver, rows: Given) -> Course:
-        """Where the passes over a table in blocks start: at the best of its sample, or where `init` says."""
-        if isinstance(self.init, str):
-            best = self._best(solver, rows, generator(self.random_state))
-            return Course(best.points, best.rows, starts=self.n_starts_, agreeing=self.n_agreeing_)
-        return Course(self._given_start(solver.problem, rows), None)
 
     def problem(
         self,
@@ -390,78 +373,3 @@ class FairCoreset(Applied):
         if points.shape != (self.m, problem.table.p):
             raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
-
-    def _keep(self, best: Descent, steps: Steps, rows: Given, X: Any, has_y: bool, has_levels: bool) -> None:
-        """Sets the fitted attributes."""
-        problem = steps.problem
-        found = None if best.rows is None else rows.positions(best.rows)
-        points = self._represent(
-            best.points,
-            found,
-            None if found is None else pick(X, found),
-            problem,
-            rows.encoding,
-            has_y,
-            has_levels,
-        )
-        inner, shares = steps.certify(points)
-        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-        labels = np.full(rows.n, -1)
-        labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        self.labels_ = labels
-
-    def _represent(
-        self,
-        points: np.ndarray,
-        found: np.ndarray | None,
-        chosen: Any,
-        problem: Problem,
-        encoding: Encoding,
-        has_y: bool,
-        has_levels: bool,
-    ) -> np.ndarray:
-        """Sets the attributes of the representatives, and returns them as published: in the precision of X.
-
-        They are `points` (m, p), or the rows `chosen`, which are those in the places `found` of X.
-        """
-        cells = problem.cells
-        level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
-        self.sensitive_ = cells.levels[level] if has_levels else None
-        self.y_ = cells.outcomes[outcome] if has_y else None
-        self.row_index_ = found
-        self.representatives_: Any
-        points, self.representatives_ = published(points, chosen, problem.table, encoding)
-        self.n_features_in_ = problem.table.p
-        vars(self).pop("feature_names_in_", None)  # of an earlier fit
-        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
-        self._represented = Represented(
-            Table(numbers, codes.astype(np.int32)),
-            encoding,
-            problem.cell_of,
-            cells.levels if has_levels else None,
-            cells.outcomes if has_y else None,
-            problem.target,
-            self.epsilon,
-            self.cost,
-            self.cost_sensitive,
-            self.cost_outcome,
-        )
-        if isinstance(encoding, Encoder):
-            self.feature_names_in_ = np.array(encoding.order, dtype=object)
-        return points
-
-    def _certify(
-        self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
-    ) -> None:
-        """Sets the attributes of the certificate and of the way there."""
-        self.weights_ = weights * (problem.m / weights.sum())
-        self.objective_ = objective
-        self.lower_bound_ = lower_bound
-        held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
-        self.violation_ = violation(held, problem.target)
-        self.target_ = problem.target
-        # The points in the precision of X may be a rounding above or below those of the descent.
-        self.history_ = np.maximum(best.history, objective)
-        self.history_[-1] = objective
-        self.n_iter_ = len(best.history) - 1
-        self.converged_ = best.converged

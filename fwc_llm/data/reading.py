@@ -178,8 +178,13 @@ def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":
     return pd.DataFrame(rows, dtype=object)
 
 
-def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str) -> RawTable:
-    """The cells of a frame as a CSV file would have them; rows are "label:row", counted from 1."""
+def table_of(
+    frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
+) -> RawTable:
+    """The cells of a frame as a CSV file would have them; rows are "label:row", counted from 1.
+
+    `first` rows of the file come before those of the frame.
+    """
     titles = [str(title).strip() for title in frame.columns]
     clean = Cleaner(source.markers)
 
@@ -187,7 +192,7 @@ def table_of(frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[
         return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
 
     columns = _find_columns(path, titles, names, cells_at)
-    return RawTable(columns, [f"{label}:{row}" for row in range(1, len(frame) + 1)])
+    return RawTable(columns, [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)])
 
 
 def is_null(cell: Any) -> bool:

@@ -272,9 +272,7 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(
-    task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None
-) -> list[str]:
+def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"
@@ -287,7 +285,7 @@ def _outcome(
             positive = _positive_values(where, rule, counts)
         else:
             seen.outcomes.update(counts)
-            positive = frozenset(rule.positive) or {cell for cell in counts if cell.casefold() in _PLAIN_YES}
+            positive = frozenset(rule.positive or (cell for cell in counts if cell.casefold() in _PLAIN_YES))
         answers = ["yes" if cell in positive else "no" for cell in cells]
     if seen is None:
         _check_answers(where, Counter(answers))
@@ -299,11 +297,13 @@ def _outcome(
 def _check_answers(where: str, counts: Counter[str]) -> None:
     """Refuse an outcome that is the same in all rows."""
     if len(counts) == 1:
-        raise FwcError(f"{where} is {next(iter(counts))!r} in all {counts.total():,} rows: nothing to predict")
+        raise FwcError(
+            f"{where} is {next(iter(counts))!r} in all {counts.total():,} rows: nothing to predict"
+        )
 
 
 def check_whole(task: TaskFile, seen: Seen) -> RowCount:
-    """What `build_tables` checks of all rows, for a table that was cleaned part by part; how many are kept."""
+    """What `build_tables` checks of all rows, for a table cleaned part by part; how many are kept."""
     rows = together(seen.rows)
     if not rows.kept:
         why = ", ".join(f"{reason} ({count:,})" for reason, count in rows.reasons.items())

@@ -83,7 +83,8 @@ class Checkpoint:
                 "start anew, or name another file"
             )
         course = _course(self._found)
-        course.finished = course.converged or (course.finished and course.readings >= max_passes)
+        if course.starved and course.readings < max_passes:
+            course.finished = course.starved = False
         return course
 
     def save(self, course: Course, seed: int, stamp: str) -> None:

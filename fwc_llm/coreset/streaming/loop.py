@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.streaming.passes.collect import Collector
+from fwc_llm.coreset.streaming.collecting.collect import Collector
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
 from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.medoids import Medoids
@@ -36,6 +36,7 @@ class Course:
     history: list[float] = field(default_factory=list)
     readings: int = 0
     finished: bool = False
+    starved: bool = False  # whether it ended because all readings were made
     converged: bool = False
 
     def descent(self) -> Descent:
@@ -52,6 +53,8 @@ class Passes:
         self._steps = steps
         mover: Callable[..., Mover] = Medians if steps.problem.cost == "l1" else Means
         self._mover = mover(steps.problem.m, widths_of(readings.survey))
+        medians = steps.problem.cost == "l1" and steps.problem.support == "free"
+        self._readings_of_a_move = 2 if medians else 1
 
     def run(self, course: Course, max_moves: int, keep: Callable[[Course], None]) -> Course:
         """Goes on until nothing is gained, after `max_moves` moves, or when no readings are left.
@@ -61,11 +64,12 @@ class Passes:
         self._readings.count = course.readings
         if course.rows is None:
             course.points = as_published(course.points, self._readings.survey)
+        keep(course)
         while not course.finished:
             try:
                 self._step(course, max_moves)
             except NoReadingLeftError:
-                course.finished = True
+                course.finished = course.starved = True
             course.readings = self._readings.count
             keep(course)
         return course
@@ -92,8 +96,9 @@ class Passes:
         if self._judge(course, solved, expected):
             LABELS.forget(solved.visit.name)
             return
-        if len(course.history) > max_moves or readings.left < 2:
-            course.finished = True
+        course.starved = readings.left < self._readings_of_a_move
+        course.finished = course.starved or len(course.history) > max_moves
+        if course.finished:
             LABELS.forget(solved.visit.name)
             return
         if medoids:

@@ -10,9 +10,9 @@ import numpy as np
 
 from fwc_llm.coreset.descent.updates import column_table
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.streaming.passes.collect import CandidateCosts
+from fwc_llm.coreset.streaming.collecting.collect import CandidateCosts
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.inner import Solved
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
 
 _CANDIDATES = 12  # of each representative, its own row among them
 _LOOKED_AT = 3000  # rows of the sample by which candidates of one representative are compared

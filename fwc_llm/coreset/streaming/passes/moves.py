@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.streaming.passes.collect import Categories, Collector, Steps, Sums, Values, Within
+from fwc_llm.coreset.streaming.collecting.collect import Categories, Collector, Steps, Sums, Values, Within
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.inner import Solved
 from fwc_llm.coreset.streaming.passes.readings import Readings
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
 
 _NOISE = 2.75  # places a median of s rows may be off, in √s: five and a half standard deviations
 _NUMBERS = 2**21  # counts at most, and
@@ -115,7 +115,8 @@ class Medians:
             part = readings.read_again(visit, solved.part, "medians")
             found = solved.collected(0, part, collector)
             assert isinstance(found, Values)
-            _to_middle(moved[:, :q], found.tidy(), total, sought)
+            if not _to_middle(moved[:, :q], found.tidy(), total, sought):
+                raise readings.changed("other values than before")
         return moved
 
 
@@ -159,10 +160,10 @@ def _around(steps: Steps, sought: np.ndarray, left: np.ndarray, right: np.ndarra
     return Within(np.where(sought, low, np.inf), np.where(sought, high, -np.inf))
 
 
-def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.ndarray) -> None:
+def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.ndarray) -> bool:
     """Moves `points` (m, q), in place, the least that reaches medians among the values that were `found`.
 
-    `total` (m, q) is all mass.
+    `total` (m, q) is all mass. Returns whether the medians are among them.
     """
     places = np.flatnonzero(sought)
     start = np.searchsorted(found.place, places)
@@ -171,8 +172,13 @@ def _to_middle(points: np.ndarray, found: Values, total: np.ndarray, sought: np.
     own = np.repeat(np.arange(len(places)), np.diff(np.append(start, len(found.place))))
     twice = 2 * (found.below.ravel()[places][own] + upto[1:] - upto[start][own])
     whole = total.ravel()[places][own]
-    least = found.value[start + np.bincount(own[twice < whole], minlength=len(places))]
-    most = found.value[start + np.bincount(own[twice <= whole], minlength=len(places))]
+    before = 2 * found.below.ravel()[places] >= total.ravel()[places]
+    left = np.bincount(own[twice < whole], minlength=len(places))
+    right = np.bincount(own[twice <= whole], minlength=len(places))
+    if before.any() or (right >= np.bincount(own, minlength=len(places))).any():
+        return False
+    least, most = found.value[start + left], found.value[start + right]
     flat = points.reshape(-1) if points.flags.c_contiguous else points.ravel()
     flat[places] = np.clip(flat[places], least, most)
     points[:] = flat.reshape(points.shape)
+    return True

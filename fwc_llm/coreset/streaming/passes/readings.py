@@ -61,22 +61,23 @@ class Readings:
         words = f"reading {self.count} of at most {self.most}, {why}"
         part = self._source.reduce(visit, visit.merge, ticker(self._say, words))
         if part.n != self.survey.n:
-            raise self._changed(f"{part.n:,} rows where there were {self.survey.n:,}")
+            raise self.changed(f"{part.n:,} rows where there were {self.survey.n:,}")
         if visit.with_doubt:
             doubtful = sum(float(doubt.units.sum()) for doubt in part.doubt.values())
             mass = (float(part.units.sum()) + doubtful) * self.terms.unit
             if abs(mass - self.terms.total) > _CLOSE * self.terms.total:
-                raise self._changed("other weights than before")
+                raise self.changed("other weights than before")
         return part
 
     def read_again(self, visit: Visit, before: Part, why: str) -> Part:
         """Another reading of the same rows at the same prices, to collect something else."""
         part = self.read(replace(visit, with_doubt=False), why)
         if not np.array_equal(part.units, before.units):
-            raise self._changed("other rows than before")
+            raise self.changed("other rows than before")
         return part
 
-    def _changed(self, how: str) -> InputError:
+    def changed(self, how: str) -> InputError:
+        """The error for a table that is not what it was at the last reading."""
         return InputError(
             f"{self._source.name} changed while it was read: {how}; fit it while nobody writes to it"
         )

@@ -8,9 +8,9 @@ import numpy as np
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.streaming.blocks import Block, Coded
-from fwc_llm.coreset.streaming.passes.collect import Carried, Collector
+from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.labels import LABELS
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.terms import Terms
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.narrowing import two_cheapest

@@ -66,6 +66,11 @@ class ArrowSource:
         """Rows in all files."""
         return sum(stretch.rows for stretch in self.stretches)
 
+    @property
+    def by_row_groups(self) -> bool:
+        """Whether all of its files are Parquet."""
+        return all(stretch.groups is not None for stretch in self.stretches)
+
     def origin(self, index: int) -> tuple[str, int]:
         """The file of a block, and the number of the block's first row there."""
         place = bisect_right([stretch.first for stretch in self.stretches], index) - 1

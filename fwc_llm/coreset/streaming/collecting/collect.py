@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.streaming.passes import kernels
-from fwc_llm.coreset.streaming.passes.sums import BlockSums
+from fwc_llm.coreset.streaming.collecting import kernels
+from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 
 _ROWS = 4096  # rows at once: converted to float64, they stay in the cache
 

@@ -1,0 +1,75 @@
+"""A fit that was cut off goes on from its checkpoint, and only from its own."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.errors import InputError
+from tests.coreset.streaming.blocked import Blocks, made
+
+TERMS = {"sample": 900, "random_state": 0, "max_iter": 3}
+
+
+class Cut(Blocks):
+    """Blocks that can be read so many times only."""
+
+    left = 99
+
+    def __iter__(self):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_a_fit_goes_on_where_it_was_cut_off(tmp_path, support):
+    rows, path = made(), tmp_path / "fit.json"
+    whole = FairCoreset(12, support=support, swaps=False, **TERMS).fit(Cut(*rows))
+    blocks = Cut(*rows)
+    blocks.left = whole.n_passes_  # the first look takes one, so that the last pass is lacking
+    cut = FairCoreset(12, support=support, swaps=False, checkpoint=path, **TERMS)
+    with pytest.raises(KeyboardInterrupt):
+        cut.fit(blocks)
+    left = json.loads(path.read_text())["course"]["readings"]
+    cut.fit(Cut(*rows))
+    np.testing.assert_allclose(cut.history_, whole.history_, rtol=1e-12)
+    np.testing.assert_array_equal(cut.representatives_, whole.representatives_)
+    assert cut.n_passes_ == whole.n_passes_ > left
+
+
+def test_a_finished_fit_is_not_done_again(tmp_path):
+    rows, path = made(), tmp_path / "fit.json"
+    first = FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(*rows))
+    said: list[str] = []
+    again = FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(*rows), progress=said.append)
+    assert not [line for line in said if line.startswith("reading")]
+    assert again.objective_ == first.objective_
+    np.testing.assert_array_equal(again.weights_, first.weights_)
+
+
+def test_more_passes_go_on_from_the_last(tmp_path):
+    rows, path = made(), tmp_path / "fit.json"
+    few = FairCoreset(12, checkpoint=path, max_passes=1, **TERMS).fit(Blocks(*rows))
+    more = FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(*rows))
+    assert more.history_[0] == few.objective_
+    assert more.n_iter_ > few.n_iter_ == 0
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path):
+    (x, y, d), path = made(), tmp_path / "fit.json"
+    FairCoreset(12, checkpoint=path, max_passes=1, **TERMS).fit(Blocks(x, y, d))
+    with pytest.raises(InputError, match=r"of a fit with epsilon=0\.01, not 0\.5: delete it to start anew"):
+        FairCoreset(12, 0.5, checkpoint=path, **TERMS).fit(Blocks(x, y, d))
+    with pytest.raises(InputError, match="of another table"):
+        FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(x, y, d, size=500))
+    for text in ("", "[]", "{", '{"format": 1}', path.read_text().replace('"m": "12"', '"n": 1')[:-1], "\0"):
+        path.write_text(text)
+        with pytest.raises(InputError, match="is no checkpoint of a fit"):
+            FairCoreset(12, checkpoint=path, **TERMS).fit(Blocks(x, y, d))
+    with pytest.raises(InputError, match="folder does not exist"):
+        FairCoreset(12, checkpoint=tmp_path / "no" / "fit.json", **TERMS).fit(Blocks(x, y, d))
+    with pytest.raises(InputError, match="checkpoint=3: give the path"):
+        FairCoreset(12, checkpoint=3, **TERMS).fit(Blocks(x, y, d))
