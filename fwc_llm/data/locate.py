@@ -1,5 +1,6 @@
 """Where the files of a task are looked for."""
 
+import glob
 import os
 import sys
 from dataclasses import dataclass
@@ -51,11 +52,29 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
 
 def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
     """The files of `task` from the first folder that has them all, or None. An absolute path stays itself."""
+    found = find_parts(task, places)
+    return None if found is None else tuple(path for paths in found for path in paths)
+
+
+def find_parts(task: TaskFile, places: Places) -> tuple[tuple[Path, ...], ...] | None:
+    """The same by table: a file, or all that a pattern such as `rows-*.parquet` names, in order."""
     for folder in places.folders:
-        paths = tuple(folder / home_expanded(name) for name in task.source.files)
-        if all(map(is_file, paths)):
-            return paths
+        found = tuple(_named(folder / home_expanded(name)) for name in task.source.files)
+        if all(found):
+            return found
     return None
+
+
+def _named(path: Path) -> tuple[Path, ...]:
+    """The file of this name, or the files of this pattern; none if there are none."""
+    if is_file(path):
+        return (path,)
+    if not glob.has_magic(str(path)):
+        return ()
+    try:
+        return tuple(Path(found) for found in sorted(glob.glob(str(path))) if is_file(Path(found)))
+    except (OSError, ValueError):
+        return ()
 
 
 def _is_dir(folder: Path) -> bool:

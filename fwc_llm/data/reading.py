@@ -32,6 +32,15 @@ class RawTable:
     ids: list[str]
 
 
+def joined(parts: Sequence[RawTable]) -> RawTable:
+    """The rows of several tables with the same columns, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    names = list(parts[0].columns)
+    columns = {name: [cell for part in parts for cell in part.columns[name]] for name in names}
+    return RawTable(columns, [place for part in parts for place in part.ids])
+
+
 def read_table(path: Path, content: bytes, source: Source, names: Sequence[str], label: str = "") -> RawTable:
     """Read one file of `source`, whose bytes are `content`, into raw columns.
 

@@ -159,3 +159,14 @@ def test_other_files_are_refused(folder: Path) -> None:
     table().to_csv(folder / "rows.csv")
     with pytest.raises(FwcError, match="from Parquet files alone"):
         streamed_shots(load_task(folder / "task.toml"), folder / "rows.csv", 8)
+
+
+def test_a_pattern_in_a_task_file_is_one_table(folder: Path) -> None:
+    whole = load_task(folder / "task.toml")
+    (folder / "task.toml").write_text(TOML.replace("rows.parquet", "part-*.parquet"), encoding="utf-8")
+    parts = load_task(folder / "task.toml")
+    located = parts.locate()
+    assert located is not None
+    assert [path.name for path in located] == [f"part-{k}.parquet" for k in range(3)]
+    pd.testing.assert_frame_equal(parts.pool().reset_index(drop=True), whole.pool().reset_index(drop=True))
+    assert parts.pool().index[-1] == "part-2.parquet:300"

@@ -2,6 +2,7 @@
 
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from fwc_llm.coreset import FairCoreset, FairWASP
-from fwc_llm.errors import FwcError
+from fwc_llm.coreset.problem.frames import take_named
+from fwc_llm.errors import FwcError, InputError
 
 
 @pytest.fixture
@@ -105,3 +107,46 @@ def test_missing_labels_of_every_kind_are_named(frame: pd.DataFrame) -> None:
             FairCoreset(8).fit(frame[["pay"]], frame["hired"], labels)
     with pytest.raises(FwcError, match="sensitive holds complex numbers"):
         FairCoreset(8).fit(frame[["pay"]], frame["hired"], np.ones(60) * 1j)
+
+
+def named() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=80),
+            "y": rng.integers(0, 2, 80),
+            "sex": rng.choice(["f", "m"], 80),
+            "race": rng.choice(["a", "b"], 80),
+            "w": rng.integers(1, 5, 80),
+        }
+    )
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pl.from_pandas])
+@pytest.mark.parametrize("sensitive", ["sex", ["sex", "race"]])
+def test_columns_by_name_are_the_columns(form: Any, sensitive: Any) -> None:
+    frame = named()
+    rest = frame.drop(columns=["y", "w", *([sensitive] if isinstance(sensitive, str) else sensitive)])
+    values = frame["y"], frame[sensitive]
+    for model in (FairCoreset(8, epsilon=0.2, random_state=0, n_init=1), FairWASP(epsilon=0.2)):
+        one = model.fit(form(frame), y="y", sensitive=sensitive, sample_weight="w").objective_
+        assert list(model.feature_names_in_) == list(rest.columns)
+        assert one == model.fit(rest, *values, sample_weight=frame["w"]).objective_
+    model = FairCoreset(8, epsilon=0.2, random_state=0, n_init=1).fit(rest, *values)
+    assert model.score(form(frame), "y", sensitive) == model.score(rest, *values)
+    assert np.array_equal(model.predict(form(frame), "y", sensitive), model.predict(rest, *values))
+    assert model.certify(form(frame), "y", sensitive).objective == model.certify(rest, *values).objective
+
+
+def test_names_that_are_no_columns_are_refused() -> None:
+    frame = named()
+    for y, sensitive, words in (
+        ("z", "sex", "y names the column 'z', which X does not have: it has 'x', 'y'"),
+        ("y", ["sex", "age"], "sensitive names the column 'age'"),
+    ):
+        with pytest.raises(InputError, match=words):
+            FairCoreset(8).fit(frame, y=y, sensitive=sensitive)
+    with pytest.raises(InputError, match="the columns of X have no names"):
+        FairCoreset(8).fit(frame[["x"]].to_numpy(), y="y", sensitive=frame["sex"])
+    pair = frame[["x"]].iloc[:2]
+    assert take_named(pair, [0, 1], ["sex", "race"], None)[2] == ["sex", "race"]  # labels of two rows

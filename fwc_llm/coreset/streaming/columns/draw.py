@@ -119,13 +119,23 @@ def _kept(keys: np.ndarray, group: np.ndarray, plan: Plan, n_groups: int) -> np.
     below = keys < plan.limit
     if np.count_nonzero(below) > plan.most and plan.limit == 1.0:
         below = keys <= np.partition(keys, plan.most - 1)[plan.most - 1]
-    lacking = np.bincount(group[below], minlength=n_groups) < plan.least
-    if lacking.any():
-        some = np.flatnonzero(lacking[group] & ~below)
-        # The rows below come first, so that the rank among the others leaves them their room.
-        room = plan.least - np.bincount(group[below], minlength=n_groups)
+    # The rows below come first, so that the rank among the others leaves them their room.
+    room = np.maximum(plan.least - np.bincount(group[below], minlength=n_groups), 0)
+    if room.any():
+        some = _likely(keys, group, below, room)
         below[some[_ranks(keys[some], group[some]) < room[group[some]]]] = True
     return below
+
+
+def _likely(keys: np.ndarray, group: np.ndarray, below: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """The rows that are not `below`, with the `room` (c,) smallest keys of every group among them."""
+    others = np.bincount(group[~below], minlength=len(room))
+    lowest = keys[~below].min(initial=1.0)
+    bound = lowest + np.minimum(1.0, 2 * (room + 20) / np.maximum(others, 1))
+    bound[room == 0] = 0.0
+    some = np.flatnonzero(~below & (keys < bound[group]))
+    enough = np.bincount(group[some], minlength=len(room)) >= np.minimum(room, others)
+    return some if enough.all() else np.flatnonzero(~below & (room > 0)[group])
 
 
 def _ranks(keys: np.ndarray, group: np.ndarray) -> np.ndarray:

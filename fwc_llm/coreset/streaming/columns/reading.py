@@ -92,6 +92,10 @@ class BlockReader:
 
     def encode(self, block: Block) -> Table:
         """The features of a block with rows."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._encode(block)
+
+    def _encode(self, block: Block) -> Table:
         if isinstance(self.encoding, Encoder):
             return self._encode_frame(self.encoding, block)
         array = plain_array(block.rows) if not is_frame(block.rows) else None
@@ -102,7 +106,8 @@ class BlockReader:
         else:
             numbers = np.empty(array.shape, self.dtype)
             self._scale(self.encoding, array, numbers)
-        return _checked(Table(numbers, np.empty((len(array), 0), np.int32)), block)
+        _check(numbers, numbers.sum(dtype=np.float64), block)
+        return Table(numbers, np.empty((len(array), 0), np.int32))
 
     def _encode_frame(self, encoder: Encoder, block: Block) -> Table:
         frame, n = block.rows, len(block.rows)
@@ -129,11 +134,11 @@ class BlockReader:
                 numeric.append(places)
         numbers = np.empty((n, len(numeric)))
         if numeric:
-            self._scale(encoder, numeric, numbers)
-        return _checked(Table(numbers, codes), block)
+            _check(numbers, self._scale(encoder, numeric, numbers), block)
+        return Table(numbers, codes)
 
-    def _scale(self, encoding: Encoder | ArrayScaler, columns: Any, numbers: np.ndarray) -> None:
-        """Write the z-scores of k columns (n,), or of rows (n, k), into `numbers` (n, k)."""
+    def _scale(self, encoding: Encoder | ArrayScaler, columns: Any, numbers: np.ndarray) -> float:
+        """Write the z-scores of k columns (n,) or of rows (n, k) into `numbers` (n, k); return their sum."""
         known = [column for column in encoding.columns if column.kind != "categorical"]
         scale = np.array([column.scale for column in known])
         mean = np.array([column.mean for column in known])
@@ -141,13 +146,16 @@ class BlockReader:
         power = np.where(moved, self.powers, 0)[:, None]
         mean, scale = (np.ldexp(part, -power[:, 0])[:, None] for part in (mean, scale))
         plain = not ((mean != 0).any() or (scale != 1).any())
+        total = 0.0
         for low, high, tile in tiles(columns, len(numbers)):
             if moved.any():
                 np.ldexp(tile, -power, out=tile)
             if not plain:
                 tile -= mean
                 tile /= scale
+            total += float(tile.sum())
             numbers[low:high] = tile.T
+        return total
 
 
 def read_masses(block: Block, n: int, unit: float) -> np.ndarray:
@@ -187,14 +195,11 @@ def _places(
     return found
 
 
-def _checked(table: Table, block: Block) -> Table:
-    """Refuse what the survey did not see."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = table.numbers.sum(dtype=np.float64)
-    if not np.isfinite(total) and not np.isfinite(table.numbers).all():
-        row = int((~np.isfinite(table.numbers).all(axis=1)).argmax())
+def _check(numbers: np.ndarray, total: float, block: Block) -> None:
+    """Refuse what the survey did not see; `total` is the sum of the numbers (n, k)."""
+    if not np.isfinite(total) and not np.isfinite(numbers).all():
+        row = int((~np.isfinite(numbers).all(axis=1)).argmax())
         raise InputError(
             f"row {block.start + row} of {block.where} holds a number that is missing or infinite, which the "
             "first reading did not see: it has changed"
         )
-    return table

@@ -8,7 +8,7 @@ from fwc_llm.coreset.problem.frames import as_pandas, is_frame, take_named
 from fwc_llm.coreset.streaming.blocks import Block, Part
 from fwc_llm.coreset.streaming.sources.mapped import rows_of
 from fwc_llm.coreset.streaming.sources.pool import block_rows, reduce_streams
-from fwc_llm.errors import FwcError, InputError
+from fwc_llm.errors import InputError
 
 _FORMS = "DataFrames, or tuples (X, y, sensitive) or (X, y, sensitive, sample_weight)"
 
@@ -67,7 +67,7 @@ class GivenBlocks:
     def _given(self) -> Iterator[Any]:
         try:
             yield from self.blocks
-        except FwcError:
+        except InputError:
             raise
         except Exception as error:
             raise InputError(f"the blocks of X cannot be read ({type(error).__name__}: {error})") from error

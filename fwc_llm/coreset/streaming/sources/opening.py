@@ -14,6 +14,7 @@ from fwc_llm.coreset.streaming.cluster.source import DaskSource
 from fwc_llm.coreset.streaming.sources.given_blocks import GivenBlocks
 from fwc_llm.coreset.streaming.sources.mapped import MappedSource, open_array
 from fwc_llm.errors import InputError
+from fwc_llm.untrusted import shortened
 
 _FORMATS = {
     ".parquet": "parquet",
@@ -104,7 +105,7 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
 
     from fwc_llm.coreset.streaming.sources.arrow import open_dataset
 
-    name = ", ".join(map(os.fspath, X)) if isinstance(X, list | tuple) else os.fspath(X)
+    name = shortened(", ".join(map(os.fspath, X)) if isinstance(X, list | tuple) else os.fspath(X), 300)
     paths, form = _find(X, name)
     try:
         dataset = ds.dataset(paths, format=form, partitioning="hive")
