@@ -21,7 +21,7 @@ from fwc_llm.coreset.streaming.cluster.source import DaskSource
 from fwc_llm.errors import InputError
 from fwc_llm.version import __version__
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 QUICK = {
     "distributed.comm.timeouts.connect": "20s",
     "distributed.scheduler.allowed-failures": 1,
