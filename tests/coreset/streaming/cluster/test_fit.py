@@ -11,6 +11,7 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.errors import InputError
 
+pytestmark = pytest.mark.slow
 N = 1200
 RNG = np.random.default_rng(3)
 D = np.sort(RNG.integers(0, 2, N))  # sorted, so that no partition has all cells
