@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.streaming.blocks import Source
+from fwc_llm.coreset.streaming.cluster.given import is_dask
+from fwc_llm.coreset.streaming.cluster.source import DaskSource
 from fwc_llm.coreset.streaming.sources.given_blocks import GivenBlocks
 from fwc_llm.coreset.streaming.sources.mapped import MappedSource, open_array
 from fwc_llm.errors import InputError
@@ -30,8 +32,9 @@ def open_source(
 
     Args:
         X: a path, a pattern (`rows-*.parquet`), a folder or a list of paths of Parquet files (CSV and Feather
-            too); a pyarrow `Dataset`; a memory map, or the path of a .npy file; or an object whose `iter()`
-            gives the same blocks at every call: DataFrames, or tuples (X, y, sensitive).
+            too); a pyarrow `Dataset`; a memory map, or the path of a .npy file; a dask.array or a
+            dask.dataframe; or an object whose `iter()` gives the same blocks at every call: DataFrames, or
+            tuples (X, y, sensitive).
         y: the name of a column of X, or, for a memory map, the labels (n,), also the path of a .npy file.
         sensitive: the name of a column of X, or several, whose levels are crossed; for a memory map as y.
         sample_weight: as y.
@@ -41,6 +44,8 @@ def open_source(
         InputError: files that cannot be read or differ in columns or types; a column that is not there; a
             generator, which can be read once only.
     """
+    if is_dask(X):
+        return DaskSource.open(X, y, sensitive, sample_weight)
     if isinstance(X, np.memmap):
         return MappedSource.open(X, y, sensitive, sample_weight, threads)
     if isinstance(X, str | os.PathLike) or _are_paths(X):
