@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file, read_text
+from fwc_llm.files import read_text
 from fwc_llm.metrics.answers import Answered, Answers, Variation
 from fwc_llm.metrics.cells import Cells, Strings, measure
-from fwc_llm.report.decisions import EXAMPLES_FILE
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
 
 _VALUES = {"yes": 1.0, "no": 0.0, "": np.nan}
-_COUNTERFACTUAL = "counterfactual:"
+KEY = "audit"  # of run.json: says that decisions were made elsewhere, and where they stand
 
 
 @dataclass(frozen=True)
@@ -111,9 +110,9 @@ class Run:
         other arms chose them anew for every row.
         """
         a = self.answers[arm]
+        if KEY in self.described:
+            return a.examples
         shots = self.shots(arm)
-        if is_file(self.folder / EXAMPLES_FILE):  # of decisions from elsewhere
-            return np.array(RunFolder(self.folder).read_json(EXAMPLES_FILE)[arm], dtype=np.str_)
         if shots:
             sets: dict[Any, str] = {}
             named = {
