@@ -139,7 +139,7 @@ def audit(
         }
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
-        decisions = document_of_decisions(crossed, predictions, about, with_rows)
+        decisions = document_of_decisions(audits, predictions, about, with_rows)
         if report is not None:
             write_whole(write_document(decisions, kind), report)
             err.print(f"wrote {report}", highlight=False)

@@ -44,6 +44,11 @@ class Answers:
         return Answers(**{name: values[chosen] for name, values in vars(self).items()})
 
     @property
+    def unparsed(self) -> dict[str, int]:
+        """Why answers could not be parsed, and how often."""
+        return self.reason[np.isnan(self.answer)].counts()
+
+    @property
     def key(self) -> Strings:
         """What tells two questions of an arm apart: repeat and row."""
         return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row))
@@ -113,17 +118,20 @@ def samples_of(
     rows = numbered([a.row for a in answers.values()])
     found = {}
     for (arm, a), row in zip(answers.items(), rows, strict=True):
-        repeat = np.searchsorted(repeats, a.repeat)
+        # One number, however many questions, where there is one repeat.
+        repeat = np.broadcast_to(np.int64(0), len(a))
+        if len(repeats) > 1:
+            repeat = np.searchsorted(repeats, a.repeat)
         order = _by_repeat_and_row(repeat, row)
         found[arm] = Sample(
             answer=a.answer[order],
-            label=a.label[order].astype(np.int64),
+            label=a.label[order],
             group=a.group.places(groups)[order],
             repeat=repeat[order],
             row=row[order],
             groups=len(groups),
             labels_fixed=labels_fixed,
-            examples=numbered([a.examples])[0][order],
+            examples=numbered([a.examples])[0][order] if len(a.examples.counts()) > 1 else None,
         )
     return found
 

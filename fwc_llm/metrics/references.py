@@ -72,7 +72,11 @@ def reference_statistics(
 def _as_answers(asked: Answers, answer: Floats) -> Answers:
     n = len(answer)
     return replace(
-        asked, answer=answer, reason=Names.all_one("", n), p_yes=np.full(n, np.nan), examples=Names.all_one("", n)
+        asked,
+        answer=answer,
+        reason=Names.all_one("", n),
+        p_yes=np.full(n, np.nan),
+        examples=Names.all_one("", n),
     )
 
 

@@ -90,7 +90,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["coverage"] = found.coverage.value
     described["coverage_low"], described["coverage_high"] = found.coverage.low, found.coverage.high
     described["groups"] = _groups(run.groups, found, cells.counts)
-    described["unparsed"] = a.reason[np.isnan(a.answer)].counts()
+    described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(cells)
     described["reasons"] = dict(undefined_reasons(measured, cells.groups))
     described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)

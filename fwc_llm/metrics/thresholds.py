@@ -135,7 +135,8 @@ def most_accurate(curve: Curve) -> int:
 
     It may be one that answers all rows alike: the first (yes to all) or the last (no to all).
     """
-    return int(np.lexsort((_from_half(curve), curve.gap.round(_DIGITS), -curve.accuracy.round(_DIGITS)))[0])
+    everywhere = np.arange(len(curve.thresholds))
+    return _least(everywhere, -curve.accuracy.round(_DIGITS), curve.gap.round(_DIGITS), _from_half(curve))
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
@@ -147,8 +148,8 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
     allowed = curve.mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
     if not allowed.any():
         return None
-    keys = _from_half(curve), -curve.accuracy.round(_DIGITS), curve.gap.round(_DIGITS), ~allowed
-    return int(np.lexsort(keys)[0])
+    keys = curve.gap.round(_DIGITS), -curve.accuracy.round(_DIGITS), _from_half(curve)
+    return _least(np.flatnonzero(allowed), *keys)
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
@@ -167,7 +168,15 @@ def at_base_rate(curve: Curve, base_rate: float | None = None) -> int:
     """
     wanted = curve.base_rate if base_rate is None else base_rate
     off = np.abs(curve.share - wanted).round(_DIGITS)
-    return int(np.lexsort((-curve.accuracy, off))[0])
+    return _least(np.arange(len(off)), off, -curve.accuracy)
+
+
+def _least(places: npt.NDArray[np.intp], *keys: Floats) -> int:
+    """Return the first of `places` with the least key; of equal ones by the next key. NaN is the largest."""
+    for key in keys:
+        known = np.where(np.isnan(key[places]), np.inf, key[places])
+        places = places[known == known.min()]
+    return int(places[0])
 
 
 def _from_half(curve: Curve) -> Floats:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape

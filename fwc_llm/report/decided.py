@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answered, Answers
-from fwc_llm.metrics.frame import by_attribute
+from fwc_llm.metrics.answers import Answers
+from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.read import KEY, Run
 from fwc_llm.runs.folder import FORMAT, command, file_name, versions
 
 
 def document_of_decisions(
-    answered: Answered, predictions: Path, about: Mapping[str, Any], with_rows: bool = False
+    audits: Mapping[str, Audit], predictions: Path, about: Mapping[str, Any], with_rows: bool = False
 ) -> dict[str, Any]:
-    """Return what the report of an audit says: each attribute, and all of them crossed (`make_document`).
+    """Return what the report of audits of the same answers says (`make_document`).
 
     `about` says where the answers come from: `predictions` (the file), `answer` (the column), `label`,
     `threshold` where P(yes) was turned into answers, and `numbered` where the file does not name its rows.
@@ -28,16 +28,19 @@ def document_of_decisions(
     with predictions.open("rb") as file:
         said = {**about, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     with tempfile.TemporaryDirectory(prefix="fwc-llm-") as place:  # stays empty: a run has a folder
-        runs = [
-            _run(one, Path(place) / file_name(f"by {' and '.join(names)}"), {**said, "protected": names})
-            for one in by_attribute(answered).values()
-            for names in [list(one.attributes)]
-        ]
+        runs = []
+        for audit in audits.values():
+            names = list(audit.answered.attributes)
+            folder = Path(place) / file_name(f"by {' and '.join(names)}")
+            runs.append(_run(audit, folder, {**said, "protected": names}))
         return document_of(runs, with_rows=with_rows)
 
 
-def _run(answered: Answered, folder: Path, about: Mapping[str, Any]) -> Run:
-    answers = {arm: _with_reasons(a) for arm, a in answered.answers.items()}
+def _run(audit: Audit, folder: Path, about: Mapping[str, Any]) -> Run:
+    answers = {arm: _with_reasons(a) for arm, a in audit.answered.answers.items()}
+    found = audit.to_dict()
+    for one in found["arms"]:  # all else is the same whatever the reason
+        one["unparsed"] = answers[one["arm"]].unparsed
     first = next(iter(answers.values()))
     repeats = int(first.repeat.max()) + 1
     settings = {"n_test": -(-len(first) // repeats), "repeats": repeats, "seed": 0, "base_parity": None}
@@ -65,8 +68,17 @@ def _run(answered: Answered, folder: Path, about: Mapping[str, Any]) -> Run:
         "unanswered": unanswered,
         "arms": [{"arm": arm} for arm in answers],
     }
-    label = described["model"]
-    return Run(folder, label, described, results, tuple(answers), answered.groups, answers, {})
+    return Run(
+        folder=folder,
+        label=str(described["model"]),
+        described=described,
+        results=results,
+        arms=tuple(answers),
+        groups=audit.answered.groups,
+        answers=answers,
+        counterfactuals={},
+        found=found,
+    )
 
 
 def _with_reasons(a: Answers) -> Answers:

@@ -120,7 +120,7 @@ def _find_task(
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = statistics(run.answered, references_of(run))
+    found = dict(statistics(run.answered, references_of(run)) if run.found is None else run.found)
     found["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:

@@ -30,7 +30,8 @@ class Run:
     `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
     test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
     those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
-    threshold, if it has one. `label` tells runs apart that are shown together.
+    threshold, if it has one. `label` tells runs apart that are shown together. `found` are the statistics,
+    where they were worked out before.
     """
 
     folder: Path
@@ -42,6 +43,7 @@ class Run:
     answers: Mapping[str, Answers]
     counterfactuals: Mapping[str, Answers]
     at_threshold: Mapping[str, Answers] = field(default_factory=dict)
+    found: Mapping[str, Any] | None = None
 
     @property
     def task(self) -> str:
