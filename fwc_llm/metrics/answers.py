@@ -40,13 +40,16 @@ class Answers:
         return len(self.answer)
 
     def where(self, chosen: npt.NDArray[Any]) -> "Answers":
-        """Return the answers at a mask (n,) or at positions."""
+        """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
         return Answers(**{name: values[chosen] for name, values in vars(self).items()})
 
     @property
     def unparsed(self) -> dict[str, int]:
         """Why answers could not be parsed, and how often."""
-        return self.reason[np.isnan(self.answer)].counts()
+        reasons: Names = self.reason[np.isnan(self.answer)]
+        return reasons.counts()
 
     @property
     def key(self) -> Strings:

@@ -78,7 +78,7 @@ class Names:
         return ~(self == other)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return self.different.texts.astype(np.str_ if dtype is None else dtype)[self.codes]
+        return np.asarray(self.different.texts.astype(np.str_ if dtype is None else dtype)[self.codes])
 
     def tolist(self) -> list[str]:
         """Return the names as texts; equal ones are one object."""
@@ -106,7 +106,7 @@ class Names:
     @property
     def in_order(self) -> Codes:
         """Numbers (n,) that stand in the order of the names."""
-        return self.different.rank[self.codes]
+        return np.asarray(self.different.rank[self.codes])
 
     def places(self, order: Sequence[str]) -> Codes:
         """Return the place (n,) of each name in `order`; names that are not there are counted on."""
@@ -114,7 +114,7 @@ class Names:
         occurs = np.bincount(self.codes, minlength=len(self.different)) > 0
         texts = zip(self.different.texts, occurs.tolist(), strict=True)
         found = [known.setdefault(text, len(known)) if here else 0 for text, here in texts]
-        return np.array(found, dtype=np.int64)[self.codes]
+        return np.asarray(np.array(found, dtype=np.int64)[self.codes])
 
     @property
     def levels(self) -> tuple[list[str], Codes]:

@@ -25,7 +25,8 @@ def probabilities(cells: Names, column: str, where: Where) -> Floats:
     Raises `FwcError` for text, percent and numbers outside [0, 1], and says what to do about them.
     """
     known = (_share(cell) for cell in cells.different.texts)
-    shares = np.array([np.nan if share is None else share for share in known], np.float64)[cells.codes]
+    shares = np.array([np.nan if share is None else share for share in known], np.float64)
+    shares = np.asarray(shares[cells.codes])
     wrong = np.flatnonzero(shares == np.inf).tolist()
     if not wrong:
         return shares
@@ -47,8 +48,8 @@ def answered_at(shares: Floats, threshold: float) -> "pd.Categorical":
     """Return yes where a share is at the threshold or above, a missing value where there is no share."""
     import pandas as pd
 
-    answers = np.where(np.isnan(shares), -1, shares >= threshold)
-    return pd.Categorical.from_codes(answers.astype(np.int8), ["no", "yes"])
+    answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)
+    return pd.Categorical.from_codes(answers, pd.Index(["no", "yes"], dtype=object))
 
 
 def choose_threshold(answer: str | None, p_yes: str | None, threshold: float | None) -> float:

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.names import Names, joined
 from fwc_llm.metrics.thresholds import HALF
@@ -100,11 +103,11 @@ def _categories(names: Names) -> "pd.Categorical":
     import pandas as pd
 
     texts: list[str] = names.different.texts.tolist()
-    codes = names.codes
+    codes: npt.NDArray[np.integer[Any]] = names.codes
     if "" in texts:
         codes = names.places(["", *(text for text in texts if text)]) - 1
         texts.remove("")
-    return pd.Categorical.from_codes(codes, texts)
+    return pd.Categorical.from_codes(codes, pd.Index(texts, dtype=object))
 
 
 def _answers(names: Names, name: str, positive: str | None, labels: set[str], where: Where) -> Names:
