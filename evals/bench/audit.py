@@ -10,7 +10,6 @@ seconds, all threads together, and its peak of resident memory, imports included
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -127,9 +126,7 @@ def measure(command: Sequence[str]) -> tuple[float, float, float]:
         "print(u.ru_utime + u.ru_stime, time.perf_counter() - t, u.ru_maxrss / 1024)"
     )
     whole = [sys.executable, "-c", code, sys.executable, "-m", "fwc_llm", *command]
-    done = subprocess.run(
-        whole, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "100"}
-    )
+    done = subprocess.run(whole, capture_output=True, text=True, check=True)
     cpu, wall, peak = map(float, done.stdout.split())
     return cpu, wall, peak
 

@@ -104,9 +104,9 @@ def _parquet(path: Path) -> File:
     try:
         file = parquet.ParquetFile(path)
         schema = file.schema_arrow
-    except OSError as error:
-        raise _unreadable(path, error) from None
-    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
+    except Exception as error:  # pyarrow raises many kinds, of which most mean that this is no such table
+        if isinstance(error, OSError) and error.errno:
+            raise _unreadable(path, error) from None
         raise FwcError(f"{path} is no Parquet table: {error}") from error
 
     def blocks(names: Sequence[str]) -> Iterator[list[Cells]]:
