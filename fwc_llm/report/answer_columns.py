@@ -14,7 +14,7 @@ from fwc_llm.metrics.names import Different, Names
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder
 
 _NAMED = frozenset(("arm", "row", "variant", "group", "label", "answer", "reason", THRESHOLD_COLUMN))
-_BLOCK = 50_000  # lines that are held as texts
+_BLOCK = 10_000  # lines that are held as texts
 
 
 def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:
