@@ -72,7 +72,7 @@ def make_run(folder: Path, n: int) -> None:
         fixed = {"arm": arm, "repeat": 0, "variant": "", "simulated": "true"}
         names = tuple(columns)
         rows += [fixed | dict(zip(names, line, strict=True)) for line in zip(*columns.values(), strict=True)]
-    described = {
+    described: dict[str, Any] = {
         "format": FORMAT,
         "task": "made-up",
         "title": "Made-up answers",
@@ -172,7 +172,7 @@ def main() -> None:
     arguments = parser.parse_args()
     from evals.bench.solver import describe_machine
 
-    found = {
+    found: dict[str, Any] = {
         "command": "python -m evals.bench.audit" + (" --full" if arguments.full else ""),
         "machine": describe_machine(),
         "points": [point for n in (*SIZES, *([FULL] if arguments.full else [])) for point in points(n)],
