@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from fwc_llm.data.reading import NEEDS_PYARROW, as_text, is_null, read_frame
 from fwc_llm.errors import FwcError
-from fwc_llm.files import reason
+from fwc_llm.files import open_binary, reason
 from fwc_llm.metrics.names import Different, Names
 from fwc_llm.taskfile.values import ENDINGS
 
@@ -102,11 +102,13 @@ def _parquet(path: Path) -> File:
     except ImportError as error:
         raise FwcError(NEEDS_PYARROW.format(path)) from error
     try:
+        open_binary(path).close()  # a pipe would be waited for
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    try:
         file = parquet.ParquetFile(path)
         schema = file.schema_arrow
-    except Exception as error:  # pyarrow raises many kinds, of which most mean that this is no such table
-        if isinstance(error, OSError) and error.errno:
-            raise _unreadable(path, error) from None
+    except Exception as error:  # pyarrow raises many kinds, all of which mean that this is no such table
         raise FwcError(f"{path} is no Parquet table: {error}") from error
 
     def blocks(names: Sequence[str]) -> Iterator[list[Cells]]:

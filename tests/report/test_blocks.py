@@ -70,6 +70,12 @@ def test_what_is_no_parquet_table_is_named(tmp_path: Path, damage: bytes) -> Non
         open_file(path)
 
 
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    for name in ("none.parquet", "none.csv", "none.xlsx"):
+        with pytest.raises(FwcError, match=rf"cannot read .*{name}: No such file or directory$"):
+            open_file(tmp_path / name)
+
+
 def test_a_parquet_file_that_is_damaged_within_is_named(tmp_path: Path) -> None:
     path = tmp_path / "torn.parquet"
     pd.DataFrame({"a": np.arange(50_000)}).to_parquet(path, compression="none")
