@@ -77,9 +77,11 @@ def audit(
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
-    from fwc_llm.report.audit import audit as measure
+    from fwc_llm.metrics.frame import by_attribute, from_frame
+    from fwc_llm.report.audit import Audit
     from fwc_llm.report.given_probabilities import choose_threshold, ties_line
-    from fwc_llm.report.predictions import read_predictions, selections
+    from fwc_llm.report.impact import impact_tables
+    from fwc_llm.report.predictions import read_predictions
     from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
     from fwc_llm.report.write import choose_format, write_document
 
@@ -93,17 +95,19 @@ def audit(
     named = {name: column for name, column in others.items() if column is not None}
     at = choose_threshold(answer, p_yes, threshold)
     frame = read_predictions(predictions, answer, label, names, positive, named, at)
-    audits = {name: measure(frame.assign(group=frame[name])) for name in names}
-    if len(names) > 1:
-        audits[" & ".join(names)] = measure(frame, attributes=names)
+    ties = ties_line(frame["p_yes"], at) if answer is None else ""
+    numbered, rows = "row" not in frame, len(frame)
+    crossed = from_frame(frame, attributes=names)
+    del frame
+    audits = {name: Audit(answered) for name, answered in by_attribute(crossed).items()}
     gates.begin(next(iter(audits.values())).arms)
     for name, one in () if as_json else audits.items():
-        console.print(f"{predictions.name} by {name}: {len(frame):,} predictions", style="bold")
+        console.print(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
         console.print(statistics_table(one.to_dict(), rates=True))
         console.print(probability_tables(one.to_dict()))
-    if answer is None and (line := ties_line(frame["p_yes"], at)):
-        err.print(line, soft_wrap=True)
-    selected = selections(frame, names)
+    if ties:
+        err.print(ties, soft_wrap=True)
+    selected = impact_tables(crossed)
     for view in () if as_json else selected["attributes"]:
         console.print(selection_table(view))
     if ll144 is not None:
@@ -130,11 +134,12 @@ def audit(
             "predictions": predictions.name,
             "answer": answer or p_yes,
             "label": label,
+            "numbered": numbered,
             **({"threshold": at} if answer is None else {}),
         }
         kind = choose_format(None, report)
         with_rows = report is not None and kind == "html" and not no_rows
-        decisions = document_of_decisions(frame, predictions, about, names, with_rows)
+        decisions = document_of_decisions(audits, predictions, about, with_rows)
         if report is not None:
             write_whole(write_document(decisions, kind), report)
             err.print(f"wrote {report}", highlight=False)

@@ -51,7 +51,8 @@ def read_table(path: Path, content: bytes, source: Source, names: Sequence[str],
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
     if source.format != "csv":
-        return table_of(read_frame(path, content, source.format), path, source, names, label or path.name)
+        frame = read_frame(path, content, source.format, names)
+        return table_of(frame, path, source, names, label or path.name)
     return _read_csv(path, content, source, names, label or path.name)
 
 
@@ -137,8 +138,11 @@ def _find_columns(
     return found
 
 
-def read_frame(path: Path, content: bytes, format: Format) -> "pd.DataFrame":
-    """A table that is no CSV file as a frame of typed cells; `FwcError` says what it takes to read it."""
+def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] = ()) -> "pd.DataFrame":
+    """A table that is no CSV file as a frame of typed cells; `FwcError` says what it takes to read it.
+
+    Of a Parquet file that has all of `names` only these columns are read.
+    """
     from io import BytesIO
 
     import pandas as pd
@@ -150,13 +154,23 @@ def read_frame(path: Path, content: bytes, format: Format) -> "pd.DataFrame":
     needs, words = (NEEDS_PYARROW, "Parquet") if format == "parquet" else (NEEDS_OPENPYXL, "Excel")
     try:
         if format == "parquet":
-            return pd.read_parquet(BytesIO(content))
+            return pd.read_parquet(BytesIO(content), columns=_listed(content, names))
         importlib.import_module("openpyxl")
         return pd.read_excel(BytesIO(content), dtype=object, engine="openpyxl")
     except ImportError as error:
         raise FwcError(needs.format(path)) from error
     except Exception as error:  # their readers raise many kinds, all of which mean that this is no such table
         raise FwcError(f"{path} is no {words} table: {error}") from error
+
+
+def _listed(content: bytes, names: Sequence[str]) -> list[str] | None:
+    """The titles of these columns; None, which stands for all columns, where they are not there once each."""
+    from io import BytesIO
+
+    from pyarrow.parquet import read_schema
+
+    titles = [title for title in read_schema(BytesIO(content)).names if title.strip() in names]
+    return titles if titles and len(titles) == len(set(names)) else None
 
 
 def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":

@@ -1,6 +1,6 @@
 """The answers that every statistic starts from: one arm's, and those of all arms to the same questions."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -9,37 +9,59 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells
+from fwc_llm.metrics.names import Names, numbered
 from fwc_llm.metrics.sample import Codes, Sample
+
+_TEXTS = ("row", "variant", "group", "reason", "examples")
 
 
 @dataclass(frozen=True)
 class Answers:
     """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
 
-    `examples` names the set of examples under which each answer was given.
+    `examples` names the set of examples under which each answer was given. Texts may be given as arrays.
     """
 
     repeat: npt.NDArray[np.int64]
-    row: Strings
-    variant: Strings
-    group: Strings
+    row: Names
+    variant: Names
+    group: Names
     label: Labels
     answer: Floats
-    reason: Strings
+    reason: Names
     p_yes: Floats
-    examples: Strings
+    examples: Names
+
+    def __post_init__(self) -> None:
+        for name in _TEXTS:
+            object.__setattr__(self, name, Names.of(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.answer)
 
     def where(self, chosen: npt.NDArray[Any]) -> "Answers":
-        """Return the answers at a mask (n,) or at positions."""
+        """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
+        if chosen.dtype == np.bool_ and chosen.all():
+            return self
         return Answers(**{name: values[chosen] for name, values in vars(self).items()})
+
+    @property
+    def unparsed(self) -> dict[str, int]:
+        """Why answers could not be parsed, and how often."""
+        reasons: Names = self.reason[np.isnan(self.answer)]
+        return reasons.counts()
 
     @property
     def key(self) -> Strings:
         """What tells two questions of an arm apart: repeat and row."""
-        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), self.row)
+        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row))
+
+
+def questions_of(answers: Sequence[Answers]) -> list[Codes]:
+    """Return a number (n,) for every question, repeat and row, of each set of answers; alike in all."""
+    rows = numbered([a.row for a in answers])
+    many = 1 + max((int(row.max(initial=0)) for row in rows), default=0)
+    return [a.repeat * many + row for a, row in zip(answers, rows, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -95,31 +117,34 @@ def samples_of(
     answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool
 ) -> dict[str, Sample]:
     """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
-    rows: dict[str, int] = {}
-    repeats = {
-        name: place for place, name in enumerate(sorted({r for a in answers.values() for r in a.repeat}))
-    }
-    member = {name: place for place, name in enumerate(groups)}
+    repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
+    rows = numbered([a.row for a in answers.values()])
     found = {}
-    for arm, a in answers.items():
-        row, repeat = _numbers(a.row.tolist(), rows), _numbers(a.repeat.tolist(), repeats)
-        order = np.lexsort((row, repeat))
+    for (arm, a), row in zip(answers.items(), rows, strict=True):
+        # One number, however many questions, where there is one repeat.
+        repeat = np.broadcast_to(np.int64(0), len(a))
+        if len(repeats) > 1:
+            repeat = np.searchsorted(repeats, a.repeat)
+        order = _by_repeat_and_row(repeat, row)
         found[arm] = Sample(
             answer=a.answer[order],
-            label=a.label[order].astype(np.int64),
-            group=_numbers(a.group.tolist(), member)[order],
+            label=a.label[order],
+            group=a.group.places(groups)[order],
             repeat=repeat[order],
             row=row[order],
             groups=len(groups),
             labels_fixed=labels_fixed,
-            examples=_numbers(a.examples.tolist(), {})[order],
+            examples=numbered([a.examples])[0][order] if len(a.examples.counts()) > 1 else None,
         )
     return found
 
 
-def _numbers(names: Iterable[Any], known: dict[Any, int]) -> Codes:
-    """Numbers for names, counted on where `known` ends."""
-    return np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)
+def _by_repeat_and_row(repeat: Codes, row: Codes) -> Codes | slice:
+    """The order of questions; as they are where they stand in it, so that nothing is copied."""
+    later, same = np.diff(repeat), np.diff(row)
+    if ((later > 0) | ((later == 0) & (same >= 0))).all():
+        return slice(None)
+    return np.lexsort((row, repeat))
 
 
 def pairs(items: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.names import Names, levels_of
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int8]
@@ -55,7 +56,7 @@ class Measures:
 def count_cells(
     predicted: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    groups: npt.ArrayLike | Names,
     order: Sequence[str] | None = None,
     repeats: npt.ArrayLike | None = None,
 ) -> Cells:
@@ -65,15 +66,16 @@ def count_cells(
     `repeats` all answers are of one. Raises `FwcError` for arrays that do not fit.
     """
     yes, truth, level = checked_answers(predicted, labels, groups)
-    names = group_order(level, order)
-    levels, place = np.unique(level, return_inverse=True)
+    levels, place = levels_of(level)
+    names = group_order(levels, order)
     member = np.array([names.index(name) for name in levels], dtype=np.intp)[place]
     repeat = np.zeros(len(yes), dtype=np.intp)
     if repeats is not None:
         repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
     answer = np.where(np.isnan(yes), UNPARSED, yes).astype(np.intp)
-    counts = np.zeros((repeat.max() + 1, len(names), 2, 3))
-    np.add.at(counts, (repeat, member, truth, answer), 1.0)
+    shape = int(repeat.max()) + 1, len(names), 2, 3
+    cell = np.ravel_multi_index((repeat, member, truth, answer), shape)
+    counts = np.bincount(cell, minlength=int(np.prod(shape))).astype(np.float64).reshape(shape)
     return Cells(counts, tuple(names))
 
 
@@ -144,8 +146,8 @@ def _spread(rates: Floats) -> Floats:
 
 
 def checked_answers(
-    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike
-) -> tuple[Floats, Labels, Strings]:
+    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names
+) -> tuple[Floats, Labels, Strings | Names]:
     """Return the three arrays with their proper types, or raise `FwcError` saying what does not fit."""
     try:
         yes = np.asarray(predicted, dtype=np.float64)
@@ -154,9 +156,9 @@ def checked_answers(
         raise FwcError(
             "answers and labels must be numbers: 1 for yes, 0 for no, NaN for an unparsed answer"
         ) from None
-    level = np.asarray(groups).astype(np.str_)
-    if not yes.shape == truth.shape == level.shape or yes.ndim != 1:
-        shapes = f"{yes.shape}, {truth.shape}, {level.shape}"
+    level = groups if isinstance(groups, Names) else np.asarray(groups).astype(np.str_)
+    if not yes.shape == truth.shape == np.shape(level) or yes.ndim != 1:
+        shapes = f"{yes.shape}, {truth.shape}, {np.shape(level)}"
         raise FwcError(f"answers, labels and groups must be lists of one length, not {shapes}")
     if not len(yes):
         raise FwcError("there are no answers to measure")
@@ -167,9 +169,8 @@ def checked_answers(
     return yes, truth.astype(np.int8), level
 
 
-def group_order(groups: Strings, order: Sequence[str] | None) -> list[str]:
+def group_order(present: list[str], order: Sequence[str] | None) -> list[str]:
     """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
-    present: list[str] = np.unique(groups).tolist()
     if order is None:
         return present
     strangers = [name for name in present if name not in order]

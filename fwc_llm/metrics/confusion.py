@@ -8,7 +8,7 @@ import numpy as np
 from fwc_llm.metrics.cells import Floats
 from fwc_llm.metrics.estimates import Rates, estimate, ratios_of_pairs, share_limits
 from fwc_llm.metrics.reweighting import Population, joint_rates, rates_by_label
-from fwc_llm.metrics.sample import Sample
+from fwc_llm.metrics.sample import Codes, Sample
 from fwc_llm.metrics.shares import Shares, count_shares
 from fwc_llm.metrics.views import View
 
@@ -30,17 +30,15 @@ def confusion(
     a designed sample rates are re-weighted to `population`; without one those that rest on the design's own
     mix of labels, or of groups, are None.
     """
-    counts = np.zeros((len(view.levels), 2, 2))
-    parsed = sample.parsed
-    places = sample.group[parsed], sample.label[parsed], sample.yes[parsed].astype(np.intp)
-    np.add.at(counts, places, 1.0)
+    cell = (2 * sample.cell + sample.yes.astype(np.int64))[sample.parsed]
+    counts = np.bincount(cell, minlength=4 * len(view.levels)).reshape(-1, 2, 2)
     measured = _designed(sample, view, cells, population) if designed else _as_drawn(sample)
     return {
         name: _counted(counts[place]) | _described(measured, place) for place, name in enumerate(view.levels)
     }
 
 
-def _counted(counts: Floats) -> dict[str, Any]:
+def _counted(counts: Codes) -> dict[str, Any]:
     (true_no, false_yes), (false_no, true_yes) = counts.astype(int).tolist()
     return {
         "true_positives": true_yes,

@@ -1,12 +1,15 @@
 """From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import Answered, Answers
+from fwc_llm.metrics.answers import Answered, Answers, questions_of
+from fwc_llm.metrics.names import Different, Names
+from fwc_llm.metrics.views import CROSSING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,24 +33,22 @@ def from_frame(
     if not len(frame):
         raise FwcError("there are no answers to audit")
     n = len(frame)
-    columns = {
-        "arm": _text(frame, "arm", np.full(n, "answers")),
-        "repeat": _text(frame, "repeat", np.zeros(n, dtype=np.int64)),
-        "row": _text(frame, "row", np.arange(n)),
-        "group": _text(frame, "group", None),
-        "examples": _text(frame, "examples", np.full(n, "")),
+    columns: dict[str, Any] = {
+        "arm": _text(frame, "arm", "answers"),
+        "repeat": _text(frame, "repeat", "0"),
+        "row": _text(frame, "row") if "row" in frame.columns else _numbers(n),
+        "group": _text(frame, "group"),
+        "examples": _text(frame, "examples", ""),
     }
     columns["label"] = _yes_or_no(frame, "label", unknown=False)
     columns["answer"] = _yes_or_no(frame, "answer", unknown=True)
     columns["p_yes"] = _probability(frame)
-    columns["reason"] = np.where(
-        np.isnan(columns["answer"]), _text(frame, "reason", np.full(n, ""), True), ""
-    )
+    columns["reason"] = _text(frame, "reason", "", True).where(np.isnan(columns["answer"]))
     columns["repeat"] = _in_order(columns["repeat"])
     _check_rows(columns)
+    asked = columns.pop("arm")
     by_arm = {
-        str(arm): _arm({name: values[columns["arm"] == arm] for name, values in columns.items()})
-        for arm in dict.fromkeys(columns["arm"].tolist())
+        arm: _arm({name: values[asked == arm] for name, values in columns.items()}) for arm in asked.counts()
     }
     _check_arms(by_arm)
     return Answered(
@@ -57,16 +58,34 @@ def from_frame(
 
 def by_base_rate(answers: Answers) -> tuple[str, ...]:
     """Return the groups in the order of their base rates, lowest first; equal ones by name."""
-    names, member = np.unique(answers.group, return_inverse=True)
+    names, member = answers.group.levels
     rates = np.bincount(member, answers.label) / np.bincount(member)
-    return tuple(str(names[place]) for place in np.argsort(rates, kind="stable"))
+    return tuple(names[place] for place in np.argsort(rates, kind="stable"))
+
+
+def by_attribute(crossed: Answered) -> dict[str, Answered]:
+    """Return the same answers by each protected attribute, and (of several) by all of them, as given."""
+    names = crossed.attributes
+    if len(names) < 2:
+        return dict.fromkeys(names, crossed)
+    found = {}
+    for place, name in enumerate(names):
+        answers = {arm: replace(a, group=part_of(a.group, place)) for arm, a in crossed.answers.items()}
+        groups = by_base_rate(next(iter(answers.values())))
+        found[name] = replace(crossed, answers=answers, groups=groups, attributes=(name,))
+    return {**found, " & ".join(names): crossed}
+
+
+def part_of(groups: Names, place: int) -> Names:
+    """Return the level of one attribute of crossed groups ("Male & White")."""
+    return groups.mapped(lambda group: group.split(CROSSING)[place])
 
 
 def _arm(columns: dict[str, Any]) -> Answers:
     return Answers(
         repeat=columns["repeat"],
         row=columns["row"],
-        variant=np.full(len(columns["row"]), ""),
+        variant=Names.all_one("", len(columns["row"])),
         group=columns["group"],
         label=columns["label"].astype(np.int8),
         answer=columns["answer"],
@@ -76,23 +95,30 @@ def _arm(columns: dict[str, Any]) -> Answers:
     )
 
 
-def _in_order(names: Any) -> Any:
+def _in_order(names: Names) -> Any:
     """Repeats as numbers from 0: by number where all are numbers, else by name."""
-    different, code = np.unique(names, return_inverse=True)
+    different, code = names.levels
     order = np.arange(len(different))
-    if all(name.isdecimal() for name in different.tolist()):
-        order = np.argsort(np.argsort([int(name) for name in different.tolist()], kind="stable"))
+    if all(name.isdecimal() for name in different):
+        order = np.argsort(np.argsort([int(name) for name in different], kind="stable"))
     return order[code].astype(np.int64)
 
 
-def _text(frame: "pd.DataFrame", name: str, otherwise: Any, empty: bool = False) -> Any:
+def _numbers(n: int) -> Names:
+    """Every line as a row of its own, named by its number."""
+    return Names(np.arange(n), Different(list(map(str, range(n)))))
+
+
+def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> Names:
     """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
     if name not in frame.columns:
-        return np.asarray(otherwise).astype(np.str_)
+        return Names.all_one(otherwise, len(frame))
     code, values = _coded(frame, name)
-    if (code < 0).any() and not empty:
-        raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
-    return np.array([*(str(value) for value in values), ""], dtype=np.str_)[code]
+    if (code < 0).any():
+        if not empty:
+            raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
+        code, values = np.where(code < 0, len(values), code), [*values, ""]
+    return Names(code, Different(values)).mapped(str)
 
 
 def _yes_or_no(frame: "pd.DataFrame", name: str, unknown: bool) -> Any:
@@ -116,7 +142,10 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
     column = frame[name]
     if isinstance(column, pd.DataFrame):
         raise FwcError(f"the answers have two columns {name!r}")
-    code, different = pd.factorize(column.to_numpy(dtype=object))
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        code, different = pd.factorize(column.array)
+    else:
+        code, different = pd.factorize(column.to_numpy(dtype=object))
     values: list[Any] = different.tolist()
     if "" in values:
         code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))
@@ -127,12 +156,12 @@ def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
 def _probability(frame: "pd.DataFrame") -> Any:
     if "p_yes" not in frame.columns:
         return np.full(len(frame), np.nan)
+    given = frame["p_yes"]
     try:
         found = np.array(
-            [
-                np.nan if lost else float(v)
-                for v, lost in zip(frame["p_yes"], frame["p_yes"].isna(), strict=True)
-            ]
+            given
+            if given.dtype == np.float64
+            else [np.nan if lost else float(v) for v, lost in zip(given, given.isna(), strict=True)]
         )
     except (TypeError, ValueError):
         raise FwcError("p_yes must hold numbers from 0 to 1, or nothing") from None
@@ -145,12 +174,16 @@ def _probability(frame: "pd.DataFrame") -> Any:
 
 def _check_rows(columns: dict[str, Any]) -> None:
     """A row is one row: one group and one label, in every arm and repeat."""
-    _, first, code = np.unique(columns["row"], return_index=True, return_inverse=True)
+    row = columns["row"].codes
+    if len(columns["row"].different) == len(row):
+        return  # every line is a row of its own
+    first = np.zeros(len(columns["row"].different), dtype=np.int64)
+    first[row[::-1]] = np.arange(len(row) - 1, -1, -1)
     for name in ("label", "group"):
-        if (other := columns[name] != columns[name][first][code]).any():
-            place = int(np.argmax(other))
+        values = columns["group"].levels[1] if name == "group" else columns["label"]
+        if (other := values != values[first[row]]).any():
             raise FwcError(
-                f"the row {str(columns['row'][place])!r} has two {name}s: "
+                f"the row {columns['row'][int(np.argmax(other))]!r} has two {name}s: "
                 "a row is one person, with one group and one label"
             )
 
@@ -158,19 +191,18 @@ def _check_rows(columns: dict[str, Any]) -> None:
 def _check_arms(by_arm: dict[str, Answers]) -> None:
     """All arms were asked the same questions, each once."""
     names = list(by_arm)
-    asked: dict[str, set[str]] = {}
-    for arm, answers in by_arm.items():
-        keys = answers.key.tolist()
-        asked[arm] = set(keys)
-        if len(asked[arm]) < len(keys):
-            twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-            raise FwcError(
-                f"the arm {arm!r} has two answers to the row {twice.split(chr(31))[1]!r} in one repeat"
-            )
+    asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
+    for arm, keys in asked.items():
+        order = np.argsort(keys, kind="stable")
+        again = order[1:][np.diff(keys[order]) == 0]
+        if len(again):
+            row = by_arm[arm].row[int(again.min())]
+            raise FwcError(f"the arm {arm!r} has two answers to the row {row!r} in one repeat")
     for arm in names[1:]:
         for lacking, having in ((arm, names[0]), (names[0], arm)):
-            if lost := asked[having] - asked[lacking]:
-                row = min(lost).split("\x1f")[1]
+            lost = ~np.isin(asked[having], asked[lacking])
+            if lost.any():
+                row = min(by_arm[having].where(lost).key.tolist()).split("\x1f")[1]
                 raise FwcError(
                     f"the arm {lacking!r} lacks the row {row!r}, which {having!r} has: "
                     "arms are compared on the same questions"

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.names import Names, levels_of
 
 
 def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -> float:
@@ -48,16 +49,16 @@ def frontier(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, points: int = 101)
     return gaps, np.array([best_accuracy(base_rates, sizes, float(gap)) for gap in gaps])
 
 
-def constant_answers(labels: npt.ArrayLike, groups: npt.ArrayLike) -> dict[str, Floats]:
+def constant_answers(labels: npt.ArrayLike, groups: npt.ArrayLike | Names) -> dict[str, Floats]:
     """Return the answers (n,) of models that need no model, by name.
 
     `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the
     commoner label (no when they are equal); `group alone` gives every row its group's commoner label.
     """
-    truth, level = np.asarray(labels, float), np.asarray(groups)
+    truth, (names, level) = np.asarray(labels, float), levels_of(groups)
     by_group = np.zeros_like(truth)
-    for name in np.unique(level):
-        by_group[level == name] = float(truth[level == name].mean() > 0.5)
+    for place in range(len(names)):
+        by_group[level == place] = float(truth[level == place].mean() > 0.5)
     return {
         "oracle": truth,
         "always yes": np.ones_like(truth),

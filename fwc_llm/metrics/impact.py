@@ -242,15 +242,13 @@ def four_fifths(ratio: float, low: float, high: float) -> dict[str, Any]:
 
 def answers_once(sample: Sample) -> bool:
     """Whether every row was asked about once: then people are counted, and exact tests may count them."""
-    return sample.repeats < 2 and len(np.unique(sample.row)) == len(sample.row)
+    return sample.repeats < 2 and sample.rows == len(sample.row)
 
 
 def answers_of_levels(sample: Sample) -> Floats:
     """Return the parsed answers of each level (L, 2): not yes, and yes."""
-    found = np.zeros((sample.groups, 2))
-    parsed = sample.parsed
-    np.add.at(found, (sample.group[parsed], sample.yes[parsed].astype(np.intp)), 1.0)
-    return found
+    cell = (2 * sample.group + sample.yes.astype(np.int64))[sample.parsed]
+    return np.bincount(cell, minlength=2 * sample.groups).astype(np.float64).reshape(-1, 2)
 
 
 def read_of_levels(sample: Sample) -> Floats:
@@ -262,8 +260,9 @@ def read_of_levels(sample: Sample) -> Floats:
 
 def people_of_levels(sample: Sample) -> Floats:
     """Return the rows of each level (L,); one that was asked about again counts once."""
-    _, first = np.unique(sample.row, return_index=True)
-    return np.bincount(sample.group[first], minlength=sample.groups).astype(np.float64)
+    group = np.full(int(sample.row.max(initial=-1)) + 1, -1, dtype=np.int64)
+    group[sample.row] = sample.group
+    return np.bincount(group[group >= 0], minlength=sample.groups).astype(np.float64)
 
 
 def left_out(groups: Sequence[str], attributes: Sequence[str], sample: Sample) -> list[str]:

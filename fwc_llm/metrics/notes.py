@@ -39,7 +39,7 @@ def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
 
 def _about_repeats(run: Answered) -> Iterator[str]:
     sample = next(iter(run.samples.values()))
-    rows = len(np.unique(sample.row))
+    rows = sample.rows
     if run.times > 1:
         yield (
             f"Every prompt was asked {run.times} times: {len(sample.row):,} questions are about {rows:,} "

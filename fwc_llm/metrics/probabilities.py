@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.names import Names, levels_of
 from fwc_llm.metrics.thresholds import two_halves
 
 
@@ -45,27 +46,28 @@ def calibration_error(p: npt.ArrayLike, labels: npt.ArrayLike, bins: int = 10) -
     return float(np.abs(mean - share) @ rows / rows.sum()) if len(rows) else np.nan
 
 
-def probability_gap(p: npt.ArrayLike, groups: npt.ArrayLike) -> float:
+def probability_gap(p: npt.ArrayLike, groups: npt.ArrayLike | Names) -> float:
     """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
-    score, level = np.asarray(p, float), np.asarray(groups)
-    means = [float(score[level == name].mean()) for name in np.unique(level)]
+    score, (names, level) = np.asarray(p, float), levels_of(groups)
+    means = [float(score[level == place].mean()) for place in range(len(names))]
     return max(means) - min(means) if len(means) > 1 else np.nan
 
 
-def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike) -> dict[str, float]:
+def equal_rate_thresholds(
+    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names
+) -> dict[str, float]:
     """Return one threshold per group that give all groups the same rate of yes, as accurately as possible.
 
     Every common rate k/n is tried; a group's threshold is then its own quantile. Fit on some rows, use on
     others (`held_out_equal_rates`): on the rows they were fitted on, the rates are equal by construction,
     but for ties and for what does not divide.
     """
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
-    names = [str(name) for name in np.unique(level)]
+    score, truth, (names, level) = np.asarray(p, float), np.asarray(labels, float), levels_of(groups)
     rates = np.linspace(0.0, 1.0, len(score) + 1)
     right = np.zeros(len(rates))
     thresholds = np.empty((len(names), len(rates)))
-    for index, name in enumerate(names):
-        here, yes = score[level == name], truth[level == name] == 1
+    for index in range(len(names)):
+        here, yes = score[level == index], truth[level == index] == 1
         edges = np.concatenate([[np.inf], np.sort(here)[::-1]])
         thresholds[index] = edges[np.rint(rates * len(here)).astype(np.intp)]
         right += _at_least(here[yes], thresholds[index]) - _at_least(here[~yes], thresholds[index])
@@ -79,14 +81,14 @@ def _at_least(score: Floats, thresholds: Floats) -> Floats:
 
 
 def held_out_equal_rates(
-    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike, rows: npt.ArrayLike, seed: int = 0
+    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names, rows: npt.ArrayLike, seed: int = 0
 ) -> Floats:
     """Return answers (n,) from per-group thresholds, each row's fitted on the half that it is not in.
 
     Rows are split in two within group and label; all questions about one row stay in one half. A group that
     the fitting half does not have is left unanswered (NaN).
     """
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), Names.of(groups)
     half = two_halves(truth, level, rows, seed)
     answers = np.full(len(score), np.nan)
     for side in (0, 1):

@@ -13,6 +13,7 @@ from fwc_llm.metrics.answers import Answered, Answers, samples_of
 from fwc_llm.metrics.cells import METRICS, Floats
 from fwc_llm.metrics.comparisons import adjust, compare_estimates
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
+from fwc_llm.metrics.names import Names
 
 OF = "these rows"
 
@@ -71,7 +72,11 @@ def reference_statistics(
 def _as_answers(asked: Answers, answer: Floats) -> Answers:
     n = len(answer)
     return replace(
-        asked, answer=answer, reason=np.full(n, ""), p_yes=np.full(n, np.nan), examples=np.full(n, "")
+        asked,
+        answer=answer,
+        reason=Names.all_one("", n),
+        p_yes=np.full(n, np.nan),
+        examples=Names.all_one("", n),
     )
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,7 @@ class Sample:
     """
 
     answer: Floats
-    label: Codes
+    label: npt.NDArray[np.integer[Any]]
     group: Codes
     repeat: Codes
     row: Codes
@@ -45,12 +45,12 @@ class Sample:
         """Which answers are yes or no (n,)."""
         return ~np.isnan(self.answer)
 
-    @cached_property
+    @property
     def yes(self) -> Floats:
         """1 for a yes (n,), 0 for everything else."""
         return np.where(self.parsed, self.answer, 0.0)
 
-    @cached_property
+    @property
     def read(self) -> Floats:
         """1 for a yes or no (n,), 0 for what could not be parsed."""
         return self.parsed.astype(np.float64)
@@ -58,17 +58,22 @@ class Sample:
     @cached_property
     def asked(self) -> npt.NDArray[np.bool_]:
         """True for every question (n,)."""
-        return np.ones(len(self.answer), dtype=np.bool_)
+        return np.broadcast_to(np.bool_(True), len(self.answer))
 
     @cached_property
     def everyone(self) -> Codes:
         """One group of all (n,)."""
-        return np.zeros(len(self.answer), dtype=np.int64)
+        return np.broadcast_to(np.int64(0), len(self.answer))
 
-    @cached_property
+    @property
     def cell(self) -> Codes:
         """Twice the group, and one more where the label is yes (n,)."""
         return 2 * self.group + self.label
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that were asked about."""
+        return int(np.count_nonzero(np.bincount(self.row)))
 
     @cached_property
     def repeats(self) -> int:

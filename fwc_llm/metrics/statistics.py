@@ -1,7 +1,6 @@
 """All that answers say, as one plain document that every output then writes down (docs/statistics.md)."""
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, Answers, Variation
+from fwc_llm.metrics.answers import Answered, Answers, Variation, questions_of
 from fwc_llm.metrics.cells import METRICS, Cells, Floats, count_cells, overall
 from fwc_llm.metrics.comparisons import comparisons
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
 from fwc_llm.metrics.flips import flips
+from fwc_llm.metrics.frame import part_of
 from fwc_llm.metrics.frontier import constant_answers, frontier
 from fwc_llm.metrics.groups import undefined_reasons
 from fwc_llm.metrics.notes import SMALL, notes
@@ -90,7 +90,7 @@ def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> d
     described["coverage"] = found.coverage.value
     described["coverage_low"], described["coverage_high"] = found.coverage.low, found.coverage.high
     described["groups"] = _groups(run.groups, found, cells.counts)
-    described["unparsed"] = dict(Counter(a.reason[np.isnan(a.answer)].tolist()))
+    described["unparsed"] = a.unparsed
     described["treatments"] = _treatments(cells)
     described["reasons"] = dict(undefined_reasons(measured, cells.groups))
     described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
@@ -190,11 +190,12 @@ def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
     if arm not in run.counterfactuals:
         return []
     changed, factual = run.counterfactuals[arm], run.answers[arm]
-    place = {key: index for index, key in enumerate(factual.key.tolist())}
-    known = np.array([key in place for key in changed.key.tolist()])
-    changed = changed.where(known)
-    twin = factual.where(np.array([place[key] for key in changed.key.tolist()], dtype=np.intp))
-    told_as = [variant.partition(":")[2] for variant in changed.variant.tolist()]
+    own, other = questions_of([factual, changed])
+    order = np.argsort(own, kind="stable")
+    place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
+    known = own[place] == other
+    changed, twin = changed.where(known), factual.where(place[known])
+    told_as = changed.variant.mapped(lambda variant: variant.partition(":")[2])
     return [
         vars(one) | {"interval": list(one.interval)}
         for one in flips(twin.answer, changed.answer, changed.group, told_as, changed.row)
@@ -210,8 +211,8 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
     names = run.attributes or [f"attribute {place + 1}" for place in range(width.pop())]
     found = []
     for place, name in enumerate(names):
-        level = np.array([group.split(" & ")[place] for group in a.group.tolist()])
-        levels = sorted(set(level.tolist()))
+        level = part_of(a.group, place)
+        levels = level.levels[0]
         alone = Answered({"": replace(a, group=level)}, tuple(levels), run.labels_fixed)
         measured = estimate(alone.samples[""])
         found.append(

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import Floats, group_order
+from fwc_llm.metrics.names import Names, levels_of
 
 HALF = 0.5  # the threshold where nothing else is said
 
@@ -61,16 +62,20 @@ class Curve:
         """The thresholds (T,) that no other beats on both accuracy and gap."""
         best = np.zeros(len(self.thresholds), dtype=bool)
         reached = -1.0
-        for place in np.lexsort((-self.accuracy, self.gap.round(_DIGITS))).tolist():
-            if self.accuracy[place] > reached + 10.0**-_DIGITS:
-                best[place], reached = True, float(self.accuracy[place])
+        order = np.lexsort((-self.accuracy, self.gap.round(_DIGITS)))
+        accuracy = self.accuracy[order]
+        before = np.maximum.accumulate(np.append(reached, accuracy[:-1]))
+        rising = accuracy > before  # the others are beaten by an earlier one
+        for place, one in zip(order[rising].tolist(), accuracy[rising].tolist(), strict=True):
+            if one > reached + 10.0**-_DIGITS:
+                best[place], reached = True, one
         return best
 
 
 def threshold_curve(
     p: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    groups: npt.ArrayLike | Names,
     weights: npt.ArrayLike | None = None,
     order: tuple[str, ...] | None = None,
 ) -> Curve:
@@ -81,37 +86,39 @@ def threshold_curve(
     missing or outside [0, 1], and weights that are negative or all 0.
     """
     score, truth, weight = np.asarray(p, float), np.asarray(labels, float), _weights(weights, p)
-    level = np.asarray(groups).astype(np.str_)
-    if not score.shape == truth.shape == level.shape == weight.shape or score.ndim != 1 or not len(score):
-        shapes = f"{score.shape}, {truth.shape}, {level.shape}, {weight.shape}"
+    shape = np.shape(groups)
+    if not score.shape == truth.shape == shape == weight.shape or score.ndim != 1 or not len(score):
+        shapes = f"{score.shape}, {truth.shape}, {shape}, {weight.shape}"
         raise FwcError(f"P(yes), labels, groups and weights must be lists of one length, not {shapes}")
     if not ((score >= 0.0) & (score <= 1.0)).all():
         raise FwcError("P(yes) must be numbers from 0 to 1: leave out the rows without one")
     if not np.isin(truth, (0.0, 1.0)).all():
         raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
-    names = group_order(level, order)
-    place_of = {name: place for place, name in enumerate(names)}
-    levels, code = np.unique(level, return_inverse=True)
-    member = np.array([place_of[str(name)] for name in levels], dtype=np.intp)[code]
+    levels, code = levels_of(groups)
+    names = group_order(levels, order)
     values, place, ties = np.unique(score, return_inverse=True, return_counts=True)
-    shape = len(values), len(names), 2
-    cell = (place * shape[1] + member) * 2 + truth.astype(np.intp)
-    counts = np.bincount(cell, weight, int(np.prod(shape))).reshape(shape)
-    yes = np.zeros((len(values) + 1, *shape[1:]))  # answered yes at each threshold: group, label
-    yes[:-1] = counts[::-1].cumsum(0)[::-1]
-    total = yes[0]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rates = yes.sum(2) / total.sum(1)
-        accuracy = (yes[..., 1].sum(1) + (total - yes)[..., 0].sum(1)) / total.sum()
-        share = yes.sum((1, 2)) / total.sum()
+    # Group by group: a column each for all groups and labels together takes several times as much memory.
+    rates = np.full((len(values) + 1, len(names)), np.nan)
+    of_label, totals = np.zeros((2, len(values) + 1)), np.zeros((len(names), 2))
+    for number, name in enumerate(names):
+        yes = np.zeros((2, len(values) + 1))  # of the group, answered yes at each threshold, by label
+        for label in (0, 1) if name in levels else ():
+            here = (code == levels.index(name)) & (truth == label)
+            counts = np.bincount(place[here], weight[here], len(values))
+            yes[label, :-1] = counts[::-1].cumsum()[::-1]
+        totals[number] = yes[:, 0]
+        of_label += yes
+        if totals[number].any():
+            rates[:, number] = (yes[0] + yes[1]) / totals[number].sum()
+    total, no = totals.sum(), totals[:, 0].sum()
     return Curve(
         thresholds=np.append(values, np.inf),
-        accuracy=accuracy,
-        share=share,
+        accuracy=(of_label[1] + (no - of_label[0])) / total,
+        share=(of_label[0] + of_label[1]) / total,
         rates=rates,
         gap=rates.max(1) - rates.min(1) if len(names) > 1 else np.full(len(rates), np.nan),
         ties=np.append(ties, 0).astype(np.int64),
-        base_rate=float(total[:, 1].sum() / total.sum()),
+        base_rate=float(totals[:, 1].sum() / total),
         groups=tuple(names),
     )
 
@@ -128,7 +135,8 @@ def most_accurate(curve: Curve) -> int:
 
     It may be one that answers all rows alike: the first (yes to all) or the last (no to all).
     """
-    return int(np.lexsort((_from_half(curve), curve.gap.round(_DIGITS), -curve.accuracy.round(_DIGITS)))[0])
+    everywhere = np.arange(len(curve.thresholds))
+    return _least(everywhere, -curve.accuracy.round(_DIGITS), curve.gap.round(_DIGITS), _from_half(curve))
 
 
 def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
@@ -140,8 +148,8 @@ def least_gap(curve: Curve, least_accuracy: float = 0.0) -> int | None:
     allowed = curve.mixed & ~np.isnan(curve.gap) & (curve.accuracy > least_accuracy - 10.0**-_DIGITS)
     if not allowed.any():
         return None
-    keys = _from_half(curve), -curve.accuracy.round(_DIGITS), curve.gap.round(_DIGITS), ~allowed
-    return int(np.lexsort(keys)[0])
+    keys = curve.gap.round(_DIGITS), -curve.accuracy.round(_DIGITS), _from_half(curve)
+    return _least(np.flatnonzero(allowed), *keys)
 
 
 def least_gap_keeping_half(curve: Curve) -> int | None:
@@ -160,7 +168,15 @@ def at_base_rate(curve: Curve, base_rate: float | None = None) -> int:
     """
     wanted = curve.base_rate if base_rate is None else base_rate
     off = np.abs(curve.share - wanted).round(_DIGITS)
-    return int(np.lexsort((-curve.accuracy, off))[0])
+    return _least(np.arange(len(off)), off, -curve.accuracy)
+
+
+def _least(places: npt.NDArray[np.intp], *keys: Floats) -> int:
+    """Return the first of `places` with the least key; of equal ones by the next key. NaN is the largest."""
+    for key in keys:
+        known = np.where(np.isnan(key[places]), np.inf, key[places])
+        places = places[known == known.min()]
+    return int(places[0])
 
 
 def _from_half(curve: Curve) -> Floats:
@@ -171,7 +187,7 @@ def held_out(
     choose: Callable[[Curve], int | None],
     p: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    groups: npt.ArrayLike | Names,
     rows: npt.ArrayLike,
     seed: int = 0,
 ) -> Floats:
@@ -179,7 +195,7 @@ def held_out(
 
     A half in which nothing can be chosen leaves the rows of the other unanswered (NaN).
     """
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), np.asarray(groups)
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), Names.of(groups)
     half = two_halves(truth, level, rows, seed)
     answers = np.full(len(score), np.nan)
     for side in (0, 1):
@@ -193,13 +209,13 @@ def held_out(
 
 
 def two_halves(
-    labels: npt.ArrayLike, groups: npt.ArrayLike, rows: npt.ArrayLike, seed: int = 0
+    labels: npt.ArrayLike, groups: npt.ArrayLike | Names, rows: npt.ArrayLike, seed: int = 0
 ) -> npt.NDArray[np.intp]:
     """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
 
     All questions about one row stay in one half.
     """
-    truth, level = np.asarray(labels), np.asarray(groups)
+    truth, level = np.asarray(labels), levels_of(groups)[1]
     units, first, unit = np.unique(np.asarray(rows), return_index=True, return_inverse=True)
     shuffled = np.random.default_rng(seed).permutation(len(units))
     by_cell = shuffled[np.lexsort((truth[first][shuffled], level[first][shuffled]))]

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -93,7 +92,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
     if not same_table:  # equal names are other rows
-        after = replace(after, row=np.char.add("other:", after.row))
+        after = replace(after, row=after.row.mapped("other:{}".format))
     fixed = first.answered.labels_fixed and second.answered.labels_fixed
     samples = samples_of({"first": before, "second": after}, groups, fixed)
     estimates = estimate(samples["first"]), estimate(samples["second"])

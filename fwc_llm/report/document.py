@@ -9,11 +9,10 @@ from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
-from fwc_llm.report.decisions import KEY
 from fwc_llm.report.impact import audit_tables
 from fwc_llm.report.lines import add_references, references_of
 from fwc_llm.report.provenance import provenance
-from fwc_llm.report.read import Run, read_runs
+from fwc_llm.report.read import KEY, Run, read_runs
 from fwc_llm.report.thresholds import threshold_section
 from fwc_llm.report.tuning import (
     FRONT_HEADINGS,
@@ -59,6 +58,17 @@ def make_document(
         if table is None:
             raise FwcError(f"reference lines need the table: {missing}")
         add_references([run.folder for run in runs], table)
+    return document_of(runs, table, missing, with_rows, template)
+
+
+def document_of(
+    runs: Sequence[Run],
+    table: "Task | None" = None,
+    missing: str = "",
+    with_rows: bool = False,
+    template: str | Path | None = None,
+) -> dict[str, Any]:
+    """Return the document of runs, see `make_document`; `missing` says why there is no `table`."""
     # The views of an audit are of the same rows: the last, all attributes crossed, has them.
     last = runs[-1].folder
     shown = {run.folder for run in runs if with_rows and (KEY not in run.described or run.folder == last)}
@@ -110,7 +120,7 @@ def _find_task(
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = statistics(run.answered, references_of(run))
+    found = dict(statistics(run.answered, references_of(run)) if run.found is None else run.found)
     found["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:

@@ -4,7 +4,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.names import Names
 from fwc_llm.metrics.thresholds import HALF
 
 if TYPE_CHECKING:
@@ -15,15 +19,17 @@ _SHOWN = 5  # rows that an error names
 Where = Callable[[int], str]
 
 
-def probabilities(cells: Sequence[str], column: str, where: Where) -> list[float | None]:
-    """Return a column's texts as shares; an empty one is None. `where` names a row in an error.
+def probabilities(cells: Names, column: str, where: Where) -> Floats:
+    """Return a column's texts as shares; an empty one is NaN. `where` names a row in an error.
 
     Raises `FwcError` for text, percent and numbers outside [0, 1], and says what to do about them.
     """
-    known = {cell: _share(cell) for cell in set(cells)}
-    wrong = [place for place, cell in enumerate(cells) if known[cell] is math.inf]
+    known = (_share(cell) for cell in cells.different.texts)
+    shares = np.array([np.nan if share is None else share for share in known], np.float64)
+    shares = np.asarray(shares[cells.codes])
+    wrong = np.flatnonzero(shares == np.inf).tolist()
     if not wrong:
-        return [known[cell] for cell in cells]
+        return shares
     named = [f"{where(place)} {cells[place]!r:.40}" for place in wrong[:_SHOWN]]
     more = f" and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
     raise FwcError(
@@ -38,9 +44,12 @@ def looks_like_probability(cells: Sequence[str]) -> bool:
     return len(shares) > 2 and not any(share is None or share is math.inf for share in shares)
 
 
-def answered_at(shares: Sequence[float | None], threshold: float) -> list[str | None]:
-    """Return yes where a share is at the threshold or above, None where there is no share."""
-    return [None if share is None else "yes" if share >= threshold else "no" for share in shares]
+def answered_at(shares: Floats, threshold: float) -> "pd.Categorical":
+    """Return yes where a share is at the threshold or above, a missing value where there is no share."""
+    import pandas as pd
+
+    answers = np.where(np.isnan(shares), -1, shares >= threshold).astype(np.int8)
+    return pd.Categorical.from_codes(answers, pd.Index(["no", "yes"], dtype=object))
 
 
 def choose_threshold(answer: str | None, p_yes: str | None, threshold: float | None) -> float:

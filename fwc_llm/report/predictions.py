@@ -4,11 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.data.reading import as_text, is_null, read_frame
+import numpy as np
+import numpy.typing as npt
+
 from fwc_llm.errors import FwcError
+from fwc_llm.metrics.names import Names, joined
 from fwc_llm.metrics.thresholds import HALF
+from fwc_llm.report.blocks import open_file
 from fwc_llm.report.given_probabilities import Where, answered_at, looks_like_probability, probabilities
-from fwc_llm.taskfile.values import ENDINGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +43,8 @@ def read_predictions(
     """
     import pandas as pd
 
-    frame, kind = _read(path)
+    file = open_file(Path(path))
+    kind = file.kind
     first = 2 if kind == "line" else 1
 
     def where(place: int) -> str:
@@ -48,8 +52,8 @@ def read_predictions(
 
     wanted = {**({"answer": answer} if answer else {}), "label": label, **(others or {})}
     for name in (*wanted.values(), *protected):
-        if name not in frame.columns:
-            raise FwcError(f"{path} has no column {name!r}; it has {', '.join(map(str, frame.columns))}")
+        if name not in file.columns:
+            raise FwcError(f"{path} has no column {name!r}; it has {', '.join(file.columns)}")
     for place, name in enumerate(protected):
         if name in protected[:place]:
             raise FwcError(f"the protected column {name!r} is named twice: name each once")
@@ -61,70 +65,56 @@ def read_predictions(
             )
     if not protected:
         raise FwcError("name at least one protected column")
-    if (empty := frame[label].str.strip() == "").any():
-        raise FwcError(
-            f"{where(int(empty.to_numpy().argmax()))} of {path} has no {label}: leave out the {kind}s "
-            f"without one ({int(empty.sum()):,} in all)"
-        )
-    shares: list[float | None] = []
+    names = list(dict.fromkeys((*wanted.values(), *protected)))
+    read = dict(zip(names, file.read(names), strict=True))
+
+    def filled(name: str, advice: str) -> Names:
+        column = read[name].mapped(str.strip)
+        if (empty := column == "").any():
+            number = f"{int(empty.sum()):,} in all"
+            raise FwcError(f"{where(int(empty.argmax()))} of {path} has no {name}: {advice} ({number})")
+        return column
+
+    filled(label, f"leave out the {kind}s without one")
+    labels = set(read[label].counts())
+    columns: dict[str, Any] = {}
     if p_yes := wanted.get("p_yes"):
-        shares = probabilities(frame[p_yes].tolist(), p_yes, where)
-    answers = answered_at(shares, threshold)
-    if answer:
-        answers = _answers(frame[answer], answer, positive, set(frame[label]), where)
-    columns: dict[str, Sequence[str | float | None]] = {
-        "answer": answers,
-        "label": _answers(frame[label], label, positive, set(frame[label]), where),
-    }
+        columns["p_yes"] = probabilities(read[p_yes], p_yes, where)
+    columns["answer"] = (
+        _categories(_answers(read[answer], answer, positive, labels, where))
+        if answer
+        else answered_at(columns["p_yes"], threshold)
+    )
+    columns["label"] = _categories(_answers(read[label], label, positive, labels, where))
+    crossed = []
     for name in protected:
-        if (empty := frame[name].str.strip() == "").any():
-            raise FwcError(
-                f"{where(int(empty.to_numpy().argmax()))} of {path} has no {name}: write unknown where it "
-                f"is not known ({int(empty.sum()):,} in all)"
-            )
-        columns[name] = frame[name].str.strip().str.replace(" & ", " and ").tolist()
-    crossed = zip(*(columns[name] for name in protected), strict=True)
-    columns["group"] = [" & ".join(map(str, levels)) for levels in crossed]
+        levels = filled(name, "write unknown where it is not known")
+        crossed.append(levels.mapped(lambda text: text.replace(" & ", " and ")))
+        columns[name] = _categories(crossed[-1])
+    columns["group"] = _categories(joined(crossed, " & "))
     for name, column in (others or {}).items():
-        values = frame[column].str.strip()
-        columns[name] = shares if name == "p_yes" else values.where(values != "").tolist()
+        if name != "p_yes":
+            columns[name] = _categories(read[column].mapped(str.strip))
     return pd.DataFrame(columns)
 
 
-def selections(frame: "pd.DataFrame", protected: Sequence[str]) -> dict[str, Any]:
-    """Return who was selected by each protected column, and crossed (`impact_tables`): all are applicants."""
-    from fwc_llm.metrics.frame import from_frame
-    from fwc_llm.report.impact import impact_tables
-
-    return impact_tables(from_frame(frame, attributes=protected))
-
-
-def _read(path: str | Path) -> "tuple[pd.DataFrame, str]":
-    """The file as texts, an empty one where a value is missing, and what its rows are called."""
+def _categories(names: Names) -> "pd.Categorical":
+    """The names as a column of a frame; an empty one is missing."""
     import pandas as pd
 
-    try:
-        if format := ENDINGS.get(Path(path).suffix.lower()):
-            typed = read_frame(Path(path), Path(path).read_bytes(), format)
-            texts = {str(name): list(map(_text, typed.iloc[:, place])) for place, name in enumerate(typed)}
-            return pd.DataFrame(texts, dtype=str), "row"
-        return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig"), "line"
-    except OSError as error:
-        raise FwcError(f"cannot read {path}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise FwcError(f"{path} is not a CSV file: {error}") from None
+    texts: list[str] = names.different.texts.tolist()
+    codes: npt.NDArray[np.integer[Any]] = names.codes
+    if "" in texts:
+        codes = names.places(["", *(text for text in texts if text)]) - 1
+        texts.remove("")
+    return pd.Categorical.from_codes(codes, pd.Index(texts, dtype=object))
 
 
-def _text(cell: Any) -> str:
-    return "" if is_null(cell) else as_text(cell)
-
-
-def _answers(
-    values: "pd.Series[str]", name: str, positive: str | None, labels: set[str], where: Where
-) -> list[str | None]:
-    """The column as yes, no and (where it is empty) None."""
+def _answers(names: Names, name: str, positive: str | None, labels: set[str], where: Where) -> Names:
+    """The column as yes, no and (where it is empty) an empty text."""
+    values = list(names.counts())
     if positive is None:
-        known = {value: _WORDS.get(_plain(value).lower()) for value in set(values)}
+        known = {value: _WORDS.get(_plain(value).lower()) for value in values}
         hint = "name the value that means yes with --positive"
     else:
         negative = {_plain(value) for value in labels} - {_plain(positive), ""}
@@ -134,15 +124,16 @@ def _answers(
             raise FwcError(
                 f"the labels have more than two values: {positive!r} and {', '.join(sorted(negative)[:5])}"
             )
-        known = {value: "no" for value in set(values) if _plain(value) in negative}
-        known |= {value: "yes" for value in set(values) if _plain(value) == _plain(positive)}
+        known = {value: "no" for value in values if _plain(value) in negative}
+        known |= {value: "yes" for value in values if _plain(value) == _plain(positive)}
         hint = f"the labels are {positive!r} and {', '.join(map(repr, negative)) or 'nothing else'}"
-    for place, value in enumerate(values):
+    for value in values:
         if value.strip() and known.get(value) is None:
-            if looks_like_probability(values.tolist()):
+            if looks_like_probability(values):
                 hint = "these look like probabilities: name the column with --p-yes in place of --answer"
+            place = int((names == value).argmax())
             raise FwcError(f"{where(place)} has the {name} {value!r}, which is neither yes nor no: {hint}")
-    return [known.get(value) for value in values]
+    return names.mapped(lambda value: known.get(value) or "")
 
 
 def _plain(value: str) -> str:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file, read_text
-from fwc_llm.metrics.answers import Answered, Answers, Variation
-from fwc_llm.metrics.cells import Cells, Strings, measure
-from fwc_llm.report.decisions import EXAMPLES_FILE
-from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
+from fwc_llm.files import read_text
+from fwc_llm.metrics.answers import Answered, Answers, Variation, questions_of
+from fwc_llm.metrics.cells import Cells, measure
+from fwc_llm.metrics.frame import by_base_rate
+from fwc_llm.metrics.names import Different, Names
+from fwc_llm.report.answer_columns import answers_by_arm, damaged
+from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from fwc_llm.shots.base import Shots
 
-_VALUES = {"yes": 1.0, "no": 0.0, "": np.nan}
-_COUNTERFACTUAL = "counterfactual:"
+KEY = "audit"  # of run.json: says that decisions were made elsewhere, and where they stand
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Run:
     `described` is run.json, `results` results.json. `groups` are in the order of their base rates in the
     test rows, lowest first. `answers` holds each arm's answers to the rows as they are, `counterfactuals`
     those to rows with the protected attribute changed, `at_threshold` those that P(yes) gives at the run's
-    threshold, if it has one. `label` tells runs apart that are shown together.
+    threshold, if it has one. `label` tells runs apart that are shown together. `found` are the statistics,
+    where they were worked out before.
     """
 
     folder: Path
@@ -43,6 +45,7 @@ class Run:
     answers: Mapping[str, Answers]
     counterfactuals: Mapping[str, Answers]
     at_threshold: Mapping[str, Answers] = field(default_factory=dict)
+    found: Mapping[str, Any] | None = None
 
     @property
     def task(self) -> str:
@@ -104,27 +107,31 @@ class Run:
             if alike[source, name] > 1
         }
 
-    def _examples(self, arm: str) -> Strings:
+    def _examples(self, arm: str) -> Names:
         """A name of the set of examples under which each question was asked: two names, two prompts.
 
         An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
         other arms chose them anew for every row.
         """
         a = self.answers[arm]
+        if KEY in self.described:
+            return a.examples
         shots = self.shots(arm)
-        if is_file(self.folder / EXAMPLES_FILE):  # of decisions from elsewhere
-            return np.array(RunFolder(self.folder).read_json(EXAMPLES_FILE)[arm], dtype=np.str_)
         if shots:
             sets: dict[Any, str] = {}
             named = {
                 repeat: sets.setdefault(tuple((e.row, e.label, w) for e, w in one.shown()), str(len(sets)))
                 for repeat, one in shots.items()
             }
-            return np.array([named.get(repeat, "") for repeat in a.repeat.tolist()], dtype=np.str_)
+            repeats, place = np.unique(a.repeat, return_inverse=True)
+            return Names(place, Different([named.get(int(repeat), "") for repeat in repeats])).mapped(str)
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
-            return np.full(len(a), "")
-        return replace(a, repeat=a.repeat // self.times).key
+            return Names.all_one("", len(a))
+        asked, place = np.unique(
+            questions_of([replace(a, repeat=a.repeat // self.times)])[0], return_inverse=True
+        )
+        return Names(place, Different(list(map(str, asked.tolist()))))
 
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""
@@ -153,7 +160,7 @@ class Run:
                 for m in messages
             ]
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            raise _damaged(path, "it is not a list of chat messages") from None
+            raise damaged(path, "it is not a list of chat messages") from None
 
 
 def read_run(path: str | Path, label: str | None = None) -> Run:
@@ -166,7 +173,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
     folder = RunFolder.existing(path)
     described = folder.describe()
     results = folder.results()
-    by_arm, at_threshold = _by_arm(folder, described["arms"])
+    by_arm, at_threshold = answers_by_arm(folder, described["arms"])
     answers = {arm: a.where(a.variant == "") for arm, a in by_arm.items()}
     where = folder.path / "answers.csv"
     _check_rows(answers, where)
@@ -180,7 +187,7 @@ def read_run(path: str | Path, label: str | None = None) -> Run:
         described=described,
         results=results,
         arms=tuple(answers),
-        groups=_groups(answers),
+        groups=by_base_rate(next(iter(answers.values()))),
         answers=answers,
         counterfactuals={
             arm: a.where(a.variant != "") for arm, a in by_arm.items() if (a.variant != "").any()
@@ -218,82 +225,14 @@ def check_same_task(run: Run, other: Run) -> None:
         )
 
 
-def _by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:
-    """Every arm's answers as they were given, and those at the threshold where the run has one."""
-    where = folder.path / "answers.csv"
-    columns: dict[str, list[tuple[Any, ...]]] = {str(arm): [] for arm in arms}
-    try:
-        for line, row in enumerate(folder.read_answers(), start=2):
-            if row["arm"] not in columns:
-                raise _damaged(where, f"line {line} names the arm {row['arm']!r}, which run.json does not")
-            columns[row["arm"]].append(_values(row, line, where))
-    except KeyError as error:
-        raise _damaged(where, str(error)) from None
-    if not any(columns.values()):
-        raise FwcError(f"{where} is empty: the run never began")
-    if silent := [arm for arm, rows in columns.items() if not rows]:
-        raise _damaged(where, f"the arm {silent[0]!r} of run.json has no row")
-    given = {arm: _arrays([row[:-1] for row in rows]) for arm, rows in columns.items()}
-    if all(row[-1] is None for rows in columns.values() for row in rows):
-        return given, {}
-    by_threshold = {
-        arm: replace(a, answer=np.array([_VALUES[row[-1] or ""] for row in columns[arm]], dtype=np.float64))
-        for arm, a in given.items()
-    }
-    return given, by_threshold
-
-
-def _values(row: Mapping[str, str | None], line: int, where: Path) -> tuple[Any, ...]:
-    try:
-        if row["label"] not in ("yes", "no") or row["variant"] is None or row["reply"] is None:
-            raise ValueError
-        probability = float(row["p_yes"]) if row["p_yes"] else np.nan
-        if not np.isnan(probability) and not 0.0 <= probability <= 1.0:
-            raise ValueError
-        answer = _VALUES[row["answer"] or ""]
-        label = int(row["label"] == "yes")
-        repeat = int(row["repeat"] or "")
-        by_threshold = row.get(THRESHOLD_COLUMN)
-        if by_threshold is not None and by_threshold not in _VALUES:
-            raise ValueError
-    except (KeyError, ValueError):
-        raise _damaged(where, f"line {line} is not an answer that a run writes") from None
-    named = row["row"], row["variant"], row["group"]
-    return repeat, *named, label, answer, row["reason"], probability, by_threshold
-
-
-def _arrays(rows: list[tuple[Any, ...]]) -> Answers:
-    repeat, row, variant, group, label, answer, reason, p_yes = zip(*rows, strict=True)
-    return Answers(
-        repeat=np.array(repeat, dtype=np.int64),
-        row=np.array(row, dtype=np.str_),
-        variant=np.array(variant, dtype=np.str_),
-        group=np.array(group, dtype=np.str_),
-        label=np.array(label, dtype=np.int8),
-        answer=np.array(answer, dtype=np.float64),
-        reason=np.array(reason, dtype=np.str_),
-        p_yes=np.array(p_yes, dtype=np.float64),
-        examples=np.full(len(repeat), ""),
-    )
-
-
 def _check_rows(answers: Mapping[str, Answers], where: Path) -> None:
     """All arms of a repeat see the same rows, each once: paired tests rest on it."""
-    first: set[str] = set()
-    for arm, a in answers.items():
-        keys = set(a.key.tolist())
-        if len(keys) < len(a):
-            raise _damaged(where, f"a row of the arm {arm!r} is there twice")
-        if first and keys != first:
-            raise _damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
-        first = first or keys
-
-
-def _groups(answers: Mapping[str, Answers]) -> tuple[str, ...]:
-    first = next(iter(answers.values()))
-    names = np.unique(first.group)
-    rates = [float(first.label[first.group == name].mean()) for name in names]
-    return tuple(str(names[place]) for place in np.argsort(rates, kind="stable"))
+    asked = [np.sort(numbers) for numbers in questions_of(list(answers.values()))]
+    for arm, numbers in zip(answers, asked, strict=True):
+        if (np.diff(numbers) == 0).any():
+            raise damaged(where, f"a row of the arm {arm!r} is there twice")
+        if not np.array_equal(numbers, asked[0]):
+            raise damaged(where, f"the arm {arm!r} was not asked about the same rows as the others")
 
 
 def _check_results(run: Run) -> None:
@@ -308,7 +247,3 @@ def _check_results(run: Run) -> None:
                 f"{where} does not agree with answers.csv (accuracy of {arm!r}): "
                 f"run `fwc-llm rescore {run.folder}` to compute it again"
             )
-
-
-def _damaged(path: Path, why: str) -> FwcError:
-    return FwcError(f"{path} is damaged: {why}")

@@ -91,7 +91,7 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
     beta: Floats | None = None
     for repeat in np.unique(a.repeat):
         here = a.repeat == repeat
-        training = ~pool.index.isin(a.row[here])
+        training = ~pool.index.isin(a.row[here].tolist())
         if beta is None or not training.all():
             beta = fit_logistic(encoded[training], labels[training])
         answers[here] = (

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fwc_llm.metrics.decided import THRESHOLD
-from fwc_llm.report.decisions import KEY
 from fwc_llm.report.numbers import interval, number, p_value, signed
-from fwc_llm.report.read import Run
+from fwc_llm.report.read import KEY, Run
 from fwc_llm.report.tables.lines import line_finding
 
 

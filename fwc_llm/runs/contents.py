@@ -1,6 +1,7 @@
 """What the files of a run's folder must hold for everything that reads them: someone may have edited them."""
 
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,6 +12,7 @@ from fwc_llm.untrusted import finite, whole
 _Check = Callable[[Any], bool]
 _MOST_REPEATS = 1_000_000
 _REASONS = frozenset(get_args(Reason))
+_CHECKED = frozenset(("repeat", "label", "answer", "reason", "threshold_answer"))
 
 
 def check_described(content: Mapping[str, Any], path: Path) -> None:
@@ -32,11 +34,30 @@ def is_question(row: Mapping[str, Any]) -> bool:
     )
 
 
-def is_answer(row: Mapping[Any, Any]) -> bool:
-    """Whether this is a row of answers.csv."""
-    if not all(isinstance(name, str) and isinstance(cell, str) for name, cell in row.items()):
-        return False  # more or fewer cells than columns
-    repeat, p_yes = row["repeat"], row["p_yes"]
+def answer_check(columns: Sequence[str]) -> Callable[[Sequence[str]], bool]:
+    """Return what tells whether cells are a line of answers.csv, whose columns are these.
+
+    Few lines differ in what is checked: each kind of line is looked at once.
+    """
+    known: set[tuple[str, ...]] = set()
+    checked = operator.itemgetter(*(place for place, name in enumerate(columns) if name in _CHECKED))
+    p_yes = columns.index("p_yes")
+
+    def is_answer(cells: Sequence[str]) -> bool:
+        if len(cells) != len(columns):
+            return False
+        kind = checked(cells)
+        if kind not in known:
+            if not _is_answer(dict(zip(columns, cells, strict=True))):
+                return False
+            known.add(kind)
+        return not cells[p_yes] or _is_probability(cells[p_yes])
+
+    return is_answer
+
+
+def _is_answer(row: Mapping[str, str]) -> bool:
+    repeat = row["repeat"]
     return (
         repeat.isascii()
         and repeat.isdigit()
@@ -44,7 +65,6 @@ def is_answer(row: Mapping[Any, Any]) -> bool:
         and row["label"] in {"yes", "no"}
         and row["answer"] in {"yes", "no", ""}
         and row["reason"] in _REASONS
-        and (not p_yes or _is_probability(p_yes))
         and row.get("threshold_answer", "") in {"yes", "no", ""}
     )
 

@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
-from fwc_llm.runs.contents import check_described, check_results, is_answer, is_question
+from fwc_llm.runs.contents import answer_check, check_described, check_results, is_question
 from fwc_llm.runs.settings import LATER
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
@@ -35,6 +35,7 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
+_FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
 _FREE = {"created", "versions", "command", "task_folder"}
@@ -178,29 +179,41 @@ class RunFolder:
 
     def read_answers(self) -> Iterator[dict[str, str]]:
         """The lines of answers.csv, one by one; `FwcError` when one is not an answer, or some are missing."""
+        cells = self.read_cells()
+        names = next(cells, ())
+        for line in cells:
+            yield dict(zip(names, line, strict=True))
+
+    def read_cells(self) -> Iterator[Sequence[str]]:
+        """The names of the columns of answers.csv, then its lines, as `read_answers` has them."""
         path, read = self.path / "answers.csv", 0
         expected = self.describe().get("calls")
         # As long as what any version wrote; the limit belongs to the whole process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
         try:
             with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
-                reader = csv.DictReader(file)
-                if tuple(reader.fieldnames or ()) not in (
-                    ANSWER_COLUMNS,
-                    (*ANSWER_COLUMNS, THRESHOLD_COLUMN),
-                ):
+                reader = csv.reader(file)
+                names = tuple(next(reader, ()))
+                if names not in (ANSWER_COLUMNS, (*ANSWER_COLUMNS, THRESHOLD_COLUMN)):
                     raise FwcError(
                         f"{path} does not have the columns of a run: `fwc-llm rescore {self.path}` writes "
                         "it again"
                     )
-                for row in reader:
-                    if not is_answer(row):
+                yield names
+                is_answer = answer_check(names)
+                for line in reader:
+                    if not line:
+                        continue
+                    if not is_answer(line):
                         raise FwcError(
                             f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
                             f"`fwc-llm rescore {self.path}` writes it again"
                         )
                     read += 1
-                    yield {name: from_cell(cell) for name, cell in row.items()}
+                    for place in _FREE_CELLS:
+                        if line[place].startswith("'"):
+                            line[place] = from_cell(line[place])
+                    yield line
         except (OSError, ValueError, csv.Error) as error:
             raise FwcError(
                 f"cannot read {path}: {reason(error)}; the run never began, or is damaged: "

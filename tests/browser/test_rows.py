@@ -11,7 +11,9 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
+from fwc_llm.metrics.frame import from_frame
 from fwc_llm.models.base import Messages, Reply
+from fwc_llm.report.audit import Audit
 from fwc_llm.report.decided import document_of_decisions
 from fwc_llm.report.html.page import page as make_page
 from fwc_llm.report.write import render
@@ -70,8 +72,9 @@ def audited(frame: pd.DataFrame, out: Path) -> Path:
     """The page of an audit of a frame with the columns sex, label and answer."""
     frame = frame.assign(group=frame["sex"])
     (out / "decisions.csv").write_text("stands for the file")
-    about = {"predictions": "decisions.csv", "answer": "answer", "label": "label"}
-    document = document_of_decisions(frame, out / "decisions.csv", about, ["sex"], with_rows=True)
+    about = {"predictions": "decisions.csv", "answer": "answer", "label": "label", "numbered": True}
+    audits = {"sex": Audit(from_frame(frame, attributes=["sex"]))}
+    document = document_of_decisions(audits, out / "decisions.csv", about, with_rows=True)
     (out / "audit.html").write_text(make_page(document), encoding="utf-8")
     return out / "audit.html"
 

@@ -1,6 +1,8 @@
 """`fwc-llm audit`: predictions from elsewhere, several attributes, and bad input named with exit code 2."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -260,3 +262,43 @@ def test_a_protected_column_by_a_name_of_the_audits_own_is_refused(
     assert f"the protected column {name!r} has a name that the audit uses itself" in outcome.line
     alone = fwc("audit", path, "--answer", "said", "--label", "was", "--protected", name)
     assert alone.code == (0 if name == "group" else 2)
+
+
+MEASURED = """
+import sys
+from pathlib import Path
+from fwc_llm.cli import app
+
+def resident(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+def audit(table, page):
+    columns = ["--answer", "said", "--label", "was", "--protected", "sex,race", "--p-yes", "p", "--row", "id"]
+    app(["audit", table, *columns, "--report", page], standalone_mode=False)
+
+small, large, page = sys.argv[1:]
+audit(small, page)  # loads everything
+Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+before = resident("VmRSS")
+audit(large, page)
+print("peak", resident("VmHWM") - before)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the peak of memory is Linux's")
+def test_a_hundred_thousand_answers_take_little_memory_and_show_a_sample(tmp_path: Path) -> None:
+    from evals.bench.audit import make_answers
+
+    tables = [tmp_path / "small.csv", tmp_path / "large.csv"]
+    for path, answers in zip(tables, (500, 100_000), strict=True):
+        make_answers(answers).to_csv(path, index=False)
+    page = tmp_path / "audit.html"
+    command = [sys.executable, "-c", MEASURED, *map(str, tables), str(page)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak = int(done.stdout.split("peak ")[-1])
+    assert peak < 200e6, f"{peak / 1e6:.0f} MB"
+    text = page.read_text()
+    assert len(text) < 5e6
+    assert "20,000 of 100,000" in text

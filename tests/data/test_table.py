@@ -72,6 +72,22 @@ def test_parquet_reads_as_csv_does(tmp_path: Path) -> None:
     }
 
 
+def test_of_a_parquet_file_only_the_columns_of_the_task_are_read(tmp_path: Path) -> None:
+    path = write_task(tmp_path)
+    # A column that nobody asks for comes first, and cannot be read.
+    frame = pd.DataFrame(
+        {"wide": [bytes([65 + k]) * 5000 for k in range(4)], "x": [1, 2, 3, 4], "colour": list("rgbr")}
+    ).assign(sex=list("fmfm"), y=[True, False, True, False])
+    frame.to_parquet(tmp_path / "data.parquet", compression="none", use_dictionary=False)
+    content = bytearray((tmp_path / "data.parquet").read_bytes())
+    content[4:15_000] = b"\xff" * 14_996
+    (tmp_path / "data.parquet").write_bytes(content)
+    with pytest.raises(OSError, match="thrift"):
+        pd.read_parquet(tmp_path / "data.parquet")
+    path.write_text(path.read_text().replace("data.csv", "data.parquet"))
+    assert load_task(path).pool()["colour"].tolist() == list("rgbr")
+
+
 def test_missing_rows_are_dropped_and_said(tmp_path: Path) -> None:
     csv = "x,colour,sex,y\n1,?,f,yes\n2,blue,m,no\n,red,f,no\n4,red,f,yes\n"
     task = small_task(tmp_path, csv, top='missing = "drop"')

@@ -81,3 +81,14 @@ def test_fixed_labels_take_their_part_out_of_the_interval() -> None:
     free, fixed = calibrate(p, labels, rows, strata), calibrate(p, labels, rows, labels.astype(np.intp))
     assert fixed.difference == free.difference
     assert fixed.high - fixed.low < 0.8 * (free.high - free.low)
+
+
+def test_noise_of_very_many_rows_is_that_of_labels_drawn_one_by_one() -> None:
+    n, rng = 110_000, np.random.default_rng(5)
+    p, labels = drawn(rng, n)
+    p[:3] = [0.95, 0.96, 0.97]
+    found = calibrate(p, labels, *alone(n))
+    place = np.minimum((p * BINS).astype(int), BINS - 1)
+    errors = [np.abs(np.bincount(place, (rng.random(n) < p) - p, BINS)).sum() / n for _ in range(400)]
+    assert found.expected == pytest.approx(np.mean(errors), rel=4 * np.std(errors) / np.mean(errors) / 20)
+    assert found.noise_95 == pytest.approx(np.quantile(errors, 0.95), rel=0.08)

@@ -1,16 +1,23 @@
 """From a run's folder to what the page's browser of rows holds."""
 
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from fwc_llm.metrics.answers import questions_of
 from fwc_llm.report.browser.pack import Pack, chosen
 from fwc_llm.report.browser.prompts import Prompts
-from fwc_llm.report.decisions import KEY
-from fwc_llm.report.read import Run
+from fwc_llm.report.read import KEY, Run
 from fwc_llm.runs.folder import RunFolder
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
+
+
+_ANSWERS = {1.0: "yes", 0.0: "no"}
 
 
 def rows_of_run(
@@ -37,7 +44,7 @@ def rows_of_run(
     prompts = Prompts(run, task, without, template)
     prompts.prepare({row for _, row in number})
     arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
-    for said in RunFolder(run.folder).read_answers():
+    for said in RunFolder(run.folder).read_answers() if audit is None else _decisions(run, picked):
         repeat, row = int(said["repeat"]), said["row"]
         question = number.get((repeat, row))
         if question is None or said["arm"] not in arms:
@@ -56,3 +63,23 @@ def rows_of_run(
         "missing": {} if audit is not None else prompts.missing,
         "data": pack.as_json(),
     }
+
+
+def _decisions(run: Run, picked: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """The decisions about the rows at these places of the first arm, as lines of answers.csv; no replies."""
+    asked = questions_of(list(run.answers.values()))
+    wanted = asked[0][picked]
+    for (arm, a), question in zip(run.answers.items(), asked, strict=True):
+        here = a.where(np.isin(question, wanted))
+        columns = (here.repeat, here.row, here.answer, here.reason, here.p_yes)
+        for repeat, row, answer, reason, p in zip(*(column.tolist() for column in columns), strict=True):
+            yield {
+                "arm": arm,
+                "repeat": repeat,
+                "row": row,
+                "variant": "",
+                "answer": _ANSWERS.get(answer, ""),
+                "reason": reason,
+                "p_yes": "" if math.isnan(p) else p,
+                "reply": "",
+            }

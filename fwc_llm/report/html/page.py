@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.notebook import visible
 from fwc_llm.report import lost, numbers, provenance, thresholds
-from fwc_llm.report.decisions import KEY
 from fwc_llm.report.html import charts, probability_charts, scripts
 from fwc_llm.report.html.contents import with_contents
+from fwc_llm.report.read import KEY
 from fwc_llm.report.tables import audit, lines, probability, rows, spread
 
 if TYPE_CHECKING:
