@@ -61,6 +61,13 @@ def _rows() -> None:
     FairCoreset(4, support="rows", max_iter=3, random_state=0).fit(*_table(5_000, 50))
 
 
+def _blocks() -> None:
+    x, y, d = _table(4_000, 20)
+    halves = [(x[part], y[part], d[part]) for part in (slice(2_000), slice(2_000, None))]
+    for support in ("free", "rows"):
+        FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0).fit(halves)
+
+
 def _swaps() -> None:
     for cost in ("l1", "sqeuclidean"):
         FairCoreset(4, cost=cost, max_iter=1, swaps=True, random_state=0).fit(*_table(1_000, 3))
@@ -110,6 +117,7 @@ def _means() -> None:
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
+    "tables in blocks": _blocks,
     "swaps of free representatives": _swaps,
     "transport of large tables": _transport,
     "FairWASP": _fairwasp,

@@ -30,6 +30,11 @@ for cost in ("l1", "sqeuclidean"):
     for support in ("rows", "features"):
         FairCoreset(12, cost=cost, support=support, max_iter=3, random_state=0).fit(*table(4_500, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
+x, y, d = table(5_000, 12)
+halves = [(x[half], y[half], d[half]) for half in (slice(2_600), slice(2_600, None))]
+for cost in ("l1", "sqeuclidean"):
+    for support in ("free", "rows"):
+        FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, random_state=0).fit(halves)
 kmedoids(*table(700, 4), 6)
 kmedoids(*table(700, 4), 6, metric="l2")
 FairWASP().fit(*table(4_000, 9))
@@ -43,7 +48,7 @@ print(sorted(set(compiled)))
 
 def test_every_kind_of_problem_has_a_name_of_its_own():
     names = [name for name, _ in problems()]
-    assert len(set(names)) == len(names) == 8
+    assert len(set(names)) == len(names) == 9
 
 
 @pytest.mark.slow

@@ -96,7 +96,7 @@ class Visit:
             )
         unsure = (second <= least + self.margin) & (units > 0)
         kept = ~unsure & (units > 0)
-        own = np.where(kept, label[key, rows], -1)
+        own = np.where(kept, label[key, rows], -1).astype(np.int64)  # kernels are compiled for one type
         mass = units * self.terms.unit
         part.cost = BlockSums.of(block.index, float(np.sum(cost[kept, key[kept]] * mass[kept])))
         if self.with_doubt and unsure.any():
