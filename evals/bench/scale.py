@@ -133,7 +133,7 @@ def report(found: dict[str, Any]) -> str:
         f"`{found['command']}` on {found['machine']}",
         "",
         f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
-        f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all of them counted "
+        f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all counted "
         "as passes. CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
         "Memory is the peak of the whole process, libraries included. Sample's points: the objective of the "
         f"whole table for the representatives that the sample gives. Targets: {TARGETS}.",
