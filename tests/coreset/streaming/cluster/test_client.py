@@ -209,6 +209,25 @@ def test_a_fit_goes_on_after_a_worker_and_a_client_are_gone(client: Any, tmp_pat
     assert found.weights_.tolist() == wanted.weights_.tolist()
 
 
+def no_client(allow_global: bool = True) -> Any:
+    raise ValueError("no client")
+
+
+def test_a_client_that_is_closed_in_mid_pass_says_what_to_do(
+    client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = distributed.Client(client.scheduler.address, timeout="20s")
+    source = DaskSource.open(table())
+    words = "connect a new client, .* with the same checkpoint"
+    with pytest.raises(InputError, match=words), other.as_current():
+        source.reduce(Sums(), add, lambda done, blocks: other.close())
+    with monkeypatch.context() as patch:  # nor does the next pass go on in this process
+        patch.setattr(distributed.Client, "current", no_client)
+        with pytest.raises(InputError, match=words):
+            source.reduce(Sums(), add)
+    assert source.reduce(Sums(), add)["sum"].tolist() == WANTED.tolist()
+
+
 def test_without_workers_the_reading_ends(client: Any) -> None:
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "300ms"}),
