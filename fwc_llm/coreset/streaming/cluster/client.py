@@ -161,7 +161,7 @@ class Cluster:
     @property
     def closed(self) -> bool:
         """Whether the client is closed, or on its way there, as when its cluster is."""
-        return self.client.status != "running"
+        return bool(self.client.status != "running")
 
     def _dropped(self, what: str) -> InputError:
         return InputError(
