@@ -111,7 +111,7 @@ def shots(
             )
         for note in notes:
             console.err.print(note, soft_wrap=True, markup=False)
-        _show(chosen, table, task, out, as_json)
+        _show(chosen, table, task, out, as_json, elsewhere=True)
         return
     with before_asking(out), console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
@@ -149,8 +149,18 @@ def shots(
     _show(chosen, table, task, out, as_json)
 
 
-def _show(chosen: "Shots", table: "Task", task: str | None, out: Path | None, as_json: bool) -> None:
-    """The examples where they are wanted, and what is to be said of them."""
+def _show(
+    chosen: "Shots",
+    table: "Task",
+    task: str | None,
+    out: Path | None,
+    as_json: bool,
+    elsewhere: bool = False,
+) -> None:
+    """The examples where they are wanted, and what is to be said of them.
+
+    `elsewhere`: they are from other files than those that the task names.
+    """
     from fwc_llm.cli import console
 
     if as_json:
@@ -166,7 +176,9 @@ def _show(chosen: "Shots", table: "Task", task: str | None, out: Path | None, as
         console.err.print(
             f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
             f"fwc-llm eval --task {task or table.name} --shots {out}"
+            + (" --allow-changed-data" if elsewhere else "")
             + ("" if table.name in {"adult", "census"} else " --model baseline"),
+            soft_wrap=True,
             markup=False,
         )
     if chosen.untrue:

@@ -86,9 +86,12 @@ class Names:
         return found
 
     def mapped(self, change: Callable[[str], str]) -> "Names":
-        """Return the names with each text changed; several may become the same one."""
+        """Return the names with each text changed; several may become the same one.
+
+        As in an array of texts, none ends in NUL.
+        """
         known: dict[str, int] = {}
-        place = [known.setdefault(change(text), len(known)) for text in self.different.texts]
+        place = [known.setdefault(change(text).rstrip("\0"), len(known)) for text in self.different.texts]
         return Names(np.array(place, dtype=np.int64)[self.codes], Different(list(known)))
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "Names":

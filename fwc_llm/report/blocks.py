@@ -114,7 +114,7 @@ def _parquet(path: Path) -> File:
     def blocks(names: Sequence[str]) -> Iterator[list[Cells]]:
         try:
             for batch in file.iter_batches(ROWS, columns=list(dict.fromkeys(names))):
-                yield [_of_arrow(batch.column(name)) for name in names]
+                yield [_of_arrow(batch.column(name), schema.field(name), schema.metadata) for name in names]
         except (OSError, ValueError, NotImplementedError) as error:  # pyarrow's own errors are ValueErrors
             raise FwcError(f"{path} is no Parquet table: {error}") from error
 
@@ -122,16 +122,25 @@ def _parquet(path: Path) -> File:
     return File([name for name in schema.names if name not in index], "row", blocks)
 
 
-def _of_arrow(column: "pyarrow.Array") -> Cells:
-    """Each different cell is turned into a text once; what cannot be compared, a list say, every time."""
+def _of_arrow(column: "pyarrow.Array", field: "pyarrow.Field", metadata: dict[bytes, bytes] | None) -> Cells:
+    """Each different cell is turned into a text once; what cannot be compared, a list say, every time.
+
+    What pandas wrote about the file in its `metadata` decides what a cell is: a column that it calls texts is
+    one, however it is stored.
+    """
     import pyarrow
+
+    def cells(values: "pyarrow.Array") -> list[Any]:
+        schema = pyarrow.schema([field.with_type(values.type)], metadata)
+        found: list[Any] = pyarrow.table([values], schema=schema).to_pandas()[field.name].tolist()
+        return found
 
     try:
         coded = column.dictionary_encode()
     except (pyarrow.ArrowNotImplementedError, AttributeError):
-        return _coded(column.to_pandas().tolist())
+        return _coded(cells(column))
     code = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
-    return code, [*map(_text, coded.dictionary.to_pandas().tolist()), ""]
+    return code, [*map(_text, cells(coded.dictionary)), ""]
 
 
 def _coded(cells: Sequence[Any]) -> Cells:

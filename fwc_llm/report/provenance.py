@@ -1,11 +1,12 @@
 """What whoever signs an audit must know: the purpose, the data and their limits; versions and hashes."""
 
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.report.read import Run
+from fwc_llm.report.read import KEY, Run
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -32,10 +33,19 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     Keys: `about` (by the keys of a task file's [about]; None where nothing is stated), `task` (question,
     licence, citation, note; None where the task file is not known), and `hashes` (sha256 of the task file's
     text, of the table as it was used, and of the run's files). `report_version` is that of this report.
+
+    An audit of a file has the same `hashes`: `answers.csv` is the file that was audited, `run.json` and
+    `results.json` are the settings and the results as JSON, which were not written.
     """
     known = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
     hashes = {name: _sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
+    if not hashes and KEY in run.described:
+        hashes = {
+            "run.json": _sha256_of_json(run.described),
+            "answers.csv": run.described[KEY]["sha256"],
+            "results.json": _sha256_of_json(run.results),
+        }
     hashes |= {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     named = ("question", "licence", "citation", "note")
@@ -61,6 +71,10 @@ def _recorded(run: Run) -> "Task | None":
 def _sha256(path: "Path") -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sha256_of_json(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
 
 def about_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,6 +1,8 @@
 """`fwc-llm audit`: predictions from elsewhere, several attributes, and bad input named with exit code 2."""
 
+import hashlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -244,7 +246,11 @@ def test_the_report_of_an_audit_keeps_arms_repeats_and_examples(fwc: Run, tmp_pa
     words = (*words, "--repeat", "run", "--row", "id", "--examples", "shown")
     assert fwc(*words, "-o", out, "--report", report).code == 0
     one = json.loads(out.read_text())["statistics"]["sex"]
-    other = json.loads(report.read_text())["runs"][0]["statistics"]
+    run = json.loads(report.read_text())["runs"][0]
+    hashes, other = run["provenance"]["hashes"], run["statistics"]
+    assert list(hashes) == ["run.json", "answers.csv", "results.json", "table as used"]
+    assert hashes["answers.csv"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in hashes.values())
     assert one["arms"][0]["of"] == "this strategy"
     assert other["arms"] == one["arms"]
     assert other["comparisons"] == one["comparisons"]

@@ -1,10 +1,13 @@
 """Files of predictions in blocks: whatever the format and however many blocks, the texts of a CSV file."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from fwc_llm.errors import FwcError
@@ -60,6 +63,23 @@ def test_parquet_in_blocks_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
         ),
     }
     assert {len(names) for names in read.values()} == {MANY}
+
+
+def test_what_pandas_calls_texts_are_texts_however_they_are_stored(tmp_path: Path) -> None:
+    """What other programs made of the columns of a table of pandas, whose notes on it stayed."""
+    texts = pa.Table.from_pandas(pd.DataFrame({"group": ["F", "M"]}))
+    day = datetime(2026, 1, 2, tzinfo=UTC)
+    stored: tuple[tuple[Any, list[str]], ...] = (
+        (pa.array([b"F", b"M"]), ["F", "M"]),
+        (pa.array([day, None], pa.timestamp("ns", tz="UTC")), ["2026-01-02 00:00:00.000000000Z", ""]),
+    )
+    for column, wanted in stored:
+        pq.write_table(texts.set_column(0, "group", column), tmp_path / "a.parquet")
+        assert open_file(tmp_path / "a.parquet").read(["group"])[0].tolist() == wanted
+    for nested in (pa.array([["F"], ["M"]]), pa.array([{"v": "F"}, {"v": "M"}])):
+        pq.write_table(texts.set_column(0, "group", nested), tmp_path / "a.parquet")
+        with pytest.raises(FwcError, match=r"a\.parquet is no Parquet table: Unsupported cast"):
+            open_file(tmp_path / "a.parquet").read(["group"])
 
 
 @pytest.mark.parametrize("damage", [b"PAR1", b"PAR1" + b"\0" * 40 + b"PAR1", b""])

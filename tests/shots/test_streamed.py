@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,10 @@ def test_the_command_takes_a_pattern(folder: Path) -> None:
     files = ("--data", str(folder / "part-*.parquet"))
     found = run(*files, "-o", str(folder / "shots.json"))
     assert found.exit_code == 0, found.output
+    command = shlex.split(found.output.partition("use them with: fwc-llm ")[2])
+    command = command[: command.index("baseline") + 1]
+    asked = CliRunner().invoke(app, [*command, "--n-test", "8", "-o", str(folder / "run")])
+    assert asked.exit_code == 0, asked.output
     saved = json.loads((folder / "shots.json").read_text())
     rows = [example["row"] for example in saved["examples"]]
     assert all(re.fullmatch(r"part-[012]\.parquet:\d+", row) for row in rows)

@@ -1,5 +1,6 @@
 """Tables of other libraries as pandas has them, and what each of their columns is."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +122,7 @@ def take_named(
         InputError: there is no such column, or X has no names.
     """
     X = as_pandas(X)
+    _check_in_memory(X)
     taken: set[Any] = set()
 
     def column(values: Any, role: str, several: bool = False) -> Any:
@@ -148,6 +150,21 @@ def take_named(
     if taken:
         X = X.drop(columns=list(taken))
     return X, *found
+
+
+def _check_in_memory(X: Any) -> None:
+    """Refuse paths and frames of Dask, where the rows are needed themselves."""
+    first = X[0] if isinstance(X, list | tuple) and X else X
+    if isinstance(first, str | os.PathLike):
+        what = f"names files ({first!r})"
+    elif type(X).__module__.startswith("dask.dataframe."):
+        what = f"is a dask {type(X).__name__}"
+    else:
+        return
+    raise InputError(
+        f"X {what}, which FairCoreset.fit alone reads in blocks: pass the rows in memory, such as "
+        "pandas.read_parquet(path) or X.compute(), or parts of them one by one"
+    )
 
 
 def _are_texts(values: Any) -> bool:

@@ -136,9 +136,9 @@ class Cluster:
             _check_held(partitions, name)  # what was still being persisted
             raise self._failure(future, graph, name)
         finally:
-            future.cancel()
-            if tick is not None:
-                with suppress(ValueError):
+            with suppress(Exception):  # a client that is closed refuses both
+                future.cancel()
+                if tick is not None:
                     self.client.unsubscribe_topic(self.topic)
 
     def _await(
@@ -157,6 +157,11 @@ class Cluster:
             if time.monotonic() - looked > _WORKERS:
                 looked = time.monotonic()
                 self._ready()  # none left, or a new one that cannot do the work
+
+    @property
+    def closed(self) -> bool:
+        """Whether the client is closed, or on its way there, as when its cluster is."""
+        return bool(self.client.status != "running")
 
     def _dropped(self, what: str) -> InputError:
         return InputError(
@@ -180,6 +185,14 @@ class Cluster:
                 "smaller partitions, or give workers more memory"
             )
         return in_words(error, name)
+
+
+def closed(name: str) -> InputError:
+    """The error for a client, or its cluster, that is closed while it reads a table."""
+    return InputError(
+        f"the dask client was closed while it read {name}, or its cluster was: connect a new client, persist "
+        "again what was persisted, and fit again; with the same checkpoint the fit goes on from there"
+    )
 
 
 def _check_held(partitions: Partitions, name: str) -> None:

@@ -80,10 +80,12 @@ def _graph(collections: Collections) -> tuple[dict[Key, Any], list[dict[str, Key
 
 
 def _as_node(graph: Mapping[Key, Any], key: Key, node: Any) -> Any:
-    """A plain value as a node of Dask's; all else as it is."""
+    """A plain value as a node of Dask's, and a node under the name that the graph has for it."""
     from dask.core import istask
-    from dask.task_spec import DataNode, GraphNode
+    from dask.task_spec import Alias, DataNode, GraphNode
 
+    if isinstance(node, Alias) and node.key != key:  # from_delayed's are called after what they stand for
+        return Alias(key, node.target)
     if isinstance(node, GraphNode) or is_future(node) or istask(node) or _needs(graph, key):
         return node
     return DataNode(key, node)

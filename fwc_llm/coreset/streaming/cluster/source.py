@@ -6,7 +6,7 @@ from operator import add
 from typing import Any
 
 from fwc_llm.coreset.streaming.blocks import Block, Part
-from fwc_llm.coreset.streaming.cluster.client import Cluster, current_client
+from fwc_llm.coreset.streaming.cluster.client import Cluster, closed, current_client
 from fwc_llm.coreset.streaming.cluster.given import Collections, read_collections
 from fwc_llm.coreset.streaming.cluster.graph import TOP, in_words, reduction
 from fwc_llm.coreset.streaming.cluster.partitions import Partitions, split
@@ -61,13 +61,20 @@ class DaskSource:
     ) -> Part:
         """`task` of every partition, merged (`Source.reduce`): one task for each, merged as a tree."""
         client = current_client()
+        if client is None and self._clusters:
+            raise closed(self.name)
         if client is None:
             return self._reduce_here(task, merge, tick)
         cluster = self._clusters.setdefault(client.id, Cluster(client))
-        homes = cluster.homes(self.partitions, self.name)
-        topic = cluster.topic if tick is not None else None
-        graph = reduction(self.collections, self.partitions, task, merge, homes, topic)
-        found: Part = cluster.compute(graph, self.partitions, self.name, tick).part
+        try:
+            homes = cluster.homes(self.partitions, self.name)
+            topic = cluster.topic if tick is not None else None
+            graph = reduction(self.collections, self.partitions, task, merge, homes, topic)
+            found: Part = cluster.compute(graph, self.partitions, self.name, tick).part
+        except Exception as error:
+            if cluster.closed:
+                raise closed(self.name) from error
+            raise
         return found
 
     def _reduce_here(

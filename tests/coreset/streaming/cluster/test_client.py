@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -207,6 +208,38 @@ def test_a_fit_goes_on_after_a_worker_and_a_client_are_gone(client: Any, tmp_pat
     assert found.representatives_.tolist() == wanted.representatives_.tolist()
     assert found.objective_ == wanted.objective_
     assert found.weights_.tolist() == wanted.weights_.tolist()
+
+
+def waits(flag: str, rows: np.ndarray) -> np.ndarray:
+    """Reads the last rows once `flag` is there."""
+    while 599 in rows and not os.path.exists(flag):
+        time.sleep(0.01)
+    return rows
+
+
+def no_client(allow_global: bool = True) -> Any:
+    raise ValueError("no client")
+
+
+def test_a_client_that_is_closed_in_mid_pass_says_what_to_do(
+    client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = tmp_path / "closed"
+    other = distributed.Client(client.scheduler.address, timeout="20s")
+    source = DaskSource.open(table().map_blocks(partial(waits, str(flag)), dtype=int, meta=ROWS[:0]))
+
+    def close(done: int, blocks: int) -> None:
+        other.close()
+        flag.touch()
+
+    words = "connect a new client, .* with the same checkpoint"
+    with pytest.raises(InputError, match=words), other.as_current():
+        source.reduce(Sums(), add, close)
+    with monkeypatch.context() as patch:  # nor does the next pass go on in this process
+        patch.setattr(distributed.Client, "current", no_client)
+        with pytest.raises(InputError, match=words):
+            source.reduce(Sums(), add)
+    assert source.reduce(Sums(), add)["sum"].tolist() == WANTED.tolist()
 
 
 def test_without_workers_the_reading_ends(client: Any) -> None:

@@ -59,6 +59,13 @@ def test_a_frame_is_read_as_it_is() -> None:
     assert pd.concat([block.sensitive for block in beside]).d.tolist() == FRAME.d.tolist()
 
 
+def test_delayed_frames_that_dask_does_not_check() -> None:
+    """Their nodes in the graph are aliases that have the names of what they stand for."""
+    parts = [dask.delayed(FRAME.iloc.__getitem__)(slice(low, low + 10)) for low in (0, 10, 20)]
+    blocks = read(dd.from_delayed(parts, meta=FRAME.iloc[:0], verify_meta=False), "y", "d")
+    assert pd.concat([block.rows for block in blocks]).equals(FRAME[["a", "b"]])
+
+
 def test_what_a_shuffle_or_other_chunks_need_is_computed_first() -> None:
     blocks = read(dd.from_pandas(FRAME, npartitions=4).shuffle("b"), "y", "d")
     assert sorted(pd.concat([block.rows for block in blocks]).a) == list(range(30))
