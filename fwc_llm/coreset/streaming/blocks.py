@@ -86,7 +86,8 @@ class Survey:
     ascending are where its rows stand in the whole table; `raw` are the same rows as their owner has them
     (array or DataFrame), for representatives that are real rows. Where the sample is the whole table,
     nothing is left to stream. `mass` (s,) are the weights of the sample's rows, None for 1 each.
-    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels.
+    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels. Another table has
+    another `fingerprint`.
     """
 
     reader: Reader
@@ -99,6 +100,7 @@ class Survey:
     mass: np.ndarray | None = None
     has_y: bool = True
     has_levels: bool = True
+    fingerprint: str = ""
 
     @property
     def n(self) -> int:
