@@ -40,7 +40,10 @@ class Source(Protocol):
 
     @property
     def stamp(self) -> str:
-        """Tells whether it is still the same table (sizes and times of files): kept with a checkpoint."""
+        """Tells whether it is still the same table (sizes and times of files), without reading it.
+
+        It is compared after every reading, and kept with a checkpoint.
+        """
 
     def reduce(
         self,

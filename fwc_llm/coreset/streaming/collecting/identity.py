@@ -10,15 +10,15 @@ from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.streaming.blocks import Block, Survey
 
 _WORD, _BITS = 8, 2**64 - 1
-_TILE = 512  # words whose order within the block does not matter: a sum of them is fast
+_TILE = 512  # words that are added up without regard to their order, which is fast
+_EVERY = 4  # one tile of so many is looked at, which makes it as fast again
 _LOOKED_AT = 512  # values of a block's text that are checked
 
 
 def block_sum(block: Block, keys: list[Any], place: np.ndarray) -> int:
     """A check sum of a block's rows, weights and labels, in their order; 64 bits.
 
-    Every row has the label `keys[place]`. Numbers, categories and labels are checked in full, text that is no
-    category at some rows.
+    Every row has the label `keys[place]`. Of a large block all labels count, but only some of the values.
     """
     total = _sum(_hashes(keys)[place], 1)
     columns = _columns(block.rows)
@@ -30,15 +30,23 @@ def block_sum(block: Block, keys: list[Any], place: np.ndarray) -> int:
 
 
 def _columns(rows: Any) -> list[Any]:
-    """The columns of a frame, or the array that holds them all."""
+    """What holds the values of rows: arrays, or columns that are none."""
     if not is_frame(rows):
         return [rows]
-    columns = [rows.iloc[:, k] for k in range(rows.shape[1])]
-    if columns and all(isinstance(kind, np.dtype) and kind == rows.dtypes.iloc[0] for kind in rows.dtypes):
-        whole = rows.to_numpy()
-        if np.may_share_memory(whole, columns[0].to_numpy()):
-            return [whole]
+    columns = [_plain(column) for _, column in rows.items()]
+    if len(columns) > 1 and all(isinstance(column, np.ndarray) for column in columns):
+        base = columns[0].base
+        if getattr(base, "ndim", 0) == 2 and all(column.base is base for column in columns):
+            return [rows.to_numpy()]  # a view of what the columns share
     return columns
+
+
+def _plain(values: Any) -> Any:
+    """The array of a column of numbers; another column as it is."""
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, np.dtype) and kind.kind in "biufmM":
+        return values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
+    return values
 
 
 def _sum_of_values(values: Any) -> int:
@@ -47,8 +55,9 @@ def _sum_of_values(values: Any) -> int:
         codes = values.cat.codes.to_numpy() if hasattr(values, "cat") else np.asarray(values.codes)
         hashes = _hashes([*values.cat.categories.tolist(), None])
         return _sum(hashes[codes], _TILE)
-    if isinstance(kind, np.dtype) and kind.kind in "biufmM":
-        return _sum_of_bits(values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values))
+    values = _plain(values)
+    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+        return _sum_of_bits(values)
     found = values.to_numpy(object) if hasattr(values, "to_numpy") else np.asarray(values, object)
     some = np.linspace(0, len(found) - 1, min(len(found), _LOOKED_AT)).astype(np.int64)
     return crc32(repr(found[some].tolist()).encode("utf-8", "backslashreplace"))
@@ -56,7 +65,11 @@ def _sum_of_values(values: Any) -> int:
 
 def _sum_of_bits(array: np.ndarray) -> int:
     """Of what lies in memory, as whole numbers."""
-    ordered = array.T if array.flags.f_contiguous else np.ascontiguousarray(array)
+    if array.ndim == 2 and not array.flags.c_contiguous and array[:, 0].flags.c_contiguous:
+        return sum((2 * k + 1) * _sum_of_bits(column) for k, column in enumerate(array.T))
+    if array.itemsize > _WORD:  # longer numbers have bytes that mean nothing
+        array = array.astype(np.float64)
+    ordered = np.ascontiguousarray(array)
     data = ordered.reshape(-1).view(np.uint8)
     whole = len(data) // _WORD * _WORD
     return _sum(data[:whole].view(np.uint64), _TILE) + int(data[whole:].sum(dtype=np.uint64))
@@ -65,7 +78,7 @@ def _sum_of_bits(array: np.ndarray) -> int:
 def _sum(words: np.ndarray, tile: int) -> int:
     """The sum of the words (uint64), each times the odd number of its tile, past the end of 64 bits."""
     whole = len(words) // tile * tile
-    sums = words[:whole].reshape(-1, tile).sum(axis=1) if tile > 1 else words
+    sums = words[:whole].reshape(-1, tile)[::_EVERY].sum(axis=1) if tile > 1 else words
     weights = np.arange(1, 2 * len(sums), 2, dtype=np.uint64)
     rest = int(words[whole:].sum(dtype=np.uint64)) * (2 * len(sums) + 1)
     return int((sums * weights).sum(dtype=np.uint64)) + rest

@@ -57,8 +57,8 @@ class BlockReader:
             )
         if block_sum(block, groups.keys, groups.place) != int(self.sums[block.index]):
             raise InputError(
-                f"{block.where} holds other rows than at the first reading: it has changed while it was read; "
-                "fit it while nobody writes to it"
+                f"{block.where} holds other rows than at the first reading: it has changed while it was "
+                "read; fit it while nobody writes to it"
             )
         # A row without mass may have a label that no other has: it counts nothing, wherever it is.
         return Coded(
