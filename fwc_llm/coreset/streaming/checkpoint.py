@@ -47,8 +47,8 @@ class Checkpoint:
             kept["random_state"] = "no number"
         self._m = int(parameters["m"])
         self._parameters = kept
-        self._found = self._read() if there else {}
         self._check_writable()
+        self._found = self._read() if there else {}
 
     def _check_writable(self) -> None:
         """Refuse a place where the work would be lost."""

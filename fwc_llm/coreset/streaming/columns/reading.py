@@ -55,6 +55,7 @@ class BlockReader:
             raise InputError(
                 f"{block.where} holds the labels {key}, which the first reading did not see: it has changed"
             )
+        table = self.encode(block)
         if block_sum(block, groups.keys, groups.place) != int(self.sums[block.index]):
             raise InputError(
                 f"{block.where} holds other rows than at the first reading: it has changed while it was "
@@ -64,7 +65,7 @@ class BlockReader:
         return Coded(
             block.index,
             int(self.firsts[block.index]),
-            self.encode(block),
+            table,
             np.maximum(cell, 0)[groups.place],
             mass,
         )
