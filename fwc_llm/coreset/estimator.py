@@ -75,11 +75,14 @@ class FairCoreset(Fitted):
         sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
             first; a table of no more rows is solved there altogether. Real rows (support "rows" and
             "features") are chosen among them.
-        max_passes: how often a table in blocks is read at most, once its columns are known. A move of free
-            representatives takes two readings with cost="l1", any other one. The passes end before that when
-            a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
+        max_passes: how often a table in blocks is read at most, once its columns are known, for moves. The
+            first coreset is certified whatever that takes: mostly one reading, seldom two to six. A move of
+            free representatives takes two readings with cost="l1", any other one. The passes end before that
+            when a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
         checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
-            stands. A fit with the same parameters and table goes on from there; None: nothing is noted.
+            stands. A fit with the same parameters and table goes on from there, also with a larger
+            `max_passes`; a whole number as `random_state` has to be the same, too, while with None or a
+            Generator the file's seed is used. None: nothing is noted.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -88,7 +91,8 @@ class FairCoreset(Fitted):
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
-        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed.
+        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed,
+            and in memory. More than `max_passes` only where the first certificate took that.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.

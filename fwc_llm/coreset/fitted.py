@@ -8,12 +8,14 @@ from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.interface.applied import Applied
 from fwc_llm.coreset.interface.given import Given
 from fwc_llm.coreset.interface.labels import main_labels
-from fwc_llm.coreset.interface.represented import Represented, published
+from fwc_llm.coreset.interface.represented import Represented, Rows, published
 from fwc_llm.coreset.problem.encoding import Encoder, Table
 from fwc_llm.coreset.problem.entry import Encoding, pick
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.streaming.blocks import Survey
+from fwc_llm.coreset.streaming.sources.opening import is_in_blocks
 from fwc_llm.coreset.transport.parity import violation
+from fwc_llm.errors import InputError
 
 
 class Fitted(Applied):
@@ -23,6 +25,26 @@ class Fitted(Applied):
     cost_sensitive: float
     cost_outcome: float
     row_index_: np.ndarray | None
+    sample: int
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fits, and returns `labels_`: each row's representative under the optimal plan."""
+        if isinstance(X, np.memmap) and len(X) > self.sample:
+            raise InputError(
+                f"X is a memory map of more than sample={self.sample:,} rows, whose fit has no labels in "
+                "memory: use fit, then predict on its parts"
+            )
+        _refuse_blocks(X, "fit_predict")
+        return super().fit_predict(X, y, **fit_params)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fits, and returns `transform(X)`."""
+        _refuse_blocks(X, "fit_transform")
+        return super().fit_transform(X, y, **fit_params)
+
+    def _rows(self, X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> tuple[Represented, Rows]:
+        _refuse_blocks(X, "This method")
+        return super()._rows(X, y, sensitive, sample_weight)
 
     def _keep(self, best: Descent, steps: Steps, rows: Given, X: Any, has_y: bool, has_levels: bool) -> None:
         """Sets the fitted attributes."""
@@ -41,7 +63,7 @@ class Fitted(Applied):
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
         labels = np.full(rows.n, -1)
         labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        self.labels_ = labels
+        self.labels_, self.n_passes_ = labels, 0
 
     def _represent(
         self,
@@ -103,5 +125,14 @@ class Fitted(Applied):
         """Where the rows stand in a table that was read in blocks, and whose sample is all of it."""
         labels, rows = np.full(survey.n, -1), self.row_index_
         labels[survey.positions] = self.labels_
-        self.labels_, self.n_passes_ = labels, 0
+        self.labels_ = labels
         self.row_index_ = None if rows is None else survey.positions[rows]
+
+
+def _refuse_blocks(X: Any, what: str) -> None:
+    """`InputError` for what only `fit` reads."""
+    if is_in_blocks(X):
+        raise InputError(
+            f"{what} reads tables in memory: pass an array or a DataFrame, a larger table one block after "
+            "another (fit alone reads files, blocks and Dask)"
+        )

@@ -40,7 +40,10 @@ class Source(Protocol):
 
     @property
     def stamp(self) -> str:
-        """Tells whether it is still the same table (sizes and times of files): kept with a checkpoint."""
+        """Tells whether it is still the same table (sizes and times of files), without reading it.
+
+        It is compared after every reading, and kept with a checkpoint.
+        """
 
     def reduce(
         self,
@@ -86,7 +89,8 @@ class Survey:
     ascending are where its rows stand in the whole table; `raw` are the same rows as their owner has them
     (array or DataFrame), for representatives that are real rows. Where the sample is the whole table,
     nothing is left to stream. `mass` (s,) are the weights of the sample's rows, None for 1 each.
-    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels.
+    `has_y` and `has_levels` say whether the blocks have outcomes and protected levels. Another table has
+    another `fingerprint`.
     """
 
     reader: Reader
@@ -99,6 +103,7 @@ class Survey:
     mass: np.ndarray | None = None
     has_y: bool = True
     has_levels: bool = True
+    fingerprint: str = ""
 
     @property
     def n(self) -> int:

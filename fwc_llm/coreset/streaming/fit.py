@@ -10,7 +10,7 @@ from fwc_llm.coreset.streaming.blocks import Source
 from fwc_llm.coreset.streaming.checkpoint import Checkpoint
 from fwc_llm.coreset.streaming.loop import Course, Passes
 from fwc_llm.coreset.streaming.memory import Size, check_memory
-from fwc_llm.coreset.streaming.passes.readings import Readings, ticker
+from fwc_llm.coreset.streaming.passes.readings import Readings, check_stamp, ticker
 from fwc_llm.coreset.streaming.sampled import is_whole, rows_of
 from fwc_llm.coreset.streaming.survey import survey
 
@@ -35,6 +35,7 @@ class BlockFit:
         self._kept = None if path is None else Checkpoint(path, parameters)
         seed = self._kept.seed if self._kept else None
         self._seed = seed or int(generator(parameters["random_state"]).integers(1, 2**53))
+        self._stamp = source.stamp
         self.survey = survey(
             source,
             sample=int(parameters["sample"]),
@@ -44,6 +45,7 @@ class BlockFit:
             seed=self._seed,
             tick=ticker(say, "columns and cells"),
         )
+        check_stamp(source, self._stamp)
         check_memory(Size.of(self.survey, parameters["m"], check_jobs(parameters["n_jobs"])))
         self.rows = rows_of(self.survey)
         self.whole = is_whole(self.survey)
@@ -51,16 +53,16 @@ class BlockFit:
     def run(self, solver: Solver, start: Callable[[], Course]) -> Course:
         """Reads the table from where the checkpoint stands, or from `start`; `solver` has the sample."""
         most, kept = int(self._given["max_passes"]), self._kept
-        course = kept.load(self._source.stamp, most) if kept else None
+        course = kept.load(self._stamp, self.survey, most) if kept else None
         if course is None:
             if self._say is not None:
                 self._say(f"a sample of {self.rows.n:,} rows")
             course = start()
-        readings = Readings(self._source, self.survey, solver.problem, most, self._say)
+        readings = Readings(self._source, self._stamp, self.survey, solver.problem, most, self._say)
 
         def keep(course: Course) -> None:
             if kept:
-                kept.save(course, self._seed, self._source.stamp)
+                kept.save(course, self._seed, self._stamp, self.survey)
 
         return Passes(readings, solver.steps).run(course, int(self._given["max_iter"]), keep)
 

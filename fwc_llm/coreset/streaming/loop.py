@@ -35,6 +35,7 @@ class Course:
     lower_bound: float = -np.inf
     history: list[float] = field(default_factory=list)
     readings: int = 0
+    rough: bool = False  # whether the move to these points was not the best one, for want of a reading
     finished: bool = False
     starved: bool = False  # whether it ended because all readings were made
     converged: bool = False
@@ -53,8 +54,6 @@ class Passes:
         self._steps = steps
         mover: Callable[..., Mover] = Medians if steps.problem.cost == "l1" else Means
         self._mover = mover(steps.problem.m, widths_of(readings.survey))
-        medians = steps.problem.cost == "l1" and steps.problem.support == "free"
-        self._readings_of_a_move = 2 if medians else 1
 
     def run(self, course: Course, max_moves: int, keep: Callable[[Course], None]) -> Course:
         """Goes on until nothing is gained, after `max_moves` moves, or when no readings are left.
@@ -62,6 +61,7 @@ class Passes:
         `keep` is called after every step with where it stands.
         """
         self._readings.count = course.readings
+        self._readings.needed = course.best is None
         if course.rows is None:
             course.points = as_published(course.points, self._readings.survey)
         keep(course)
@@ -96,9 +96,8 @@ class Passes:
         if self._judge(course, solved, expected):
             LABELS.forget(solved.visit.name)
             return
-        course.starved = readings.left < self._readings_of_a_move
-        course.finished = course.starved or len(course.history) > max_moves
-        if course.finished:
+        if len(course.history) > max_moves:
+            course.finished = True
             LABELS.forget(solved.visit.name)
             return
         if medoids:
@@ -106,10 +105,13 @@ class Passes:
             moved = problem.table.values[rows].astype(np.float64)
         else:
             rows = None
+            course.rough = readings.left < 2 and isinstance(self._mover, Medians)
             moved = as_published(self._mover.move(readings, solved, course.points), readings.survey)
         LABELS.forget(solved.visit.name)
         course.finished = course.converged = bool((moved == course.points).all())
         course.points, course.rows = moved, rows
+        if readings.left < 1 and not course.finished:  # they are read if the fit goes on
+            course.finished = course.starved = True
 
     def _judge(self, course: Course, solved: Solved, expected: np.ndarray) -> bool:
         """Keeps what was read if it is better than all before; says whether the descent is at its end."""
@@ -122,5 +124,10 @@ class Passes:
             course.history.append(solved.objective)
             course.best, course.best_rows = course.points, course.rows
             course.weights, course.lower_bound = solved.weights, solved.lower_bound
-        course.finished = course.converged = bool(gain <= GAIN * abs(solved.objective))
-        return course.finished
+        if gain > GAIN * abs(solved.objective):
+            return False
+        course.finished, course.starved, course.converged = True, course.rough, not course.rough
+        if course.rough:  # with more readings it goes on from the best
+            assert course.best is not None
+            course.points, course.rows = course.best, course.best_rows
+        return True

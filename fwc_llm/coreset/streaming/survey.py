@@ -13,6 +13,7 @@ from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.entry import warn_of_sizes
 from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
+from fwc_llm.coreset.streaming.collecting.identity import block_sum, fingerprint
 from fwc_llm.coreset.streaming.columns.draw import Drawn, Piece, Plan
 from fwc_llm.coreset.streaming.columns.features import Features
 from fwc_llm.coreset.streaming.columns.groups import BlockGroups, find_groups
@@ -30,6 +31,7 @@ class Seen:
     drawn: Drawn | None
     given: tuple[bool, bool]  # whether y and sensitive are there
     weights: dict[int, tuple[float, float]]  # by block the least and the largest
+    sums: dict[int, int]  # check sums by block
 
     def add(self, other: "Seen") -> "Seen":
         """What other blocks tell, too."""
@@ -42,6 +44,7 @@ class Seen:
         self.lengths |= other.lengths
         self.groups |= other.groups
         self.weights |= other.weights
+        self.sums |= other.sums
         self.features.add(other.features)
         if self.drawn is not None and other.drawn is not None:
             self.drawn.add(other.drawn)
@@ -88,7 +91,8 @@ def survey(
         cells = replace(cells, sizes=cells.sizes * unit)
     firsts = np.concatenate([[0], np.cumsum(lengths)])
     width, dtype = len(seen.features.names), seen.features.dtype
-    reader = BlockReader(encoding, width, dtype, powers, firsts, cells_of, unit)
+    sums = np.array([seen.sums.get(index, 0) for index in range(len(lengths))], np.uint64)
+    reader = BlockReader(encoding, width, dtype, powers, firsts, cells_of, unit, sums)
     reader.check_costs(low, high, cost)
     wanted = _wanted(cells, sample)
     cell_of_group = np.array([cells_of.get(key, 0) for key in seen.drawn.groups], np.int64)
@@ -101,14 +105,15 @@ def survey(
     raw = _raw(pieces, getattr(source, "texts", frozenset()), positions)
     mass = _masses(cells, cell, pieces, unit)
     cells = replace(cells, cell=cell)
-    return Survey(reader, encoding, lengths, table, cells, positions, raw, mass, *seen.given)
+    found = Survey(reader, encoding, lengths, table, cells, positions, raw, mass, *seen.given)
+    return replace(found, fingerprint=fingerprint(found, sums))
 
 
 def _look(plan: Plan, block: Block) -> Seen:
     """What one block tells."""
     n = len(block.rows)
     if not n:
-        return Seen({block.index: 0}, None, {}, None, (False, False), {})
+        return Seen({block.index: 0}, None, {}, None, (False, False), {}, {})
     weights = None if block.weight is None else block_weights(block, n)
     used, chosen, ends = None, None, {}
     if weights is not None:
@@ -119,7 +124,8 @@ def _look(plan: Plan, block: Block) -> Seen:
     groups = BlockGroups.of(block, n, weights)
     drawn = Drawn.of(plan, block, groups, used, chosen)
     given = block.y is not None, block.sensitive is not None
-    return Seen({block.index: n}, features, {block.index: groups.without_rows()}, drawn, given, ends)
+    sums = {block.index: block_sum(block, groups.keys, groups.place)}
+    return Seen({block.index: n}, features, {block.index: groups.without_rows()}, drawn, given, ends, sums)
 
 
 def _both(one: Seen, other: Seen) -> Seen:

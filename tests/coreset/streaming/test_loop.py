@@ -124,8 +124,12 @@ def test_what_needs_all_rows_in_memory_is_refused():
     for name in ("sample", "max_passes"):
         with pytest.raises(InputError, match=f"{name}=0"):
             FairCoreset(2, **{name: 0}).fit(x, y, d)
-    with pytest.raises(InputError, match="has no labels in memory"):
-        FairCoreset(12, sample=100, max_passes=1).fit_predict(Blocks(*made()))
+    fitted = FairCoreset(8, max_iter=1).fit(x, y, d)
+    assert fitted.n_passes_ == 0
+    for method in ("fit_predict", "fit_transform", "predict", "transform", "score"):
+        for table in (Blocks(x, y, d), "rows.parquet", [(x, y, d)]):
+            with pytest.raises(InputError, match="reads tables in memory: pass an array"):
+                getattr(fitted, method)(table)
 
 
 def test_a_table_that_changes_between_readings_is_noticed():
@@ -142,3 +146,41 @@ def test_a_table_that_changes_between_readings_is_noticed():
 
     with pytest.raises(InputError, match="changed while it was read"):
         FairCoreset(12, sample=900, init=x[:12].astype(float)).fit(Changing(x, y, d))
+
+
+@pytest.mark.parametrize("change", ["values", "labels", "rows"])
+def test_a_table_that_changes_after_the_first_look_is_not_certified(change):
+    x, y, d = made()
+
+    class Changing(Blocks):
+        times = 0
+
+        def __iter__(self):
+            self.times += 1
+            if self.times == 2:
+                if change == "values":
+                    x[1000:2000] *= 1.5
+                elif change == "labels":
+                    y[:700] = y[:700][::-1]
+                else:
+                    self.held = x[::-1], y, d
+            return super().__iter__()
+
+    with pytest.raises(InputError, match=r"block \d+ holds other rows than at the first reading"):
+        FairCoreset(12, sample=900, max_passes=1, random_state=0).fit(Changing(x, y, d))
+
+
+def test_files_that_are_written_while_they_are_read_are_noticed(tmp_path):
+    x, y, d = made()
+    path = tmp_path / "x.npy"
+    np.save(path, x)
+    said = []
+
+    def say(line):
+        said.append(line)
+        if line.startswith("reading 1"):
+            np.save(path, x)
+
+    with pytest.raises(InputError, match="changed while it was read: its files have other sizes or times"):
+        FairCoreset(12, sample=900, random_state=0).fit(str(path), y, d, progress=say)
+    assert said

@@ -10,6 +10,7 @@ from fwc_llm.coreset.problem.encoding import ColumnCode, Encoder, Table
 from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
 from fwc_llm.coreset.problem.frames import is_frame, plain_array
 from fwc_llm.coreset.streaming.blocks import Block, Coded
+from fwc_llm.coreset.streaming.collecting.identity import block_sum
 from fwc_llm.coreset.streaming.columns.factors import factorize
 from fwc_llm.coreset.streaming.columns.features import numbers_of
 from fwc_llm.coreset.streaming.columns.groups import BlockGroups, Key
@@ -24,7 +25,7 @@ class BlockReader:
 
     `powers` (k,) are those of `Moments`; `width` the columns of an array, of which numbers have the type
     `dtype`; `firsts` (blocks + 1,) where the blocks begin in the table; `unit` is what a weight of 1 counts,
-    None where all rows count the same.
+    None where all rows count the same; `sums` (blocks,) are their check sums.
     """
 
     encoding: Encoding
@@ -34,6 +35,7 @@ class BlockReader:
     firsts: np.ndarray
     cells: dict[Key, int]
     unit: float | None
+    sums: np.ndarray
 
     def __call__(self, block: Block) -> Coded:
         """The block encoded; `InputError` by its `where` for a value that the survey did not see."""
@@ -53,11 +55,17 @@ class BlockReader:
             raise InputError(
                 f"{block.where} holds the labels {key}, which the first reading did not see: it has changed"
             )
+        table = self.encode(block)
+        if block_sum(block, groups.keys, groups.place) != int(self.sums[block.index]):
+            raise InputError(
+                f"{block.where} holds other rows than at the first reading: it has changed while it was "
+                "read; fit it while nobody writes to it"
+            )
         # A row without mass may have a label that no other has: it counts nothing, wherever it is.
         return Coded(
             block.index,
             int(self.firsts[block.index]),
-            self.encode(block),
+            table,
             np.maximum(cell, 0)[groups.place],
             mass,
         )

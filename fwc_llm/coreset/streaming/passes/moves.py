@@ -3,6 +3,7 @@
 Where a median lies, the sample says up to its own noise. The reading that solves the inner problem counts,
 for every representative and column, what lies on steps about that place, and on both sides of them. A second
 one brings the values on the step where the median is. Should it lie beside the steps, they are laid anew.
+Where readings are short, points move to that step alone.
 """
 
 from dataclasses import dataclass, replace
@@ -94,6 +95,8 @@ class Medians:
         steps, count = solved.visit.collectors[0], np.asarray(solved.collected(0))
         assert isinstance(steps, Steps)
         total = count.sum(axis=2)
+        if readings.left < 2:  # one for the values on a step, one for what the move gains
+            return _to_steps(moved, steps, count)
         wider = np.maximum(np.ptp(readings.survey.sample.numbers, axis=0).astype(np.float64), 1e-3)
         while True:
             upto = 2 * np.cumsum(count, axis=2)
@@ -139,6 +142,19 @@ def expected_steps(sampled: Sampled, m: int) -> Steps:
             ends = [int(max(0, len(rows) / 2 - width)), int(min(len(rows) - 1, len(rows) / 2 + width))]
             low[j], high[j] = np.partition(sampled.table.numbers[rows], ends, axis=0)[ends]
     return Steps(low, high, bins)
+
+
+def _to_steps(points: np.ndarray, steps: Steps, count: np.ndarray) -> np.ndarray:
+    """Moves `points` (m, p) onto the steps of the medians, as far as the `count` of each says."""
+    total = count.sum(axis=2)
+    upto = 2 * np.cumsum(count, axis=2)
+    left, right = (upto < total[..., None]).sum(2), (upto <= total[..., None]).sum(2)
+    width = (steps.high - steps.low) / steps.bins
+    least = np.clip(steps.low + (left - 1) * width, steps.low, steps.high)
+    most = np.clip(steps.low + right * width, steps.low, steps.high)
+    numbers = points[:, : steps.low.shape[1]]
+    points[:, : steps.low.shape[1]] = np.where(total > 0, np.clip(numbers, least, most), numbers)
+    return points
 
 
 def _laid_anew(

@@ -30,17 +30,27 @@ class NoReadingLeftError(Exception):
 
 
 class Readings:
-    """Reads a table, at most `most` times."""
+    """Reads a table, at most `most` times; what the first result takes is read in any case.
+
+    `stamp` is the source's from before the survey.
+    """
 
     def __init__(
-        self, source: Source, survey: Survey, problem: Problem, most: int, say: Callable[[str], None] | None
+        self,
+        source: Source,
+        stamp: str,
+        survey: Survey,
+        problem: Problem,
+        most: int,
+        say: Callable[[str], None] | None,
     ) -> None:
         self.survey = survey
         self.terms = Terms.of(problem, survey)
         self.count = 0
-        self.needed = True  # whether there is no result yet: then there is always one more reading
+        self.needed = True  # whether there is no result yet
         self.most = most
         self._source = source
+        self._stamp = stamp
         self._say = say
 
     @property
@@ -58,8 +68,10 @@ class Readings:
         if self.left < 1 and not self.needed:
             raise NoReadingLeftError
         self.count += 1
-        words = f"reading {self.count} of at most {self.most}, {why}"
+        most = f"at most {self.most}" if self.count <= self.most else "those that the first result takes"
+        words = f"reading {self.count} of {most}, {why}"
         part = self._source.reduce(visit, visit.merge, ticker(self._say, words))
+        check_stamp(self._source, self._stamp)
         if part.n != self.survey.n:
             raise self.changed(f"{part.n:,} rows where there were {self.survey.n:,}")
         if visit.with_doubt:
@@ -78,6 +90,15 @@ class Readings:
 
     def changed(self, how: str) -> InputError:
         """The error for a table that is not what it was at the last reading."""
-        return InputError(
-            f"{self._source.name} changed while it was read: {how}; fit it while nobody writes to it"
-        )
+        return changed(self._source, how)
+
+
+def check_stamp(source: Source, stamp: str) -> None:
+    """Refuse files that are not those of this stamp."""
+    if source.stamp != stamp:
+        raise changed(source, "its files have other sizes or times than before")
+
+
+def changed(source: Source, how: str) -> InputError:
+    """The error for a table that is not what it was before."""
+    return InputError(f"{source.name} changed while it was read: {how}; fit it while nobody writes to it")

@@ -79,14 +79,27 @@ class ArrowSource:
         block = index - stretch.first
         return self.places[stretch.file], before + (stretch.ends[block - 1] if block else 0)
 
-    @cached_property
+    @property
     def stamp(self) -> str:
-        """Sizes and times of the files, in one hash."""
-        digest = hashlib.sha256(repr((self.schema.names, self.y, self.sensitive, self.weight)).encode())
+        """Sizes and times of the files, in one hash. Those of a store elsewhere are asked for once alone."""
+        return self._remote_stamp if self._remote else self._stamp_now()
+
+    @cached_property
+    def _remote(self) -> bool:
+        """Whether files lie where each question takes its time."""
+        kinds = {file.filesystem.type_name for file in self.files if hasattr(file, "path")}
+        return not kinds <= {"local"}
+
+    @cached_property
+    def _remote_stamp(self) -> str:
+        return self._stamp_now()
+
+    def _stamp_now(self) -> str:
+        known = self.schema.names, self.y, self.sensitive, self.weight, self.places
+        digest = hashlib.sha256(repr(known).encode("utf-8", "backslashreplace"))
         for file in self.files:
             state = file.filesystem.get_file_info(file.path) if hasattr(file, "path") else None
-            digest.update(f"{self.places} {getattr(state, 'size', '')}".encode())
-            digest.update(str(getattr(state, "mtime_ns", "")).encode())
+            digest.update(f"{getattr(state, 'size', '')} {getattr(state, 'mtime_ns', '')};".encode())
         return digest.hexdigest()
 
     def reduce(

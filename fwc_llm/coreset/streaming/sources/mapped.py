@@ -59,7 +59,10 @@ class Mapped:
     @property
     def stamp(self) -> str:
         """The file's size and time."""
-        state = os.stat(self.path)
+        try:
+            state = os.stat(self.path)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error}") from None
         return f"{self.path} {state.st_size} {state.st_mtime_ns} {self.offset} {self.shape}"
 
 
@@ -101,11 +104,18 @@ class MappedSource:
         rows = array if place is None else place
         return cls(name, rows, len(array), block_rows(array.shape[1]), **found, threads=threads)
 
-    @cached_property
+    @property
     def stamp(self) -> str:
         """Tells whether it is still the same table."""
         parts = (self.rows, self.y, self.sensitive, self.weight)
-        return "; ".join(part.stamp if isinstance(part, Mapped) else _sum(part) for part in parts)
+        files = [part.stamp for part in parts if isinstance(part, Mapped)]
+        return "; ".join([*files, self._sums_in_memory])
+
+    @cached_property
+    def _sums_in_memory(self) -> str:
+        """Of what lies in memory: made once, as the blocks' own sums are compared at every reading."""
+        parts = (self.rows, self.y, self.sensitive, self.weight)
+        return "; ".join(_sum(part) for part in parts if not isinstance(part, Mapped))
 
     def reduce(
         self,

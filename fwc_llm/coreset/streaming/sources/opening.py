@@ -62,6 +62,15 @@ def open_source(
     return None
 
 
+def is_in_blocks(X: Any) -> bool:
+    """Whether `open_source` would read this in blocks, though it is no array."""
+    if isinstance(X, np.memmap):
+        return False
+    if is_dask(X) or isinstance(X, str | os.PathLike | Iterator) or _are_paths(X):
+        return True
+    return (hasattr(X, "get_fragments") and hasattr(X, "schema")) or _is_of_blocks(X)
+
+
 def _are_paths(X: Any) -> bool:
     return isinstance(X, list | tuple) and bool(X) and all(isinstance(x, str | os.PathLike) for x in X)
 
