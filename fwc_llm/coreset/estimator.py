@@ -230,9 +230,14 @@ class FairCoreset(Fitted):
 
         fit = BlockFit(source, self.get_params(), say)
         survey, rows = fit.survey, fit.rows
+        has = survey.has_y, survey.has_levels
+        if fit.fits:
+            X, *labels = fit.table()
+            self._fit_rows(*self._read(X, *labels[:2], None, labels[2]), X, *has)
+            self.n_passes_ = 0
+            return self
         problem = self._encoded(rows, None)
         solver = self._solver(problem)
-        has = survey.has_y, survey.has_levels
         if fit.whole:
             best = self._best(solver, rows, generator(self.random_state))
             self._keep(best, solver.steps, rows, survey.raw, *has)

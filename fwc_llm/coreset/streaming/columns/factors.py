@@ -71,3 +71,37 @@ def joined(arrays: list[np.ndarray]) -> np.ndarray:
     if len(kinds) == 1:
         return np.concatenate(arrays)
     return np.concatenate([array.astype(object) for array in arrays])
+
+
+def stacked(parts: list[Any], texts: frozenset[str] = frozenset()) -> Any:
+    """Rows of several blocks, one after the other: arrays, columns or DataFrames.
+
+    A column among `texts`, which was read as categories, is text again.
+    """
+    import pandas as pd
+
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if all(hasattr(part, "columns") for part in parts):
+        names = parts[0].columns
+        joint = {k: _column([part.iloc[:, k] for part in parts], name in texts) for k, name in enumerate(names)}
+        return pd.DataFrame(joint).set_axis(names, axis=1)
+    if all(hasattr(part, "iloc") for part in parts):
+        return _column(parts, parts[0].name in texts)
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _column(parts: list[Any], is_text: bool) -> Any:
+    """A column of several blocks."""
+    import pandas as pd
+    from pandas.api.types import union_categoricals
+
+    kind = parts[0].dtype
+    if is_text:
+        parts = [part.astype("str") for part in parts]
+    elif all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
+        if any(part.dtype != kind for part in parts):
+            if not kind.ordered:
+                return pd.Series(union_categoricals(parts), name=parts[0].name)
+            longest = max((part.dtype for part in parts), key=lambda dtype: len(dtype.categories))
+            parts = [part.astype(longest) for part in parts]
+    return pd.concat(parts, ignore_index=True)
