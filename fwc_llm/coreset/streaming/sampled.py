@@ -19,8 +19,9 @@ def is_whole(survey: Survey) -> bool:
 
 def whole_table(source: Source) -> tuple[Any, Any, Any, Any]:
     """All rows with their y, sensitive and weights, None for what was not given, as their owner has them."""
-    blocks = sorted(source.reduce(_alone, _both), key=lambda block: block.index)
-    texts = getattr(source, "texts", frozenset())
+    held: list[Block] = source.reduce(_alone, _both)
+    blocks = sorted(held, key=lambda block: block.index)
+    texts: frozenset[str] = getattr(source, "texts", frozenset())
     return tuple(  # type: ignore[return-value]
         None
         if getattr(blocks[0], part) is None

@@ -7,6 +7,7 @@ import numpy as np
 from fwc_llm.errors import InputError
 
 _NARROW = 4096  # whole numbers this close together are their own places
+_EXACT = 2**53  # whole numbers up to here are floats, too
 _MISSING = {"nan", "NaN", "<NA>", "NaT", "None"}
 
 
@@ -64,10 +65,19 @@ def check_present(codes: np.ndarray, distinct: np.ndarray, what: str, where: str
         )
 
 
-def joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """Values of several blocks as one array, of their type if they have one."""
+def joined(arrays: list[np.ndarray], what: str) -> np.ndarray:
+    """Labels of several blocks as one array, of their type if they have one."""
     arrays = [array for array in arrays if len(array)] or arrays[:1]
-    kinds = {"n" if array.dtype.kind in "iuf" else array.dtype.kind for array in arrays}
+    types = {array.dtype for array in arrays}
+    kinds = {"n" if dtype.kind in "iuf" else dtype.kind for dtype in types}
+    exact = np.result_type(*types).kind in "iu" if kinds == {"n"} else True
+    large = not exact and any(
+        array.dtype.kind in "iu" and (int(array.max()) > _EXACT or int(array.min()) < -_EXACT)
+        for array in arrays
+    )
+    if kinds == {"b", "n"} or large:
+        names = " and ".join(sorted(map(str, types)))
+        raise InputError(f"{what} is {names} in different blocks: give every block the same type")
     if len(kinds) == 1:
         return np.concatenate(arrays)
     return np.concatenate([array.astype(object) for array in arrays])

@@ -148,6 +148,7 @@ class ArrowSource:
                 read_dictionary=texts,
                 buffer_size=min(max(_BUFFERS // max(len(names), 1), 2**14), 2**20),
                 pre_buffer=False,
+                page_checksum_verification=True,
             )
             for batch in reader.iter_batches(
                 batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False
@@ -161,6 +162,8 @@ class ArrowSource:
         import pyarrow as pa
 
         kind = self.schema.field(name).type
+        if value is None:
+            return pa.nulls(n, kind)
         if name in self.texts or pa.types.is_dictionary(kind):
             return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([value]))
         return pa.repeat(pa.scalar(value, kind), n)
