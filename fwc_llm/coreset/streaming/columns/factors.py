@@ -93,7 +93,9 @@ def stacked(parts: list[Any], texts: frozenset[str] = frozenset()) -> Any:
     parts = [part for part in parts if len(part)] or parts[:1]
     if all(hasattr(part, "columns") for part in parts):
         names = parts[0].columns
-        joint = {k: _column([part.iloc[:, k] for part in parts], name in texts) for k, name in enumerate(names)}
+        joint = {
+            k: _column([part.iloc[:, k] for part in parts], name in texts) for k, name in enumerate(names)
+        }
         return pd.DataFrame(joint).set_axis(names, axis=1)
     if all(hasattr(part, "iloc") for part in parts):
         return _column(parts, parts[0].name in texts)
@@ -105,13 +107,13 @@ def _column(parts: list[Any], is_text: bool) -> Any:
     import pandas as pd
     from pandas.api.types import union_categoricals
 
-    kind = parts[0].dtype
+    kinds = [part.dtype for part in parts]
+    categorical = all(isinstance(kind, pd.CategoricalDtype) for kind in kinds)
     if is_text:
         parts = [part.astype("str") for part in parts]
-    elif all(isinstance(part.dtype, pd.CategoricalDtype) for part in parts):
-        if any(part.dtype != kind for part in parts):
-            if not kind.ordered:
-                return pd.Series(union_categoricals(parts), name=parts[0].name)
-            longest = max((part.dtype for part in parts), key=lambda dtype: len(dtype.categories))
-            parts = [part.astype(longest) for part in parts]
+    elif categorical and any(kind != kinds[0] for kind in kinds):
+        if not kinds[0].ordered:
+            return pd.Series(union_categoricals(parts), name=parts[0].name)
+        longest = max(kinds, key=lambda kind: len(kind.categories))
+        parts = [part.astype(longest) for part in parts]
     return pd.concat(parts, ignore_index=True)

@@ -124,7 +124,9 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
 def _find(X: Any, name: str) -> tuple[Any, str]:
     """The files and their format."""
     if "://" in name:
-        raise InputError(f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such addresses)")
+        raise InputError(
+            f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such addresses)"
+        )
     if isinstance(X, list | tuple):
         paths = [os.path.expanduser(os.fspath(path)) for path in X]
     else:
