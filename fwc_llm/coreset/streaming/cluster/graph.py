@@ -10,7 +10,7 @@ from uuid import uuid4
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.cluster.given import Collections, make_block
 from fwc_llm.coreset.streaming.cluster.partitions import Key, Load, Partitions
-from fwc_llm.errors import FwcError, InputError
+from fwc_llm.errors import InputError
 from fwc_llm.untrusted import shortened, visible
 
 SPLIT_EVERY = 8  # parts that one task merges
@@ -163,7 +163,7 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
     del found, values
     try:
         part = work.task(block)
-    except FwcError as error:
+    except InputError as error:
         if where in str(error):
             raise
         raise type(error)(f"{error} (in {where})") from error
@@ -189,7 +189,7 @@ def run_merge(work: Work, first: Parcel, *rest: Parcel) -> Parcel:
 
 def in_words(error: BaseException, name: str) -> BaseException:
     """An error of a reading: our own and a task's as they are, all else as an `InputError`."""
-    if isinstance(error, FwcError) or getattr(error, "__notes__", None):
+    if isinstance(error, InputError) or getattr(error, "__notes__", None):
         return error
     return InputError(f"{name} cannot be computed ({_shown(error)})")
 

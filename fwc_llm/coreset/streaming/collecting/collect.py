@@ -56,7 +56,7 @@ class Sums:
 
         sums = np.zeros((self.m + 1, rows.table.n_numeric))
         wanted = np.append(np.ones(self.m, bool), False)
-        label = np.where(rows.label < 0, self.m, rows.label)
+        label = np.where(rows.label < 0, self.m, rows.label).astype(np.int32)  # as in memory: compiled once
 
         def read(values: np.ndarray, at: slice) -> None:
             values *= rows.units[at, None]
