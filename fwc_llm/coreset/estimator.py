@@ -73,7 +73,8 @@ class FairCoreset(Fitted):
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
         sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
-            first; a table of no more rows is solved there altogether. Real rows (support "rows" and
+            first, at least four for every representative; a table of no more rows is solved there
+            altogether. Real rows (support "rows" and
             "features") are chosen among them.
         max_passes: how often a table in blocks is read at most, once its columns are known, for moves. The
             first coreset is certified whatever that takes: mostly one reading, seldom two to six. A move of
@@ -234,9 +235,14 @@ class FairCoreset(Fitted):
 
         fit = BlockFit(source, self.get_params(), say)
         survey, rows = fit.survey, fit.rows
+        has = survey.has_y, survey.has_levels
+        if fit.fits:
+            X, y, sensitive, sample_weight = fit.table()
+            self._fit_rows(*self._read(X, y, sensitive, None, sample_weight), X, *has)
+            self.n_passes_ = 0
+            return self
         problem = self._encoded(rows, None)
         solver = self._solver(problem)
-        has = survey.has_y, survey.has_levels
         if fit.whole:
             best = self._best(solver, rows, generator(self.random_state))
             self._keep(best, solver.steps, rows, survey.raw, *has)

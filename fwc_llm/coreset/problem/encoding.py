@@ -183,7 +183,10 @@ class Encoder:
             chosen = column.values[column.ranks(values)]
             if column.kind == "ordinal":
                 chosen = pd.Categorical(chosen, categories=column.values, ordered=True)
-            decoded[column.name] = chosen
+            try:
+                decoded[column.name] = pd.Series(chosen)
+            except UnicodeEncodeError:  # a lone surrogate, which only Python's own texts can hold
+                decoded[column.name] = pd.Series(chosen, dtype=object)
         return pd.DataFrame(decoded)[list(self.order)]
 
 

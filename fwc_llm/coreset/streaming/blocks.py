@@ -19,7 +19,8 @@ class Block:
 
     `rows` are an array (b, p) or a pandas DataFrame; `y` (b,) and `sensitive` (b,) or (b, k) their labels,
     None if there are none; `weight` (b,) or None. `where` names the place for errors: a file and its row
-    group, or the number of the block; `start` is the number of the first row there. A block may be empty.
+    group, or the number of the block; `start` is the number of the first row there. `first` is that row's
+    place in the table, None where nobody knows it ahead. A block may be empty.
     """
 
     index: int  # 0, 1, … in the order of the table
@@ -29,6 +30,7 @@ class Block:
     weight: Any = None
     where: str = ""
     start: int = 0
+    first: int | None = None
 
 
 class Source(Protocol):

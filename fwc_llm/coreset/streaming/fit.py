@@ -1,6 +1,7 @@
 """A fit of a table in blocks: survey it, solve a sample in memory, go on with the whole table."""
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from typing import Any
 
 from fwc_llm.coreset.checks import check_jobs, generator
@@ -11,15 +12,17 @@ from fwc_llm.coreset.streaming.checkpoint import Checkpoint
 from fwc_llm.coreset.streaming.loop import Course, Passes
 from fwc_llm.coreset.streaming.memory import Size, check_memory
 from fwc_llm.coreset.streaming.passes.readings import Readings, check_stamp, ticker
-from fwc_llm.coreset.streaming.sampled import is_whole, rows_of
+from fwc_llm.coreset.streaming.sampled import is_whole, rows_of, whole_table
 from fwc_llm.coreset.streaming.survey import survey
+
+_ROWS_FOR_ONE = 4  # rows of the sample for a representative, at least
 
 
 class BlockFit:
     """The fit of one table by an estimator's parameters; the table is surveyed here.
 
     `survey` is what the first reading found, `rows` its sample as a table in memory, and `whole` says whether
-    that is all of the table.
+    that is all of the table that counts.
 
     Raises:
         InputError: a table that cannot be fitted, a checkpoint of another fit, or too little memory.
@@ -34,11 +37,13 @@ class BlockFit:
         path = parameters["checkpoint"]
         self._kept = None if path is None else Checkpoint(path, parameters)
         seed = self._kept.seed if self._kept else None
-        self._seed = seed or int(generator(parameters["random_state"]).integers(1, 2**53))
+        self._seed = seed or int(generator(deepcopy(parameters["random_state"])).integers(1, 2**53))
         self._stamp = source.stamp
+        sample = max(int(parameters["sample"]), _ROWS_FOR_ONE * int(parameters["m"]))
         self.survey = survey(
             source,
-            sample=int(parameters["sample"]),
+            sample=sample,
+            least=int(parameters["m"]),
             cost=parameters["cost"],
             scale=parameters["scale"],
             epsilon=parameters["epsilon"],
@@ -49,6 +54,11 @@ class BlockFit:
         check_memory(Size.of(self.survey, parameters["m"], check_jobs(parameters["n_jobs"])))
         self.rows = rows_of(self.survey)
         self.whole = is_whole(self.survey)
+        self.fits = self.survey.n <= sample
+
+    def table(self) -> tuple[Any, Any, Any, Any]:
+        """X, y, sensitive and sample_weight of a table that `fits` into the sample, in memory."""
+        return whole_table(self._source)
 
     def run(self, solver: Solver, start: Callable[[], Course]) -> Course:
         """Reads the table from where the checkpoint stands, or from `start`; `solver` has the sample."""

@@ -1,17 +1,41 @@
-"""The sample of a table in blocks, as a table in memory."""
+"""The sample of a table in blocks, or all of a small one, as a table in memory."""
+
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.coreset.interface.given import Given
 from fwc_llm.coreset.interface.represented import published
 from fwc_llm.coreset.problem.encoding import Encoder, Table
-from fwc_llm.coreset.streaming.blocks import Survey
+from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
+from fwc_llm.coreset.streaming.columns.factors import stacked
 from fwc_llm.coreset.weights import read_weights
 
 
 def is_whole(survey: Survey) -> bool:
     """Whether the sample holds every row that counts."""
     return len(survey.positions) == int(survey.cells.counts.sum())
+
+
+def whole_table(source: Source) -> tuple[Any, Any, Any, Any]:
+    """All rows with their y, sensitive and weights, None for what was not given, as their owner has them."""
+    held: list[Block] = source.reduce(_alone, _both)
+    blocks = sorted(held, key=lambda block: block.index)
+    texts: frozenset[str] = getattr(source, "texts", frozenset())
+    return tuple(  # type: ignore[return-value]
+        None
+        if getattr(blocks[0], part) is None
+        else stacked([getattr(block, part) for block in blocks], texts)
+        for part in ("rows", "y", "sensitive", "weight")
+    )
+
+
+def _alone(block: Block) -> list[Block]:
+    return [block]
+
+
+def _both(one: list[Block], other: list[Block]) -> list[Block]:
+    return one + other
 
 
 def rows_of(survey: Survey) -> Given:

@@ -15,6 +15,7 @@ from fwc_llm.coreset.problem.frames import is_frame
 from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
 from fwc_llm.coreset.streaming.collecting.identity import block_sum, fingerprint
 from fwc_llm.coreset.streaming.columns.draw import Drawn, Piece, Plan
+from fwc_llm.coreset.streaming.columns.factors import stacked
 from fwc_llm.coreset.streaming.columns.features import Features
 from fwc_llm.coreset.streaming.columns.groups import BlockGroups, find_groups
 from fwc_llm.coreset.streaming.columns.reading import BlockReader, block_weights
@@ -55,6 +56,7 @@ def survey(
     source: Source,
     *,
     sample: int,
+    least: int = 0,
     cost: str = "l1",
     scale: bool | str = "auto",
     epsilon: float | None = None,
@@ -66,6 +68,7 @@ def survey(
     Args:
         source: the table.
         sample: how many rows are drawn; some hundreds of every cell are, whatever this is.
+        least: how many of every cell are at least, so that it can have as many representatives.
         cost: for the check that costs are within float64.
         scale: whether numbers become z-scores (`encode_weighted`).
         epsilon: the parity limit: with one, every cell needs rows.
@@ -78,7 +81,7 @@ def survey(
     """
     if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
-    plan = Plan.of(sample, getattr(source, "n", None), seed)
+    plan = Plan.of(sample, getattr(source, "n", None), seed, least)
     seen = source.reduce(partial(_look, plan), _both, tick)
     if seen.features is None or seen.drawn is None:
         raise InputError(f"{source.name} has no rows: pass at least one")
@@ -94,9 +97,10 @@ def survey(
     sums = np.array([seen.sums.get(index, 0) for index in range(len(lengths))], np.uint64)
     reader = BlockReader(encoding, width, dtype, powers, firsts, cells_of, unit, sums)
     reader.check_costs(low, high, cost)
-    wanted = _wanted(cells, sample)
     cell_of_group = np.array([cells_of.get(key, 0) for key in seen.drawn.groups], np.int64)
-    pieces = [piece for piece in seen.drawn.chosen(wanted, cell_of_group) if len(piece.keys)]
+    share = None if unit is None else seen.drawn.first(sample, cell_of_group, cells.n_cells)
+    wanted = _wanted(cells, sample, plan.least, share)
+    pieces = [piece for piece in seen.drawn.chosen(wanted, cell_of_group, unit) if len(piece.keys)]
     cell = np.concatenate([piece.group for piece in pieces])
     table = _encoded(reader, pieces)
     if scale == "auto" and encoding is None:
@@ -149,15 +153,19 @@ def _unit(seen: Seen) -> float | None:
     return float(np.ldexp(1.0, -power - int(np.frexp(mean)[1])))
 
 
-def _wanted(cells: Cells, sample: int) -> np.ndarray:
-    """How many rows of every cell are in the sample (G,): by its share, at least some hundreds."""
+def _wanted(cells: Cells, sample: int, least: int, share: np.ndarray | None) -> np.ndarray:
+    """How many rows of every cell are in the sample (G,): its `share`, at least some hundreds.
+
+    Without weights (None), shares are those of the rows.
+    """
     n = int(cells.counts.sum())
     if n <= sample:
         return cells.counts
-    share = largest_remainder(
-        sample * cells.counts / n, sample, np.zeros(cells.n_cells, np.int64), cells.counts
-    )
-    return np.asarray(np.maximum(share, np.minimum(cells.counts, Plan.of(sample, n, 0).least)))
+    if share is None:
+        share = largest_remainder(
+            sample * cells.counts / n, sample, np.zeros(cells.n_cells, np.int64), cells.counts
+        )
+    return np.asarray(np.maximum(share, np.minimum(cells.counts, least)))
 
 
 def _raw(pieces: list[Piece], texts: frozenset[str], positions: np.ndarray) -> Any:
@@ -165,27 +173,8 @@ def _raw(pieces: list[Piece], texts: frozenset[str], positions: np.ndarray) -> A
 
     The index of a DataFrame are the positions in the whole table.
     """
-    if not is_frame(pieces[0].rows):
-        return np.concatenate([piece.rows for piece in pieces])
-    import pandas as pd
-    from pandas.api.types import union_categoricals
-
-    frames = [piece.rows for piece in pieces]
-    columns: dict[Any, Any] = {}
-    for name in frames[0].columns:
-        parts = [frame[name] for frame in frames]
-        kind = parts[0].dtype
-        if name in texts:
-            parts = [part.astype("str") for part in parts]
-        elif isinstance(kind, pd.CategoricalDtype) and any(part.dtype != kind for part in parts):
-            longest = max((part.dtype for part in parts), key=lambda dtype: len(dtype.categories))
-            if kind.ordered:
-                parts = [part.astype(longest) for part in parts]
-            else:
-                columns[name] = union_categoricals(parts)
-                continue
-        columns[name] = pd.concat(parts, ignore_index=True)
-    return pd.DataFrame(columns).set_axis(positions, axis=0)
+    rows = stacked([piece.rows for piece in pieces], texts)
+    return rows.set_axis(positions, axis=0) if is_frame(rows) else rows
 
 
 def _encoded(reader: BlockReader, pieces: list[Piece]) -> Table:

@@ -1,7 +1,8 @@
 """A random sample of a table in blocks: without replacement, and enough rows of every group.
 
-Every row has a random key, by the seed and its place; the rows with the smallest keys are taken. So the
-sample depends neither on the order of the blocks nor on the number of threads.
+Every row has a random key, by the seed and its place in the table; the rows with the smallest keys are taken.
+So the sample depends neither on the order or the length of the blocks nor on the number of threads. Where
+rows have weights, keys are those of priority sampling (Duffield, Lund and Thorup 2007).
 """
 
 from dataclasses import dataclass, field, replace
@@ -39,7 +40,7 @@ class Piece:
 class Plan:
     """How rows are drawn: those with the `most` smallest keys, and the `least` smallest of each group.
 
-    `limit` is a key that more than `most` rows are below, 1 where the number of rows is not known.
+    `limit` is a key that more than `most` rows are below, infinite where that is not known.
     """
 
     most: int
@@ -48,11 +49,20 @@ class Plan:
     seed: int
 
     @classmethod
-    def of(cls, sample: int, rows: int | None, seed: int) -> "Plan":
+    def of(cls, sample: int, rows: int | None, seed: int, least: int = 0) -> "Plan":
         """For about `sample` rows; a group gets some more in the end than it has among the `sample` first."""
         most = sample + sample // 4 + 1000
-        limit = 1.0 if rows is None or most >= rows else min(1.0, 1.1 * most / rows)
-        return cls(most, min(512, sample), limit, seed)
+        limit = np.inf if rows is None or 1.1 * most >= rows else 1.1 * most / rows
+        return cls(most, max(min(512, sample), least), limit, seed)
+
+    def keys(self, block: Block, n: int) -> np.ndarray:
+        """Random numbers (n,) from 0 to below 1 for the rows of a block."""
+        if block.first is None:
+            return np.random.default_rng([self.seed, block.index]).random(n)
+        # Philox counts in fours: the stream goes on from the row's place in the table.
+        before, skipped = divmod(block.first, 4)
+        stream = np.random.Generator(np.random.Philox(key=self.seed).advance(before))
+        return stream.random(skipped + n)[skipped:]
 
 
 @dataclass
@@ -69,9 +79,12 @@ class Drawn:
         cls, plan: Plan, block: Block, groups: BlockGroups, used: np.ndarray | None, weights: Any
     ) -> "Drawn":
         """Those of a block; where weights count, of its rows `used` alone, of these `weights`."""
-        keys = np.random.default_rng([plan.seed, block.index]).random(len(groups.place))
+        keys = plan.keys(block, len(groups.place))
         numbers = {key: k for k, key in enumerate(groups.keys)}
         keys, group = (keys, groups.place) if used is None else (keys[used], groups.place[used])
+        if weights is not None:
+            plan = replace(plan, limit=np.inf)
+            keys = np.log(keys + 2.0**-54) - np.log(weights)  # of u / w, which may be beyond float64
         kept = np.flatnonzero(_kept(keys, group, plan, len(groups.counts)))
         places = kept if used is None else used[kept]
         chosen = None if weights is None else weights[kept]
@@ -100,27 +113,49 @@ class Drawn:
             if mine.any()
         ]
 
-    def chosen(self, wanted: np.ndarray, group_cell: np.ndarray) -> list[Piece]:
-        """The `wanted` (G,) rows with the smallest keys of every cell, by block; `group_cell` (c,)."""
+    def first(self, count: int, group_cell: np.ndarray, n_cells: int) -> np.ndarray:
+        """How many of the `count` rows with the smallest keys of all are in each cell (G,)."""
+        keys = np.concatenate([piece.keys for piece in self.pieces])
+        cell = group_cell[np.concatenate([piece.group for piece in self.pieces])]
+        return np.bincount(cell[np.argsort(keys, kind="stable")[:count]], minlength=n_cells)
+
+    def chosen(self, wanted: np.ndarray, group_cell: np.ndarray, unit: float | None) -> list[Piece]:
+        """The `wanted` (G,) rows with the smallest keys of every cell, by block; `group_cell` (c,).
+
+        Where a weight of 1 counts `unit`, their weights are the masses that they stand for: with them, sums
+        over a cell are unbiased.
+        """
         self._forget()  # now a group's rows are those of its smallest keys, without a gap
         pieces = sorted(self.pieces, key=lambda piece: piece.index)
         keys = np.concatenate([piece.keys for piece in pieces])
         cell = group_cell[np.concatenate([piece.group for piece in pieces])]
-        kept = _ranks(keys, cell) < wanted[cell]
+        ranks = _ranks(keys, cell)
+        kept = ranks < wanted[cell]
+        next_keys = np.full(len(wanted), np.inf)
+        after = ranks == wanted[cell]
+        next_keys[cell[after]] = keys[after]
         parts = np.split(kept, np.cumsum([len(piece.keys) for piece in pieces])[:-1])
-        return [
+        found = [
             replace(piece, group=group_cell[piece.group]).take(mine)
             for piece, mine in zip(pieces, parts, strict=True)
+        ]
+        if unit is None:
+            return found
+        least = np.exp(np.log(unit) - next_keys)
+        return [
+            replace(piece, weights=np.maximum(piece.weights * unit, least[piece.group]))
+            for piece in found
+            if piece.weights is not None
         ]
 
 
 def _kept(keys: np.ndarray, group: np.ndarray, plan: Plan, n_groups: int) -> np.ndarray:
     """Which rows may still be in the sample."""
     below = keys < plan.limit
-    if np.count_nonzero(below) > plan.most and plan.limit == 1.0:
+    if np.count_nonzero(below) > plan.most and np.isinf(plan.limit):
         below = keys <= np.partition(keys, plan.most - 1)[plan.most - 1]
     # The rows below come first, so that the rank among the others leaves them their room.
-    room = np.maximum(plan.least - np.bincount(group[below], minlength=n_groups), 0)
+    room = np.maximum(plan.least + 1 - np.bincount(group[below], minlength=n_groups), 0)
     if room.any():
         some = _likely(keys, group, below, room)
         below[some[_ranks(keys[some], group[some]) < room[group[some]]]] = True
@@ -130,9 +165,9 @@ def _kept(keys: np.ndarray, group: np.ndarray, plan: Plan, n_groups: int) -> np.
 def _likely(keys: np.ndarray, group: np.ndarray, below: np.ndarray, room: np.ndarray) -> np.ndarray:
     """The rows that are not `below`, with the `room` (c,) smallest keys of every group among them."""
     others = np.bincount(group[~below], minlength=len(room))
-    lowest = keys[~below].min(initial=1.0)
+    lowest = keys[~below].min(initial=np.inf)
     bound = lowest + np.minimum(1.0, 2 * (room + 20) / np.maximum(others, 1))
-    bound[room == 0] = 0.0
+    bound[room == 0] = -np.inf
     some = np.flatnonzero(~below & (keys < bound[group]))
     enough = np.bincount(group[some], minlength=len(room)) >= np.minimum(room, others)
     return some if enough.all() else np.flatnonzero(~below & (room > 0)[group])

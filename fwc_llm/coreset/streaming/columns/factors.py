@@ -7,6 +7,7 @@ import numpy as np
 from fwc_llm.errors import InputError
 
 _NARROW = 4096  # whole numbers this close together are their own places
+_EXACT = 2**53  # whole numbers up to here are floats, too
 _MISSING = {"nan", "NaN", "<NA>", "NaT", "None"}
 
 
@@ -64,10 +65,55 @@ def check_present(codes: np.ndarray, distinct: np.ndarray, what: str, where: str
         )
 
 
-def joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """Values of several blocks as one array, of their type if they have one."""
+def joined(arrays: list[np.ndarray], what: str) -> np.ndarray:
+    """Labels of several blocks as one array, of their type if they have one."""
     arrays = [array for array in arrays if len(array)] or arrays[:1]
-    kinds = {"n" if array.dtype.kind in "iuf" else array.dtype.kind for array in arrays}
+    types = {array.dtype for array in arrays}
+    kinds = {"n" if dtype.kind in "iuf" else dtype.kind for dtype in types}
+    exact = np.result_type(*types).kind in "iu" if kinds == {"n"} else True
+    large = not exact and any(
+        array.dtype.kind in "iu" and (int(array.max()) > _EXACT or int(array.min()) < -_EXACT)
+        for array in arrays
+    )
+    if kinds == {"b", "n"} or large:
+        names = " and ".join(sorted(map(str, types)))
+        raise InputError(f"{what} is {names} in different blocks: give every block the same type")
     if len(kinds) == 1:
         return np.concatenate(arrays)
     return np.concatenate([array.astype(object) for array in arrays])
+
+
+def stacked(parts: list[Any], texts: frozenset[str] = frozenset()) -> Any:
+    """Rows of several blocks, one after the other: arrays, columns or DataFrames.
+
+    A column among `texts`, which was read as categories, is text again.
+    """
+    import pandas as pd
+
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if all(hasattr(part, "columns") for part in parts):
+        names = parts[0].columns
+        joint = {
+            k: _column([part.iloc[:, k] for part in parts], name in texts) for k, name in enumerate(names)
+        }
+        return pd.DataFrame(joint).set_axis(names, axis=1)
+    if all(hasattr(part, "iloc") for part in parts):
+        return _column(parts, parts[0].name in texts)
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _column(parts: list[Any], is_text: bool) -> Any:
+    """A column of several blocks."""
+    import pandas as pd
+    from pandas.api.types import union_categoricals
+
+    kinds = [part.dtype for part in parts]
+    categorical = all(isinstance(kind, pd.CategoricalDtype) for kind in kinds)
+    if is_text:
+        parts = [part.astype("str") for part in parts]
+    elif categorical and any(kind != kinds[0] for kind in kinds):
+        if not kinds[0].ordered:
+            return pd.Series(union_categoricals(parts), name=parts[0].name)
+        longest = max(kinds, key=lambda kind: len(kind.categories))
+        parts = [part.astype(longest) for part in parts]
+    return pd.concat(parts, ignore_index=True)

@@ -95,7 +95,7 @@ def find_groups(
     width = len(ordered[0].values)
     if any(len(part.values) != width for part in ordered):
         raise InputError("sensitive has more columns in one block than in another")
-    values = [joined([part.values[k] for part in ordered]) for k in range(width)]
+    values = [joined([part.values[k] for part in ordered], "sensitive" if k else "y") for k in range(width)]
     counts = np.concatenate([part.counts for part in ordered])
     sums = np.concatenate([part.sums for part in ordered])
     used = np.flatnonzero(sums > 0)
@@ -129,7 +129,7 @@ def _frame(values: list[np.ndarray]) -> Any:
     """Attributes of several types side by side."""
     import pandas as pd
 
-    return pd.DataFrame(dict(enumerate(values[1:])))
+    return pd.DataFrame({k: pd.Series(column, dtype=column.dtype) for k, column in enumerate(values[1:])})
 
 
 def _columns(values: Any, what: str, n: int, block: Block) -> list[Any]:

@@ -26,6 +26,7 @@ class Stretch:
     rows: int
     first: int  # number of its first block
     blocks: int
+    before: int  # rows of the table before it
 
     @property
     def ends(self) -> list[int]:
@@ -137,7 +138,7 @@ class ArrowSource:
             waiting, held = [], held - wanted
             if held:
                 waiting = table.slice(wanted).to_batches()
-            yield self._block(table.slice(0, wanted), index, where, start)
+            yield self._block(table.slice(0, wanted), index, where, start, stretch.before)
             start = end
 
     def _batches(self, stretch: Stretch) -> Iterator[Any]:
@@ -160,6 +161,7 @@ class ArrowSource:
                 read_dictionary=texts,
                 buffer_size=min(max(_BUFFERS // max(len(names), 1), 2**14), 2**20),
                 pre_buffer=False,
+                page_checksum_verification=True,
             )
             for batch in reader.iter_batches(
                 batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False
@@ -173,17 +175,19 @@ class ArrowSource:
         import pyarrow as pa
 
         kind = self.schema.field(name).type
+        if value is None:
+            return pa.nulls(n, kind)
         if name in self.texts or pa.types.is_dictionary(kind):
             return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([value]))
         return pa.repeat(pa.scalar(value, kind), n)
 
-    def _block(self, table: Any, index: int, where: str, start: int) -> Block:
+    def _block(self, table: Any, index: int, where: str, start: int, before: int) -> Block:
         table = table.select(self.schema.names)
         frame = table.to_pandas(use_threads=False, split_blocks=True, ignore_metadata=True)
         rows, y, sensitive, weight = take_named(
             frame, self.y, self.sensitive, self.weight, self.name, only_names=True
         )
-        return Block(index, rows, y, sensitive, weight, where, start)
+        return Block(index, rows, y, sensitive, weight, where, start, before + start)
 
 
 def open_dataset(
@@ -221,13 +225,13 @@ def open_dataset(
     if not all(hasattr(file, "row_groups") for file in files):
         texts = frozenset()
     stretches: list[Stretch] = []
-    blocks = 0
+    blocks, before = 0, 0
     for k, (file, sizes) in enumerate(zip(files, counts, strict=True)):
         for groups in _joined(sizes, step):
             n = sum(sizes[g] for g in groups)
             which = tuple(groups) if hasattr(file, "row_groups") else None
-            stretches.append(Stretch(k, which, n, blocks, max(1, round(n / step))))
-            blocks += stretches[-1].blocks
+            stretches.append(Stretch(k, which, n, blocks, max(1, round(n / step)), before))
+            blocks, before = blocks + stretches[-1].blocks, before + n
     return ArrowSource(
         name, files, schema, tuple(stretches), step, y, sensitive, sample_weight, texts, threads, places
     )

@@ -54,7 +54,8 @@ class GivenBlocks:
                 break
             step = block_rows(whole.rows.shape[1])
             for low in range(0, max(n, 1), step):
-                yield _slice(whole, index, low, min(low + step, n))
+                part = _slice(whole, index, low, min(low + step, n))
+                yield replace(part, first=sum(lengths[:-1]) + low)
                 index += 1
         if self._lengths and lengths != self._lengths:
             raise InputError(

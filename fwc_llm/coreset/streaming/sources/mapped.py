@@ -130,7 +130,7 @@ class MappedSource:
 
     def _read(self, index: int, low: int) -> Iterator[Block]:
         high = min(low + self.step, self.n)
-        block = Block(index, np.empty((0, 0)), where=self.name, start=low)
+        block = Block(index, np.empty((0, 0)), where=self.name, start=low, first=low)
         try:
             parts = {
                 part: rows_of(values, low, high)

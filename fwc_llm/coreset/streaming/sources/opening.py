@@ -23,6 +23,11 @@ _FORMATS = {
     ".feather": "feather",
     ".arrow": "feather",
 }
+# What pandas.read_csv reads as missing.
+_MISSING = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
+    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 
 
 def open_source(
@@ -85,6 +90,8 @@ def _is_of_blocks(X: Any) -> bool:
     if isinstance(X, list | tuple):
         first = X[0] if len(X) else None
         parts = first[0] if isinstance(first, tuple) and first else first
+        if isinstance(X, list) and isinstance(first, np.ndarray) and first.ndim == 2:
+            raise InputError("X is a list of tables without labels: give tuples (X, y, sensitive)")
         return _is_table(parts) and (isinstance(first, tuple) or hasattr(first, "columns"))
     if not hasattr(X, "__iter__") or isinstance(X, Mapping | Set | bytes | bytearray | memoryview):
         return False
@@ -117,7 +124,7 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
     name = shortened(", ".join(map(os.fspath, X)) if isinstance(X, list | tuple) else os.fspath(X), 300)
     paths, form = _find(X, name)
     try:
-        dataset = ds.dataset(paths, format=form, partitioning="hive")
+        dataset = ds.dataset(paths, format=_csv() if form == "csv" else form, partitioning="hive")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{name} cannot be read: {str(error)[:300]}") from error
     return open_dataset(dataset, name, y, sensitive, sample_weight, threads)
@@ -125,6 +132,10 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
 
 def _find(X: Any, name: str) -> tuple[Any, str]:
     """The files and their format."""
+    if "://" in name:
+        raise InputError(
+            f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such addresses)"
+        )
     if isinstance(X, list | tuple):
         paths = [os.path.expanduser(os.fspath(path)) for path in X]
     else:
@@ -136,6 +147,7 @@ def _find(X: Any, name: str) -> tuple[Any, str]:
         paths = [given] if os.path.exists(given) else sorted(glob.glob(given, recursive=True))
         if not paths:
             raise InputError(f"{name}: there is no such file, and none that this pattern names")
+    paths = [file for path in paths for file in (_files_in(path) if os.path.isdir(path) else [path])]
     for path in paths:
         if not os.path.isfile(path):
             raise InputError(f"{path}: there is no such file")
@@ -146,6 +158,24 @@ def _find(X: Any, name: str) -> tuple[Any, str]:
             f"{wrong}: files of one format are read, by their ending: {', '.join(_FORMATS)}; arrays as .npy"
         )
     return paths, forms.pop()
+
+
+def _csv() -> Any:
+    """CSV whose missing values are those that pandas sees."""
+    import pyarrow.csv as csv
+    import pyarrow.dataset as ds
+
+    missing = csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True)
+    return ds.CsvFileFormat(convert_options=missing)
+
+
+def _files_in(folder: str) -> list[str]:
+    """The files in one of several folders, such as those that Spark writes for a table."""
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+        found += [os.path.join(place, name) for name in sorted(names) if not name.startswith(("_", "."))]
+    return [name for name in found if Path(name).suffix.lower() in _FORMATS]
 
 
 def _folder_format(folder: str) -> str:

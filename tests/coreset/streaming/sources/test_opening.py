@@ -12,6 +12,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
+from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.streaming.blocks import Block, Source
 from fwc_llm.coreset.streaming.sources.opening import open_source
 from fwc_llm.errors import InputError
@@ -265,3 +266,33 @@ def test_an_error_of_the_work_ends_it_at_once(folder: Path) -> None:
     assert source is not None
     with pytest.raises(InputError, match=r"refused: .*parquet, row group"):
         source.reduce(fail, lambda one, two: one + two)
+
+
+def test_folders_of_a_pattern_missing_text_addresses_and_damaged_pages(tmp_path: Path) -> None:
+    frame = table()
+    for k, part in enumerate((frame[:450], frame[450:])):
+        (tmp_path / f"part-{k}.parquet").mkdir()
+        (tmp_path / f"part-{k}.parquet" / "_SUCCESS").touch()
+        part.to_parquet(tmp_path / f"part-{k}.parquet" / "rows.parquet")
+    found = collected(open_source(str(tmp_path / "part-*.parquet"), "y", "d"))[0]
+    assert found["age"].tolist() == frame["age"].tolist()
+
+    def refused(X: Any, words: str) -> None:
+        with pytest.raises(InputError, match=words):
+            FairCoreset(4).fit(X, "y", "d")
+
+    for text in ("NA", ""):
+        frame.assign(job=frame["job"].replace("cook", text)).to_csv(tmp_path / "t.csv", index=False)
+        refused(tmp_path / "t.csv", r"'job' is missing in row \d+ of .*t\.csv")
+    refused("s3://bucket/rows.parquet", "is no path: pass a pyarrow Dataset")
+    refused([np.ones((3, 2)), np.ones((3, 2))], r"list of tables without labels: give tuples")
+    without = frame.assign(d=frame["d"].where(frame["age"] < 80))
+    without.to_parquet(tmp_path / "hive", partition_cols=["d"])
+    refused(tmp_path / "hive", "sensitive is missing in row 0 of .*HIVE_DEFAULT")
+    damaged = tmp_path / "damaged.parquet"
+    kept = pa.Table.from_pandas(frame, preserve_index=False)
+    pq.write_table(kept, damaged, write_page_checksum=True, compression=None, use_dictionary=False)
+    content = bytearray(damaged.read_bytes())
+    content[3000:3004] = b"abcd"
+    damaged.write_bytes(bytes(content))
+    refused(damaged, r"damaged\.parquet, row group 0 cannot be read: .*CRC")
