@@ -29,6 +29,7 @@ M, P = 250, 25
 PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
 SAMPLE = 400_000
 READINGS = 8  # at most, after the survey: more of them cost the same again, and gain less and less
+KIND = ("n", "form", "support")
 TARGETS = "at most 0.5 CPU s a million rows and pass; 50 million rows within 4 GB"
 
 
@@ -115,14 +116,10 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
 
 def per_pass(point: dict[str, Any], points: list[dict[str, Any]]) -> float | None:
     """CPU seconds a million rows and pass, without the fit of a table of the sample's size; None for that."""
-    alone = next(
-        p["cpu"]
-        for p in points
-        if (p["n"], p["form"], p["support"]) == (SAMPLE, point["form"], point["support"])
-    )
-    if point["n"] <= SAMPLE:
+    alone = [p["cpu"] for p in points if [p[k] for k in KIND] == [SAMPLE, point["form"], point["support"]]]
+    if point["n"] <= SAMPLE or not alone:
         return None
-    return float((point["cpu"] - alone) / (point["n"] / 1e6) / point["passes"])
+    return float((point["cpu"] - alone[0]) / (point["n"] / 1e6) / point["passes"])
 
 
 def report(found: dict[str, Any]) -> str:
@@ -130,7 +127,8 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         "# Scale",
         "",
-        f"`{found['command']}` on {found['machine']}",
+        "`python -m evals.bench.scale --full`, or some of its points with `--rows N --record`, on "
+        f"{found['machine']}",
         "",
         f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
         f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all counted "
@@ -152,10 +150,29 @@ def report(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def record(points: list[dict[str, Any]], machine: str) -> None:
+    """Put the points into the recorded results, in the place of earlier ones of the same kind."""
+    path = RESULTS / "scale.json"
+    kept = json.loads(path.read_text(encoding="utf-8"))["points"] if path.exists() else []
+    every = {tuple(p[key] for key in KIND): p for p in [*kept, *points]}
+    found = {
+        "machine": machine,
+        "points": sorted(every.values(), key=lambda p: (p["support"], p["form"], p["n"])),
+    }
+    path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(report(found), encoding="utf-8")
+
+
 def main() -> None:
-    """Measure and print; record with --full."""
+    """Measure and print; record with --full or --record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--full", action="store_true", help="up to 50 million rows; record the results")
+    parser.add_argument("--rows", type=int, nargs="+", help="these numbers of rows alone")
+    parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays", help="with --rows")
+    parser.add_argument("--support", choices=["free", "rows"], default="free", help="with --rows")
+    parser.add_argument(
+        "--record", action="store_true", help="put what is measured into the recorded results"
+    )
     parser.add_argument("--folder", type=Path, help="where the tables are written (default: a temporary one)")
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -167,21 +184,18 @@ def main() -> None:
     sizes = [SAMPLE, 1_000_000, 2_000_000]
     if arguments.full:
         sizes = [10_000, 100_000, SAMPLE, 1_000_000, 10_000_000, 50_000_000]
+    wanted = [(n, arguments.form, arguments.support) for n in arguments.rows or []] or [
+        *((n, "arrays", "free") for n in sizes),
+        *((n, "parquet", "free") for n in sizes if n >= SAMPLE),
+        *((n, "arrays", "rows") for n in (SAMPLE, 1_000_000)),
+    ]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        small = {"form": "arrays", "support": "free"}
-        measure(SAMPLE + 50_000, **small, root=Path(folder))  # compiles
-        points = [measure(n, **small, root=Path(folder)) for n in sizes]
-        points += [measure(n, "parquet", "free", Path(folder)) for n in sizes if n >= SAMPLE]
-        points += [measure(n, "arrays", "rows", Path(folder)) for n in (SAMPLE, 1_000_000)]
-    found = {
-        "command": "python -m evals.bench.scale" + (" --full" if arguments.full else ""),
-        "machine": describe_machine(),
-        "points": points,
-    }
-    if arguments.full:
-        (RESULTS / "scale.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        (RESULTS / "scale.md").write_text(report(found), encoding="utf-8")
-    print(report(found))
+        measure(SAMPLE + 50_000, "arrays", wanted[0][2], Path(folder))  # compiles
+        points = [measure(*point, root=Path(folder)) for point in wanted]
+    machine = describe_machine()
+    if arguments.full or arguments.record:
+        record(points, machine)
+    print(report({"machine": machine, "points": points}))
 
 
 if __name__ == "__main__":

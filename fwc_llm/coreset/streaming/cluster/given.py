@@ -35,10 +35,10 @@ class Collections:
         return int(_count(self.parts["rows"]))
 
     @property
-    def known_rows(self) -> int | None:
-        """Number of rows, where Dask knows it."""
+    def known_lengths(self) -> tuple[int, ...] | None:
+        """Rows of each partition, where Dask knows them."""
         lengths = self.parts["rows"].chunks[0] if _is_array(self.parts["rows"]) else (float("nan"),)
-        return int(sum(lengths)) if _known(lengths) else None
+        return tuple(map(int, lengths)) if _known(lengths) else None
 
     @property
     def narrow(self) -> "Collections":
@@ -108,8 +108,10 @@ def _check_names(columns: list[Any], names: dict[str, Any]) -> None:
         raise InputError("every column of X is named as y, sensitive or sample_weight: no feature is left")
 
 
-def make_block(index: int, where: str, names: dict[str, Any], values: dict[str, Any]) -> Block:
-    """A partition as a block.
+def make_block(
+    index: int, where: str, names: dict[str, Any], values: dict[str, Any], first: int | None = None
+) -> Block:
+    """A partition as a block; `first` is the place of its first row, if it is known.
 
     Raises:
         InputError: its parts are not of the same rows.
@@ -128,7 +130,7 @@ def make_block(index: int, where: str, names: dict[str, Any], values: dict[str, 
         y, sensitive, weight = (names.get(what) for what in _ROLES)
         rows, *columns = take_named(rows, y, sensitive, weight, where, only_names=True)
         found |= {what: part for what, part in zip(_ROLES, columns, strict=True) if what in names}
-    return Block(index, rows, **found, where=where)
+    return Block(index, rows, **found, where=where, first=first)
 
 
 def _is_array(x: Any) -> bool:

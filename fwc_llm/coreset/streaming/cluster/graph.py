@@ -22,6 +22,7 @@ class Work:
     """What all tasks of a reading have in common: one value of the graph, which workers hand on.
 
     `topic`: where a worker says that a partition is done; None: nowhere. `remote`: whether parts travel.
+    `firsts`: the place of each partition's first row, if it is known.
     """
 
     task: Callable[[Block], Any]
@@ -30,6 +31,7 @@ class Work:
     kind: str
     topic: str | None
     remote: bool
+    firsts: tuple[int, ...] | None = None
 
     def __sizeof__(self) -> int:
         return _size(self)
@@ -76,6 +78,7 @@ def reduction(
     merge: Callable[[Any, Any], Any],
     homes: Sequence[str | None] | None = None,
     topic: str | None = None,
+    firsts: tuple[int, ...] | None = None,
 ) -> Reduction:
     """The graph of one reading.
 
@@ -88,7 +91,7 @@ def reduction(
 
     name = f"fwc-llm-{uuid4().hex}"
     common = f"{name}-work"
-    work = Work(task, merge, collections.names, collections.kind, topic, homes is not None)
+    work = Work(task, merge, collections.names, collections.kind, topic, homes is not None, firsts)
     layers: dict[str, dict[Key, Any]] = {_SHARED: {**partitions.shared, common: DataNode(common, work)}}
     tree = _Tree(f"{name}-merge", common)
     at: dict[str | None, list[int]] = {}
@@ -159,7 +162,8 @@ def run_task(work: Work, index: int, load: Load, *values: Any) -> Parcel:
         found = load(values)
     except Exception as error:
         raise unreadable(index, work.kind, error) from error
-    block = make_block(index, where, work.names, found)
+    first = None if work.firsts is None else work.firsts[index]
+    block = make_block(index, where, work.names, found, first)
     del found, values
     try:
         part = work.task(block)

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from functools import cached_property
-from operator import add
+from itertools import accumulate
+from operator import or_
 from typing import Any
 
 from fwc_llm.coreset.streaming.blocks import Block, Part
@@ -35,13 +36,23 @@ class DaskSource:
         return self.collections.kind
 
     @cached_property
-    def n(self) -> int:
-        """Number of rows; where Dask does not know it, a column of every partition is read to count them."""
-        known = self.collections.known_rows
+    def lengths(self) -> tuple[int, ...]:
+        """Rows of each partition; where Dask does not know them, a column of each is read to count them."""
+        known = self.collections.known_lengths
         if known is not None:
             return known
-        count: int = DaskSource(self.collections.narrow).reduce(_count, add)
-        return count
+        counts: dict[int, int] = DaskSource(self.collections.narrow).reduce(_count, or_)
+        return tuple(counts[index] for index in sorted(counts))
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return sum(self.lengths)
+
+    @property
+    def _firsts(self) -> tuple[int, ...] | None:
+        """The place of each partition's first row, once the rows are counted."""
+        return tuple(accumulate(self.lengths, initial=0)) if "lengths" in vars(self) else None
 
     @cached_property
     def stamp(self) -> str:
@@ -69,7 +80,7 @@ class DaskSource:
         try:
             homes = cluster.homes(self.partitions, self.name)
             topic = cluster.topic if tick is not None else None
-            graph = reduction(self.collections, self.partitions, task, merge, homes, topic)
+            graph = reduction(self.collections, self.partitions, task, merge, homes, topic, self._firsts)
             found: Part = cluster.compute(graph, self.partitions, self.name, tick).part
         except Exception as error:
             if cluster.closed:
@@ -92,7 +103,7 @@ class DaskSource:
                 f"{self.name} lies on a cluster, but there is no current client: connect one, and persist "
                 "the table again"
             )
-        graph = reduction(self.collections, self.partitions, task, merge)
+        graph = reduction(self.collections, self.partitions, task, merge, firsts=self._firsts)
         root = Delayed(graph.root, graph.graph, layer=TOP)
         done = 0
 
@@ -110,5 +121,5 @@ class DaskSource:
         return found
 
 
-def _count(block: Block) -> int:
-    return len(block.rows)
+def _count(block: Block) -> dict[int, int]:
+    return {block.index: len(block.rows)}
