@@ -11,6 +11,7 @@ peak of the whole process's resident memory, libraries included. Linux only.
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -107,9 +108,16 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
     {"parquet": write_parquet, "arrays": write_arrays}[form](n, folder)
     point = {"folder": str(folder), "form": form, "support": support}
     command = [sys.executable, "-m", "evals.bench.scale", "--point", json.dumps(point)]
+    load = os.getloadavg()[0]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     shutil.rmtree(folder)
-    found = {"n": n, "form": form, "support": support, **json.loads(done.stdout.splitlines()[-1])}
+    found = {
+        "n": n,
+        "form": form,
+        "support": support,
+        "load": load,
+        **json.loads(done.stdout.splitlines()[-1]),
+    }
     print(found, flush=True)
     return found
 
@@ -131,21 +139,24 @@ def report(found: dict[str, Any]) -> str:
         f"{found['machine']}",
         "",
         f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
-        f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all counted "
-        "as passes. CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
-        "Memory is the peak of the whole process, libraries included. Sample's points: the objective of the "
-        f"whole table for the representatives that the sample gives. Targets: {TARGETS}.",
+        f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all of them "
+        "passes. CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
+        "Memory is the peak of the whole process, libraries included. Load: of the machine in the minute "
+        "before, of which writing the table is up to 1; where it is more, others worked and times are too "
+        "long. Sample's points: the objective of the whole table for the representatives that the sample "
+        f"gives. Targets: {TARGETS}.",
         "",
-        "| rows | form | support | elapsed, s | CPU, s | passes | CPU s / million · pass | peak, GB "
+        "| rows | form | support | load | elapsed, s | CPU, s | passes | CPU s / million · pass | peak, GB "
         "| sample's points | objective | gap | violation − ε |",
-        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for p in found["points"]:
         rate = per_pass(p, found["points"])
         lines.append(
-            f"| {p['n']:,} | {p['form']} | {p['support']} | {p['elapsed']:.1f} | {p['cpu']:.1f} | "
-            f"{p['passes']:.0f} | {'–' if rate is None else f'{rate:.2f}'} | {p['peak'] / 1e9:.2f} | "
-            f"{p['sampled']:.5f} | {p['objective']:.5f} | {p['gap']:.0e} | {p['excess']:.0e} |"
+            f"| {p['n']:,} | {p['form']} | {p['support']} | {p['load']:.1f} | {p['elapsed']:.1f} | "
+            f"{p['cpu']:.1f} | {p['passes']:.0f} | {'–' if rate is None else f'{rate:.2f}'} | "
+            f"{p['peak'] / 1e9:.2f} | {p['sampled']:.5f} | {p['objective']:.5f} | {p['gap']:.0e} | "
+            f"{p['excess']:.0e} |"
         )
     return "\n".join(lines) + "\n"
 
