@@ -166,7 +166,7 @@ def test_frames_of_dask_where_rows_are_needed_are_refused() -> None:
     lazy = dd.from_pandas(frame, npartitions=2)
     model = FairCoreset(4, random_state=0).fit(frame, "y", "d")
     for method in (FairWASP().fit, model.predict, model.score, model.transform, model.certify):
-        with pytest.raises(InputError, match=r"X is a dask DataFrame, which FairCoreset\.fit alone reads"):
+        with pytest.raises(InputError, match="fit alone reads"):
             method(lazy, "y", "d")
     array = da.from_array(frame[["a"]].to_numpy(), chunks=20)  # becomes one of numpy, as ever
     assert len(FairWASP().fit(array, frame["y"], frame["d"]).weights_) == 40
