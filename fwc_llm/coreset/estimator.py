@@ -77,7 +77,7 @@ class FairCoreset(Fitted):
             altogether. Real rows (support "rows" and
             "features") are chosen among them.
         max_passes: how often a table in blocks is read at most, once its columns are known, for moves. The
-            first coreset is certified whatever that takes: mostly one reading, seldom two to six. A move of
+            first coreset is certified whatever that takes: mostly one reading, seldom more. A move of
             free representatives takes two readings with cost="l1", any other one. The passes end before that
             when a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
         checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
