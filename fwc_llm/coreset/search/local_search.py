@@ -15,7 +15,7 @@ from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
 from fwc_llm.coreset.exchange.exchange import Patience
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import even_order, sample_rows
+from fwc_llm.coreset.search.samples import even_order, missed, sample_rows
 from fwc_llm.coreset.search.start import spread_rows
 from fwc_llm.coreset.search.swaps import Swaps
 from fwc_llm.coreset.threads import Threads
@@ -65,7 +65,16 @@ def search(
     found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))[:_WINNERS]
     found = _distinct(threads.over(wander, range(len(found))))
     descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found]
+    if missed(min(descent.history[0] for descent in descents), found[0].objective):
+        descents.append(descend(steps, _start(problem, rng, threads), max_iter))
     return min(descents, key=attrgetter("objective"))
+
+
+def _start(problem: Problem, rng: np.random.Generator, threads: Threads | None = None) -> np.ndarray:
+    """(m,) rows by k-means++."""
+    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
+    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
+    return spread_rows(seats, problem.pools, *terms)
 
 
 @dataclass(frozen=True)
@@ -96,12 +105,7 @@ class Sample:
 
     def explore(self, rng: np.random.Generator) -> Optimum:
         """The best optimum from one start and some kicks."""
-        problem = self._problem
-        seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-        start = spread_rows(
-            seats, problem.pools, problem.ids, problem.table, problem.cost, rng, problem.masses
-        )
-        return self.wander(self.settle(start, rng), rng, _KICKS)
+        return self.wander(self.settle(_start(self._problem, rng), rng), rng, _KICKS)
 
     def wander(self, best: Optimum, rng: np.random.Generator, kicks: int) -> Optimum:
         """The best optimum after some kicks, each of the best one so far."""

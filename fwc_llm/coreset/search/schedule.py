@@ -1,6 +1,7 @@
 """Chooses steps, sample sizes and swaps for a fit."""
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.samples import missed
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
@@ -133,30 +135,45 @@ class Solver:
         priority = problem.priorities(rng)
         order = sampling_order(problem, sizes[0], rng, priority)
         start: np.ndarray | None = None
+        reached = np.inf
         for size in sizes[:-1]:
-            start = self._grow_to(np.sort(order[:size]), priority, start, init, rng)
+            start, reached = self._grow_to(np.sort(order[:size]), priority, start, reached, init, rng)
         del order, priority
         if start is None:
             start = start_rows(problem, init, rng, self._threads)
-        return self._improve(descend(self.steps, start, self.effort.max_iter, _FINE), rng)
+        return self._improve(self._go_on(start, reached, _FINE, rng), rng)
 
     def _grow_to(
         self,
         rows: np.ndarray,
         priority: np.ndarray | None,
         start: np.ndarray | None,
+        reached: float,
         init: str,
         rng: np.random.Generator,
-    ) -> np.ndarray:
-        """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p)."""
+    ) -> tuple[np.ndarray, float]:
+        """Where the descent on these `rows` ends, as rows (m,) of the whole table or points (m, p).
+
+        And the objective there.
+        """
         part = Solver(self.problem.subset(rows, priority), replace(self.effort, progressive=False), 1)
         if start is None:
             start = start_rows(part.problem, init, rng, part._threads)
         elif start.ndim == 1:
             start = np.searchsorted(rows, start)
-        found = descend(part.steps, start, self.effort.max_iter, _COARSE)
-        found = part._improve(found, rng)
-        return found.points if found.rows is None else rows[found.rows]
+        found = part._improve(part._go_on(start, reached, _COARSE, rng), rng)
+        return found.points if found.rows is None else rows[found.rows], found.objective
+
+    def _go_on(
+        self, start: np.ndarray, reached: float, tolerance: float, rng: np.random.Generator
+    ) -> Descent:
+        """The descent from where a sample's descent ended, at the objective `reached`, or from anew."""
+        found = descend(self.steps, start, self.effort.max_iter, tolerance)
+        if not missed(found.history[0], reached):
+            return found
+        anew = start_rows(self.problem, "k-means++", rng, self._threads)
+        again = descend(self.steps, anew, self.effort.max_iter, tolerance)
+        return min(found, again, key=attrgetter("objective"))
 
 
 def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:

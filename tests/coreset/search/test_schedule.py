@@ -134,3 +134,16 @@ def test_the_first_sample_has_enough_candidates_for_every_cell() -> None:
     assert sorted(order) == list(range(5000))
     first = problem.cells.cell[order[:200]]
     assert (np.bincount(first, minlength=4) >= 8).all()
+
+
+@pytest.mark.parametrize("support", ["free", "rows"])
+def test_a_few_far_rows_get_representatives_though_samples_lack_them(support: str) -> None:
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(12_000, 7))
+    X[:40] += 1e4 * np.repeat(rng.normal(size=(20, 7)), 2, axis=0)
+    d = rng.integers(0, 2, len(X))
+    y = (rng.random(len(X)) < 0.3 + 0.2 * d).astype(int)
+    d[:40], y[:40] = np.repeat(np.arange(20) % 2, 2), np.repeat(np.arange(20) // 2 % 2, 2)
+    fitted = FairCoreset(80, cost="sqeuclidean", support=support, random_state=0, n_init=1).fit(X, y, d)
+    alone = 2 * 7 * 1e8 / len(X)  # what one group without a representative costs, about
+    assert fitted.objective_ < 0.01 * alone
