@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from evals.paper.again import measure_again
 from evals.paper.experiment import DATASETS, NAMES, Experiment, Options, load_experiment
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
@@ -42,6 +43,10 @@ def main(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Forget earlier results.")] = False,
     report_only: Annotated[bool, typer.Option("--report", help="Measure nothing, write the report.")] = False,
+    again: Annotated[
+        int,
+        typer.Option(help="Measure this many recorded cells once more, and say which differ.", min=0),
+    ] = 0,
     model: Annotated[
         str, typer.Option(help="For `llm`: the surrogate, or any model with a key.")
     ] = "surrogate",
@@ -65,6 +70,8 @@ def main(
             model_options={k: v for k, v in (("base_url", base_url), ("api_key_env", api_key_env)) if v},
             runs_dir=None if model == "surrogate" else str(folder / "llm-runs"),
         )
+        if again:
+            raise typer.Exit(check(experiments, options, folder, again, err))
         if fresh:
             forget(experiments, options, folder)
         for experiment in experiments:
@@ -73,6 +80,20 @@ def main(
                 print(text)
             else:
                 err.print(f"{experiment.name}: {folder / experiment.name}.md")
+
+
+def check(
+    experiments: Sequence[Experiment], options: Options, folder: Path, count: int, console: Console
+) -> int:
+    """1 if a recorded cell, measured once more, differs from its record, else 0; nothing is written."""
+    wrong: list[str] = []
+    for experiment in experiments:
+        if not (path := folder / f"{experiment.name}.csv").exists():
+            raise FwcError(f"{path} is not there: run the experiment first")
+        ledger = Ledger(path, experiment)
+        wrong += measure_again(experiment, options, ledger, count, console)
+    print(f"{len(wrong)} values differ from the record")
+    return int(bool(wrong))
 
 
 def forget(experiments: Sequence[Experiment], options: Options, folder: Path) -> None:

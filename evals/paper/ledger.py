@@ -52,7 +52,7 @@ class Ledger:
 
     def has(self, cell: Cell) -> bool:
         """Whether this cell has been measured."""
-        return tuple(_written(cell[key]) for key in self.keys) in self.done
+        return tuple(written(cell[key]) for key in self.keys) in self.done
 
     def add(self, cell: Cell, rows: Iterable[Row]) -> None:
         """Append the rows of one cell."""
@@ -60,10 +60,16 @@ class Ledger:
         writer = csv.writer(text, lineterminator="\n")
         for row in (rows := list(rows)):
             values = {**cell, **row, _COUNT: len(rows)}
-            writer.writerow([_written(values.get(column)).replace("\n", " ") for column in self.columns])
+            writer.writerow([written(values.get(column)).replace("\n", " ") for column in self.columns])
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text.getvalue())
-        self.done.add(tuple(_written(cell[key]) for key in self.keys))
+        self.done.add(tuple(written(cell[key]) for key in self.keys))
+
+    def rows_of(self, cell: Cell) -> list[dict[str, str]]:
+        """The rows of one cell as they are written, by column."""
+        own = {key: written(cell[key]) for key in self.keys}
+        with self.path.open(encoding="utf-8", newline="") as file:
+            return [row for row in csv.DictReader(file) if own.items() <= row.items()]
 
     def frame(self) -> "pd.DataFrame":
         """All rows. An empty field of a number column is NaN."""
@@ -72,10 +78,10 @@ class Ledger:
         return pd.read_csv(self.path, keep_default_na=False, na_values=[""], dtype={"note": str})
 
 
-def _written(value: Any) -> str:
+def written(value: Any) -> str:
     """Numbers with six significant digits, NaN and None as nothing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if hasattr(value, "item"):
-        return _written(value.item())
+        return written(value.item())
     return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from evals.paper.again import measure_again
 from evals.paper.experiment import Cell, Experiment, Options, Row, load_experiment
 from evals.paper.ledger import Ledger
 from evals.paper.runner import run_cells
@@ -94,3 +95,23 @@ def test_several_processes_measure_what_one_does(tmp_path: Path) -> None:
         run_cells(parallel, options, ledger, jobs, None, Console(quiet=True))
         frames.append(ledger.frame().sort_values(list(experiment.keys)).drop(columns=["seconds"]))
     assert frames[0].reset_index(drop=True).equals(frames[1].reset_index(drop=True))
+
+
+def test_recorded_cells_measured_again_must_say_the_same(tmp_path: Path) -> None:
+    counting, path = Counting(), tmp_path / "counting.csv"
+    run(counting, path)
+    experiment, quiet = counting.experiment(), Console(quiet=True)
+
+    def found(count: int) -> list[str]:
+        return measure_again(experiment, Options(runs=1), Ledger(path, experiment), count, quiet)
+
+    assert found(9) == []
+    assert sorted(counting.measured) == sorted(2 * [0, 1, 2, 3, 4])
+    path.write_text(path.read_text().replace("0.333333", "0.333433").replace("2,0,,", "2,0,7,"))
+    assert sorted(found(5)) == ["1, 0: value 0.333433 recorded, 0.333333 now", "2, 0: value 7 recorded,  now"]
+
+
+def test_without_a_record_there_is_nothing_to_measure_again(tmp_path: Path) -> None:
+    experiment = Counting().experiment()
+    with pytest.raises(FwcError, match="run the experiment first"):
+        measure_again(experiment, Options(), Ledger(tmp_path / "c.csv", experiment), 3, Console(quiet=True))
