@@ -16,6 +16,7 @@ from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.descent.compiled import tiles_of
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.tables.table import by_column
 from fwc_llm.coreset.streaming.nearest import kernels
 from fwc_llm.coreset.streaming.nearest.kept import Known
 
@@ -72,7 +73,7 @@ def _single(problem: Problem, x: np.ndarray, points: np.ndarray) -> tuple[np.nda
     near = np.ascontiguousarray(shifted, np.float32)
     off = np.abs(near - shifted).max(axis=0)
     if not table.is_single:
-        off += 2 * _HALF_ULP * np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0)))
+        off += 2 * _HALF_ULP * np.maximum(-by_column(np.min, x), by_column(np.max, x)).astype(np.float64)
     absolute = float(np.sqrt((off**2).sum()) if problem.cost == "sqeuclidean" else off.sum())
     return near, ((near.shape[1] + 4) * _HALF_ULP, absolute)
 
