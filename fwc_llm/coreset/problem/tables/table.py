@@ -154,7 +154,7 @@ def by_column(ends: Callable[..., Any], values: np.ndarray) -> np.ndarray:
     """`np.min` or `np.max` of the columns of a matrix (n, k): many rows side by side, where they are short."""
     n, k = values.shape
     whole = n - n % _SIDE_BY_SIDE
-    if not whole or not values.flags.c_contiguous:
+    if not whole or not k or not values.flags.c_contiguous:
         return np.asarray(ends(values, axis=0))
     wide = ends(values[:whole].reshape(-1, _SIDE_BY_SIDE * k), axis=0).reshape(_SIDE_BY_SIDE, k)
     return np.asarray(ends(np.concatenate([wide, values[whole:]]), axis=0))

@@ -16,7 +16,7 @@ from fwc_llm.coreset.compiling.kernel import read_only
 from fwc_llm.coreset.descent.compiled import tiles_of
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.tables.table import by_column
+from fwc_llm.coreset.problem.tables.table import Table, by_column
 from fwc_llm.coreset.streaming.nearest import kernels
 from fwc_llm.coreset.streaming.nearest.kept import Known
 
@@ -49,6 +49,7 @@ def find_sure(problem: Problem, points: np.ndarray, prices: np.ndarray, wanted: 
     else:
         before = np.ascontiguousarray(known.points - table.shift, np.float32)
         lost = _lost(near, before, cell_of, prices - known.prices, table.n_numeric)
+        lost += _ROUNDING * (np.abs(prices).max() + problem.move.max())
         carried = known.label, known.gap, before, near, lost, table.n_numeric, errors, wanted
         kernels.carry_rows(x, *carried, label, gap)
         which = np.flatnonzero(label < 0)
@@ -68,14 +69,32 @@ def find_sure(problem: Problem, points: np.ndarray, prices: np.ndarray, wanted: 
 
 def _single(problem: Problem, x: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, tuple[float, float]]:
     """The points (m, p) as float32, and what distances may get wrong: relative, and for their inputs."""
-    table = problem.table
+    table, squared = problem.table, problem.cost == "sqeuclidean"
     shifted = points - table.shift
     near = np.ascontiguousarray(shifted, np.float32)
     off = np.abs(near - shifted).max(axis=0)
+    if not off.any() and _is_whole(table, x, near, squared):
+        return near, (0.0, 0.0)
     if not table.is_single:
-        off += 2 * _HALF_ULP * np.maximum(-by_column(np.min, x), by_column(np.max, x)).astype(np.float64)
-    absolute = float(np.sqrt((off**2).sum()) if problem.cost == "sqeuclidean" else off.sum())
+        off += 2 * _HALF_ULP * _largest(x)
+    absolute = float(np.sqrt((off**2).sum()) if squared else off.sum())
     return near, ((near.shape[1] + 4) * _HALF_ULP, absolute)
+
+
+def _is_whole(table: Table, x: np.ndarray, near: np.ndarray, squared: bool) -> bool:
+    """Whether all distances are whole numbers that float32 holds."""
+    if table.n_numeric == 0:
+        return True
+    if not table.is_single or any((part[:_FEW] != np.rint(part[:_FEW])).any() for part in (near, x)):
+        return False
+    largest = np.maximum(_largest(x), _largest(near))
+    apart = (2 * largest) ** (2 if squared else 1)
+    return bool(apart.sum() < 2**24) and all((part == np.rint(part)).all() for part in (near, x))
+
+
+def _largest(x: np.ndarray) -> np.ndarray:
+    """(p,) the largest magnitude in each column."""
+    return np.asarray(np.maximum(-by_column(np.min, x), by_column(np.max, x)), np.float64)
 
 
 def _lost(
