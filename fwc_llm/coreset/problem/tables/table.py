@@ -151,7 +151,7 @@ class Table:
 
 
 def by_column(ends: Callable[..., Any], values: np.ndarray) -> np.ndarray:
-    """`np.min` or `np.max` of the columns of a matrix (n, k): many rows side by side, where they are short."""
+    """`np.min` or `np.max` of the columns of a matrix (n, k): short rows are taken side by side."""
     n, k = values.shape
     whole = n - n % _SIDE_BY_SIDE
     if not whole or not k or not values.flags.c_contiguous:

@@ -32,7 +32,9 @@ def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def scan_rows(x, which, own, offset, tiles, tile_label, tile_start, n_numeric, squared, errors, wanted, room, label, gap):  # type: ignore[no-untyped-def]
+def scan_rows(  # type: ignore[no-untyped-def]
+    x, which, own, offset, tiles, tile_label, tile_start, n_numeric, squared, errors, wanted, room, label, gap
+):
     """Finds the representative of the rows `which` of x (n, p) that costs least, where that is sure.
 
     Representatives are tiled by cell. A row whose `own` cell (n,) is h pays `offset[h, g]` besides in cell g.
@@ -93,7 +95,7 @@ def scan_rows(x, which, own, offset, tiles, tile_label, tile_start, n_numeric, s
 
 @kernel
 def carry_rows(x, label, gap, before, after, lost, n_numeric, errors, wanted, new_label, new_gap):  # type: ignore[no-untyped-def]
-    """Takes over the labels (n,) of the rows x (n, p) for which they are still sure, with what is left of the gaps.
+    """Takes over the labels (n,) of rows x (n, p) where they are still sure, with what is left of the gaps.
 
     The points moved from `before` to `after` (m, p), by L1. For a row of label j, others may have come
     nearer by `lost[j]`. The other rows keep what `new_label` and `new_gap` (n,) have; returns how many.
@@ -117,7 +119,7 @@ def carry_rows(x, label, gap, before, after, lost, n_numeric, errors, wanted, ne
 
 @kernel
 def cost_carried(values, label, points, n_numeric, squared, cost):  # type: ignore[no-untyped-def]
-    """The feature costs (b,) of the rows `values` (b, p) at the points of their labels, 0 where these are −1."""
+    """The feature `cost` (b,) of the rows `values` (b, p) at the points of their labels; 0 for label −1."""
     for i in range(len(values)):
         j, total = label[i], 0.0
         if j >= 0:

@@ -33,7 +33,9 @@ class Sure(NamedTuple):
     cost: np.ndarray  # (b,) exact cost at the representative, without prices; 0 where that is not sure
 
 
-def find_sure(problem: Problem, points: np.ndarray, prices: np.ndarray, wanted: float, known: Known | None) -> Sure:
+def find_sure(
+    problem: Problem, points: np.ndarray, prices: np.ndarray, wanted: float, known: Known | None
+) -> Sure:
     """What is sure of a block at these points (m, p) and prices (G,).
 
     `problem` is that of the block's rows, of which float32 must hold the differences. A gap to another cell

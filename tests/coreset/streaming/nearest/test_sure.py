@@ -55,7 +55,9 @@ def check(problem, points, prices, found):
     sure = found.label >= 0
     np.testing.assert_array_equal(found.label[sure], values.argmin(axis=1)[sure])
     least = values.min(axis=1)
-    np.testing.assert_allclose((found.cost - prices[problem.cell_of[found.label]])[sure], least[sure], rtol=1e-9)
+    np.testing.assert_allclose(
+        (found.cost - prices[problem.cell_of[found.label]])[sure], least[sure], rtol=1e-9
+    )
     values[rows, found.label] = np.inf
     assert (found.gap[sure] <= (values.min(axis=1) - least)[sure] + 1e-9 * np.abs(least[sure])).all()
     others = np.where(problem.cell_of == problem.cell_of[found.label][:, None], np.inf, values).min(axis=1)
