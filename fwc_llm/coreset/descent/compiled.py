@@ -70,7 +70,7 @@ class CompiledSteps:
         self._points = np.empty(0)
         self.prices = np.zeros(cells.n_cells)
         self._repeated = problem.repeated()
-        self._tiles = _tiles(problem.cell_of, cells.n_cells)
+        self._tiles = tiles_of(problem.cell_of, cells.n_cells)
         self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
@@ -281,7 +281,7 @@ class CompiledSteps:
         return self._medoids.move(shares, rows, problem.cell_of)
 
 
-def _tiles(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
+def tiles_of(cell_of: np.ndarray, cells: int) -> tuple[np.ndarray, np.ndarray]:
     """Tiles (T, WIDTH) of representatives in the order of cells, −1 for none, and the cells' (G + 1,)."""
     counts = np.bincount(cell_of, minlength=cells)
     start = np.concatenate([[0], np.cumsum(-(-counts // WIDTH))])

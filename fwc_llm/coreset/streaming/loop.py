@@ -7,8 +7,8 @@ import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.streaming.collecting.collect import Collector
+from fwc_llm.coreset.streaming.nearest.kept import KEPT
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
-from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.medoids import Medoids
 from fwc_llm.coreset.streaming.passes.moves import Means, Medians, Mover, Sampled
 from fwc_llm.coreset.streaming.passes.readings import NoReadingLeftError, Readings
@@ -65,13 +65,16 @@ class Passes:
         if course.rows is None:
             course.points = as_published(course.points, self._readings.survey)
         keep(course)
-        while not course.finished:
-            try:
-                self._step(course, max_moves)
-            except NoReadingLeftError:
-                course.finished = course.starved = True
-            course.readings = self._readings.count
-            keep(course)
+        try:
+            while not course.finished:
+                try:
+                    self._step(course, max_moves)
+                except NoReadingLeftError:
+                    course.finished = course.starved = True
+                course.readings = self._readings.count
+                keep(course)
+        finally:
+            KEPT.forget(self._readings.terms.fit)
         return course
 
     def _step(self, course: Course, max_moves: int) -> None:
@@ -94,11 +97,9 @@ class Passes:
             collectors = self._mover.collectors(Sampled(problem.table, carries))
         solved = solve_inner(readings, course.points, collectors, table, prices)
         if self._judge(course, solved, expected):
-            LABELS.forget(solved.visit.name)
             return
         if len(course.history) > max_moves:
             course.finished = True
-            LABELS.forget(solved.visit.name)
             return
         if medoids:
             rows = medoids.move(solved)
@@ -107,7 +108,6 @@ class Passes:
             rows = None
             course.rough = readings.left < 2 and isinstance(self._mover, Medians)
             moved = as_published(self._mover.move(readings, solved, course.points), readings.survey)
-        LABELS.forget(solved.visit.name)
         course.finished = course.converged = bool((moved == course.points).all())
         course.points, course.rows = moved, rows
         if readings.left < 1 and not course.finished:  # they are read if the fit goes on

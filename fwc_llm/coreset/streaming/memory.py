@@ -54,7 +54,7 @@ class Size:
             self.sample * (self.p * 8 + self.cells * 28 + 64)
             + self.threads * (self.block * row + counts)
             + 2 * counts
-            + self.n * (_DOUBT * 2 * doubt + 2)
+            + self.n * (_DOUBT * 2 * doubt + 4)
         )
 
 

@@ -117,16 +117,15 @@ class Steps:
 
     def of(self, rows: Carried) -> np.ndarray:
         """See `Collector`."""
-        below, count = np.zeros(self.low.shape, np.int64), np.zeros((*self.low.shape, self.bins), np.int64)
-        total = np.zeros(len(self.low), np.int64)
+        count = np.zeros((*self.low.shape, self.bins + 2), np.int64)
+        step = np.empty(self.low.shape[1], np.int32)
 
         def read(values: np.ndarray, at: slice) -> None:
             place = self.low, self.high, self.scale
-            kernels.count_steps(values, rows.label[at], rows.units[at], *place, below, count, total)
+            kernels.count_steps(values, rows.label[at], rows.units[at], *place, step, count)
 
         _over(rows.table.numbers, read)
-        behind = total[:, None] - below - count.sum(axis=2)
-        return np.concatenate([below[..., None], count, behind[..., None]], axis=2)
+        return count
 
     def join(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         """See `Collector`."""

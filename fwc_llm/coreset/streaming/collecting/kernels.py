@@ -1,29 +1,30 @@
 """Compiled reading of blocks: histograms about the medians, the values in a bin, costs of candidates."""
 
+import numpy as np
+
 from fwc_llm.coreset.compiling.compiled_cost import column_cost
 from fwc_llm.coreset.compiling.kernel import kernel
 
 
 @kernel
-def count_steps(values, label, units, low, high, scale, below, count, total):  # type: ignore[no-untyped-def]
+def count_steps(values, label, units, low, high, scale, step, count):  # type: ignore[no-untyped-def]
     """Counts where the rows `values` (b, q) lie about the place [low, high] (m, q) of their label and column.
 
-    The `units` (b,) of values before it are added to `below` (m, q), those of values in it to its step in
-    `count` (m, q, bins), of which `scale` (m, q) make a unit, and all to `total` (m,). A label of
-    −1 counts nothing.
+    The `units` (b,) of values in it are added to their step in `count` (m, q, bins + 2), of which `scale`
+    (m, q) make a unit: steps 1 to bins; those before it to the first, those behind it to the last. A label
+    of −1 counts nothing; `step` (q,) int32 is room.
     """
     last = count.shape[2] - 1
     for i in range(len(values)):
-        j = label[i]
-        if j < 0:
+        if label[i] < 0:
             continue
-        total[j] += units[i]
+        j, own = np.uintp(label[i]), units[i]
         for k in range(values.shape[1]):  # without a branch: many columns at once
-            below[j, k] += units[i] if values[i, k] < low[j, k] else 0
+            within = min(max((values[i, k] - low[j, k]) * scale[j, k], 0.0), last - 2.0)
+            at = np.int32(within) + 1 if values[i, k] >= low[j, k] else 0
+            step[k] = np.int32(last) if values[i, k] > high[j, k] else at
         for k in range(values.shape[1]):
-            if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
-                step = int((values[i, k] - low[j, k]) * scale[j, k])
-                count[j, k, min(step, last)] += units[i]
+            count[j, k, np.uintp(step[k])] += own
 
 
 @kernel
@@ -36,12 +37,14 @@ def find_values(values, label, units, low, high, below, common, held, place, val
     """
     size, q = 0, values.shape[1]
     for i in range(len(values)):
-        j = label[i]
-        if j < 0:
+        if label[i] < 0:
             continue
-        for k in range(q):
+        j, within = np.uintp(label[i]), 0
+        for k in range(q):  # without a branch: many columns at once
             below[j, k] += units[i] if values[i, k] < low[j, k] else 0
         for k in range(q):
+            within += (values[i, k] >= low[j, k]) & (values[i, k] <= high[j, k])
+        for k in range(q if within else 0):
             if values[i, k] >= low[j, k] and values[i, k] <= high[j, k]:
                 if held[j, k] == 0:
                     common[j, k] = values[i, k]

@@ -7,7 +7,6 @@ import numpy as np
 
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
-from fwc_llm.coreset.streaming.passes.labels import LABELS
 from fwc_llm.coreset.streaming.passes.readings import Readings
 from fwc_llm.coreset.streaming.passes.visit import Doubt, Part, Visit
 from fwc_llm.coreset.transport.cost_table import CostTable
@@ -109,7 +108,6 @@ class InBlocks:
         share = _DOUBT * (len(prices) / sample.size) ** 0.5
         wide = max(margin, sample.margin(prices, min(share, 1.0)))
         self._check_room(sample, prices, wide)
-        LABELS.forget(self._visit.name)
         self._visit = replace(self._visit, prices=prices, margin=float(wide), name=uuid4().hex)
         self.part = self._readings.read(self._visit, "distances")
         self.doubt = joined(self.part, self._readings.survey.sample)

@@ -97,13 +97,15 @@ class Medians:
         total = count.sum(axis=2)
         if readings.left < 2:  # one for the values on a step, one for what the move gains
             return _to_steps(moved, steps, count)
-        wider = np.maximum(np.ptp(readings.survey.sample.numbers, axis=0).astype(np.float64), 1e-3)
+        wider: np.ndarray | None = None
         while True:
             upto = 2 * np.cumsum(count, axis=2)
             left, right = (upto < total[..., None]).sum(2), (upto <= total[..., None]).sum(2)
             beside = (total > 0) & ((left == 0) | (right > steps.bins))
             if not beside.any():
                 break
+            if wider is None:
+                wider = np.maximum(np.ptp(readings.survey.sample.numbers, axis=0).astype(np.float64), 1e-3)
             steps = _laid_anew(steps, beside, left, right, wider)
             wider = wider * _WIDER
             visit = replace(solved.visit, collectors=(steps,))
@@ -140,7 +142,10 @@ def expected_steps(sampled: Sampled, m: int) -> Steps:
         if len(rows):
             width = _NOISE * len(rows) ** 0.5 + 1
             ends = [int(max(0, len(rows) / 2 - width)), int(min(len(rows) - 1, len(rows) / 2 + width))]
-            low[j], high[j] = np.partition(sampled.table.numbers[rows], ends, axis=0)[ends]
+            columns = np.ascontiguousarray(sampled.table.numbers[rows].T)
+            columns.partition(ends[0], axis=1)
+            low[j], behind = columns[:, ends[0]], columns[:, ends[0] :]
+            high[j] = np.partition(behind, ends[1] - ends[0], axis=1)[:, ends[1] - ends[0]]
     return Steps(low, high, bins)
 
 

@@ -1,6 +1,7 @@
 """What stays the same in every reading of a table."""
 
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class Terms:
     n: int
     weighted: bool
     unit: float
+    fit: str  # no other one has this name
 
     @classmethod
     def of(cls, problem: Problem, survey: Survey) -> "Terms":
@@ -42,7 +44,7 @@ class Terms:
             spare = min(_WHOLE, _MOST - n.bit_length())
         unit = float(np.ldexp(1.0, -spare))
         terms = problem.cell_of, problem.target, problem.epsilon, problem.cost, problem.move
-        return cls(survey.reader, cells, *terms, problem.table.n_numeric, n, weighted, unit)
+        return cls(survey.reader, cells, *terms, problem.table.n_numeric, n, weighted, unit, uuid4().hex)
 
     @property
     def m(self) -> int:

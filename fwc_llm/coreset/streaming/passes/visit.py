@@ -1,6 +1,6 @@
 """The task that reads a block: nearest representatives, who keeps its cell, who is in doubt."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.streaming.blocks import Block, Coded
 from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
 from fwc_llm.coreset.streaming.collecting.sums import BlockSums
-from fwc_llm.coreset.streaming.passes.labels import LABELS
+from fwc_llm.coreset.streaming.nearest.kept import KEPT, Known
 from fwc_llm.coreset.streaming.passes.terms import Terms
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.narrowing import two_cheapest
@@ -54,7 +54,7 @@ class Visit:
     slope: np.ndarray | None
     collectors: tuple[Collector, ...] = ()
     with_doubt: bool = True  # whether the rows in doubt are wanted
-    name: str = ""  # of the reading, by which its labels are found again
+    name: str = ""  # of the reading, by which what it found is known again
 
     def __call__(self, block: Block) -> Part:
         """What the block has."""
@@ -68,8 +68,10 @@ class Visit:
         if coded.table.n == 0:
             return part
         units = terms.units(coded)
-        own = None if self.with_doubt else LABELS.find(self.name, block.index)
-        if own is None or len(own) != len(units):
+        known = None if self.with_doubt else KEPT.find(terms.fit, block.index)
+        if known is not None and known.reading == self.name:
+            own = known.label
+        else:
             own = self._find(block, coded, units, part)
         kept = own >= 0
         if terms.weighted:
@@ -82,30 +84,37 @@ class Visit:
 
     def _find(self, block: Block, coded: Coded, units: np.ndarray, part: Part) -> np.ndarray:
         """The representative (b,) of each row that keeps its cell, else −1; `part` gets their cost."""
-        table, rows = coded.table, np.arange(coded.table.n)
-        cost, label = self._nearest(coded)
-        position = coded.first + rows
-        columns = cost.T
-        if self.slope is not None:
-            columns = columns + self.slope[:, None] * parts_of(position)
+        terms, table, slope = self.terms, coded.table, self.slope
+        wanted = max(self.margin, 0.0) + (0.0 if slope is None else float(np.ptp(slope)))
+        own, gap, cost = self._sure(coded, wanted, KEPT.find(terms.fit, block.index))
+        rest = np.flatnonzero(own < 0)
+        costs, label = self._nearest(coded, rest)
+        position = coded.first + rest
+        columns = costs.T
+        if slope is not None:
+            columns = columns + slope[:, None] * parts_of(position)
         key, least, second = two_cheapest(columns, self.prices)
-        if not np.isfinite(least).all():
+        if not (np.isfinite(least).all() and np.isfinite(cost).all()):
             where = block.where or f"block {block.index}"
             raise InputError(
                 f"{where}: its numbers are so far from the others that costs pass double precision: scale X"
             )
-        unsure = (second <= least + self.margin) & (units > 0)
-        kept = ~unsure & (units > 0)
-        own = np.where(kept, label[key, rows], -1).astype(np.int64)  # kernels are compiled for one type
-        mass = units * self.terms.unit
-        part.cost = BlockSums.of(block.index, float(np.sum(cost[kept, key[kept]] * mass[kept])))
+        unsure = (second <= least + self.margin) & (units[rest] > 0)
+        rows = np.arange(len(rest))
+        own[rest] = np.where(unsure, -1, label[key, rows])
+        cost[rest] = costs[rows, key]
+        own[units == 0] = -1
+        kept = own >= 0
+        mass = units[kept] * terms.unit
+        part.cost = BlockSums.of(block.index, float(np.sum(cost[kept] * mass)))
         if self.with_doubt and unsure.any():
             some = np.flatnonzero(unsure)
+            doubtful = rest[some]
             part.doubt[block.index] = Doubt(
-                table.take(some), cost[some], label[:, some].T.copy(), units[some], position[some]
+                table.take(doubtful), costs[some], label[:, some].T.copy(), units[doubtful], position[some]
             )
         if self.with_doubt and self.name:
-            LABELS.keep(self.name, block.index, own, self.terms.m)
+            KEPT.keep(terms.fit, block.index, Known.of(self.name, self.points, self.prices, own, gap))
         return own
 
     def merge(self, one: Part, other: Part) -> Part:
@@ -121,10 +130,20 @@ class Visit:
         one.doubt.update(other.doubt)
         return one
 
-    def _nearest(self, coded: Coded) -> tuple[np.ndarray, np.ndarray]:
-        """The costs (b, G) of the nearest representatives, and which they are, (G, b)."""
-        problem = self.terms.problem_of(coded)
-        if not coded.table.fits_single:
+    def _sure(self, coded: Coded, wanted: float, known: Known | None) -> tuple[np.ndarray, ...]:
+        """The representatives (b,) of the rows, −1 for all that are not sure, their gaps, and their costs."""
+        n = coded.table.n
+        if not coded.table.fits_single or not np.isfinite(wanted):
+            return np.full(n, -1), np.zeros(n, np.float32), np.zeros(n)
+        from fwc_llm.coreset.streaming.nearest.sure import find_sure
+
+        return find_sure(self.terms.problem_of(coded), self.points, self.prices, wanted, known)
+
+    def _nearest(self, coded: Coded, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The costs (r, G) of the rows' nearest representatives, and which they are, (G, r)."""
+        some = replace(coded, table=coded.table.take(rows), cell=coded.cell[rows])
+        problem = self.terms.problem_of(some)
+        if not len(rows) or not coded.table.fits_single:
             return PlainSteps(problem).nearest(self.points)
         from fwc_llm.coreset.descent.compiled import CompiledSteps
 
