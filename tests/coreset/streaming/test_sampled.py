@@ -105,3 +105,12 @@ def test_labels_and_texts_of_awkward_types() -> None:
     ):
         with pytest.raises(InputError, match=r"y is \w+ and \w+ in different blocks"):
             FairCoreset(4).fit([first, second], y="y", sensitive="d")
+    truth = pd.Series([True, 0] * 20, dtype=object)
+    for y in (truth.replace(0, 1), truth.replace(True, 1.0)):
+        mixed, said = (
+            one.assign(y=y),
+            r"y( in block 0)? holds \S+ and \S+, which are equal: give all rows one",
+        )
+        for X in ([mixed, two], pd.concat([mixed, two])):
+            with pytest.raises(InputError, match=said):
+                FairCoreset(4).fit(X, y="y", sensitive="d")
