@@ -1,7 +1,7 @@
 """A task's table cleaned part by part into a Parquet file, for tables that are too large for memory."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class Cleaned:
     """The clean rows in a file, whose column `names[name]` is that of the task.
 
     `extra` are columns beside those of the task: the caller's own, such as labels. `whole` names the numeric
-    columns of which all numbers are whole.
+    columns of which all numbers are whole. `filled` counts by column missing values that became a category.
     """
 
     path: Path
@@ -32,6 +32,7 @@ class Cleaned:
     extra: tuple[str, ...]
     rows: RowCount
     whole: frozenset[str]
+    filled: Mapping[str, int]
 
     @property
     def names(self) -> dict[str, str]:
@@ -154,7 +155,10 @@ class Cleaner:
             self._writer.close()
         rows = check_whole(self.task, self.seen)
         whole = frozenset(name for name, is_whole in self.seen.whole.items() if is_whole)
-        return Cleaned(self._path, self.task.columns, self._extra, rows, whole)
+        filled = {
+            item.name: self.seen.filled[item.name] for item in self.task.fields if self.seen.filled[item.name]
+        }
+        return Cleaned(self._path, self.task.columns, self._extra, rows, whole, filled)
 
 
 def _update(digest: Any, parts: Iterator[list[str]]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.data.cleaned import Cleaned, Cleaner
+from fwc_llm.data.missing import filled_note
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import make_examples
@@ -69,7 +70,8 @@ def streamed_shots(
     shots = Shots("fwc", task.name, fingerprint, seed, examples, options=recorded, protected=task.protected)
     shots = certified(shots, estimator, task.sensitive(rows), task.labels(rows))
     lost = [f"{count:,} rows lost: {reason}" for reason, count in clean.rows.reasons.items()]
-    notes = (f"{data}: {clean.rows.kept:,} of {clean.rows.read:,} rows kept", *lost)
+    filled = [filled_note(clean.filled)] if clean.filled else []
+    notes = (f"{data}: {clean.rows.kept:,} of {clean.rows.read:,} rows kept", *lost, *filled)
     return order_shots(shots, order, seed), notes
 
 

@@ -64,7 +64,7 @@ def table() -> pd.DataFrame:
             "paid": rng.choice(["on time", "late", "never"], n),
         }
     )
-    frame.loc[5, "wage"] = np.nan
+    frame.loc[[5, 6, 1100, 1101], "wage"] = np.nan
     frame.loc[[6, 900], "debt"] = np.nan
     frame.loc[700:, "job"] = "nurse"  # blocks that lack values which others have
     return frame
@@ -98,6 +98,9 @@ def test_blocks_give_the_examples_of_the_whole_table(folder: Path, weight: str) 
     assert task.rows is not None
     assert notes[0].endswith(f": {task.rows.kept:,} of 1,200 rows kept")
     assert "2 rows lost: no value in debt" in notes
+    filled = next(note for note in task.notes if "made the category" in note).partition(";")[0]
+    assert "(wage 3)" in filled
+    assert filled in notes
 
 
 def test_the_command_takes_a_pattern(folder: Path) -> None:
