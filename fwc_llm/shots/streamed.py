@@ -93,12 +93,13 @@ def _cleaned(task: "Task", data: str | Path, folder: Path, say: Callable[[str], 
     from fwc_llm.coreset.streaming.sources.arrow import ArrowSource
     from fwc_llm.coreset.streaming.sources.opening import open_source
 
-    source = open_source(str(data), threads=1)  # one: the rows are written in their order
-    if not isinstance(source, ArrowSource) or not source.by_row_groups:
-        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
     taskfile = replace(
         parse_taskfile(task.text, (task.folder or Path()) / f"{task.name}.toml"), name=task.name
     )
+    names = [item.name for item in taskfile.fields]
+    source = open_source(str(data), threads=1, columns=names)  # one: the rows are written in their order
+    if not isinstance(source, ArrowSource) or not source.by_row_groups:
+        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
     extra = (_LABEL, _LEVEL, *([_WEIGHT] if task.weight else []))
     cleaner = Cleaner(taskfile, folder, extra)
 

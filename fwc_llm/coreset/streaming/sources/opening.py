@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,12 @@ _MISSING = (
 
 
 def open_source(
-    X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None, threads: int | None = None
+    X: Any,
+    y: Any = None,
+    sensitive: Any = None,
+    sample_weight: Any = None,
+    threads: int | None = None,
+    columns: Collection[str] | None = None,
 ) -> Source | None:
     """The table as a source of blocks; None for an ordinary one in memory.
 
@@ -44,6 +49,7 @@ def open_source(
         sensitive: the name of a column of X, or several, whose levels are crossed; for a memory map as y.
         sample_weight: as y.
         threads: how many read and work; None for all processors.
+        columns: those of files that are read; None for all.
 
     Raises:
         InputError: files that cannot be read or differ in columns or types; a column that is not there; a
@@ -57,7 +63,7 @@ def open_source(
         if isinstance(X, str | os.PathLike) and str(X).endswith(".npy") and not Path(X).is_dir():
             array = open_array(X, "X")
             return MappedSource.open(array, y, sensitive, sample_weight, threads)
-        return _open_files(X, y, sensitive, sample_weight, threads)
+        return _open_files(X, y, sensitive, sample_weight, threads, columns)
     if hasattr(X, "get_fragments") and hasattr(X, "schema"):
         from fwc_llm.coreset.streaming.sources.arrow import open_dataset
 
@@ -111,7 +117,14 @@ def _is_table(values: Any) -> bool:
     return hasattr(values, "columns") or len(getattr(values, "shape", ())) == 2
 
 
-def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int | None) -> Source:
+def _open_files(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    sample_weight: Any,
+    threads: int | None,
+    columns: Collection[str] | None,
+) -> Source:
     """The source of a path, a pattern, a folder or a list of paths."""
     try:
         import pyarrow as pa
@@ -127,7 +140,7 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
         dataset = ds.dataset(paths, format=_csv() if form == "csv" else form, partitioning="hive")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{name} cannot be read: {str(error)[:300]}") from error
-    return open_dataset(dataset, name, y, sensitive, sample_weight, threads)
+    return open_dataset(dataset, name, y, sensitive, sample_weight, threads, columns)
 
 
 def _find(X: Any, name: str) -> tuple[Any, str]:
