@@ -96,12 +96,11 @@ def _cleaned(task: "Task", data: str | Path, folder: Path, say: Callable[[str], 
     taskfile = replace(
         parse_taskfile(task.text, (task.folder or Path()) / f"{task.name}.toml"), name=task.name
     )
-    names = [item.name for item in taskfile.fields]
-    source = open_source(str(data), threads=1, columns=names)  # one: the rows are written in their order
-    if not isinstance(source, ArrowSource) or not source.by_row_groups:
-        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
     extra = (_LABEL, _LEVEL, *([_WEIGHT] if task.weight else []))
     cleaner = Cleaner(taskfile, folder, extra)
+    source = open_source(str(data), threads=1, columns=cleaner.names)  # one: rows are written in their order
+    if not isinstance(source, ArrowSource) or not source.by_row_groups:
+        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
 
     def write(block: "Block") -> int:
         path, first = source.origin(block.index)
