@@ -137,7 +137,11 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
             text = column.astype(str)
             _check_apart(column, text, what)
             return text
-        if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
+        if (
+            len(column)
+            and hasattr(column[0], "__len__")
+            and getattr(type(column[0]), "__hash__", None) is None
+        ):
             raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
     return column
 
@@ -155,12 +159,11 @@ def check_equal(values: Iterable[Any], what: str) -> None:
     """Refuse values that are equal and read otherwise, such as True and 1, or 1 and 1.0."""
     known: dict[Any, Any] = {}
     for value in values:
-        if isinstance(value, bool | int | float | np.generic) and str(known.setdefault(value, value)) != str(
-            value
-        ):
-            raise InputError(
-                f"{what} holds {known[value]!r} and {value!r}, which are equal: give all rows one type"
-            )
+        if not isinstance(value, bool | int | float | np.generic):
+            continue
+        first = known.setdefault(value, value)
+        if str(first) != str(value):
+            raise InputError(f"{what} holds {first!r} and {value!r}, which are equal: give all rows one type")
 
 
 def as_known(label: Any, known: np.ndarray) -> Any:

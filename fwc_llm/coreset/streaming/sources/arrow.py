@@ -1,6 +1,7 @@
 """Files that pyarrow reads: Parquet by row groups, all other formats of a `Dataset` from front to back."""
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from fwc_llm.coreset.streaming.blocks import Block, Part
 from fwc_llm.coreset.streaming.sources.pool import Stream, block_rows, reduce_streams
 from fwc_llm.coreset.streaming.sources.schemas import FileColumns, casts, common_schema, is_text
 from fwc_llm.errors import InputError
+from fwc_llm.untrusted import shortened, visible
 
 _BUFFERS = 2**25  # bytes read at once of all columns, so that a row group of any size can be read
 
@@ -129,7 +131,7 @@ class ArrowSource:
                 try:
                     batch = next(batches, None)
                 except (pa.ArrowException, OSError, ValueError) as error:
-                    raise InputError(f"{where} cannot be read: {_said(error)}") from error
+                    raise InputError(f"{where} cannot be read: {first_words(error)}") from error
                 if batch is None:
                     raise InputError(f"{where} ends before row {end:,}: it has changed")
                 waiting.append(batch)
@@ -221,7 +223,7 @@ def open_dataset(
             keys = frozenset(ds.get_partition_keys(file.partition_expression))
             held.append(FileColumns(place, file.physical_schema, sum(counts[-1]), keys))
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise InputError(f"{place} cannot be read: {_said(error)}") from error
+            raise InputError(f"{place} cannot be read: {first_words(error)}") from error
     if not any(map(sum, counts)):
         raise InputError(f"{name} has no rows: pass at least one")
     schema = common_schema(held, dataset.schema, columns)
@@ -254,10 +256,17 @@ def _place(file: Any, name: str, k: int) -> str:
     return file.path if getattr(file, "path", "") else f"part {k} of {name}"
 
 
-def _said(error: BaseException) -> str:
-    """The first line of an error that may quote a file's bytes."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:300]
+def first_words(error: BaseException) -> str:
+    """What is wrong, of an error that may tell a chain of causes and quote a file's bytes."""
+    lines = str(error).rpartition("Invalid: ")[2].splitlines() or [type(error).__name__]
+    late = "; a CSV column has the type of its first rows, a Parquet file says it: write one"
+    return visible(shortened(lines[0], 300)) + late * ("CSV conversion error" in lines[0])
+
+
+def named_in(error: BaseException, name: str) -> str:
+    """The file that an error is about, if it says so."""
+    found = re.search(r"(?:schema from|input source) '(.+?)'", str(error))
+    return found[1] if found else name
 
 
 def _check_names(names: Sequence[str], table: str, y: Any, sensitive: Any, sample_weight: Any) -> None:

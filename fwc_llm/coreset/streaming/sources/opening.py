@@ -11,6 +11,7 @@ import numpy as np
 from fwc_llm.coreset.streaming.blocks import Source
 from fwc_llm.coreset.streaming.cluster.given import is_dask
 from fwc_llm.coreset.streaming.cluster.source import DaskSource
+from fwc_llm.coreset.streaming.sources.csv_files import check_csv, check_types, csv_format
 from fwc_llm.coreset.streaming.sources.given_blocks import GivenBlocks
 from fwc_llm.coreset.streaming.sources.mapped import MappedSource, open_array
 from fwc_llm.errors import InputError
@@ -23,11 +24,6 @@ _FORMATS = {
     ".feather": "feather",
     ".arrow": "feather",
 }
-# What pandas.read_csv reads as missing.
-_MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 
 
 def open_source(
@@ -132,15 +128,21 @@ def _open_files(
     except ImportError:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
 
-    from fwc_llm.coreset.streaming.sources.arrow import open_dataset
+    from fwc_llm.coreset.streaming.sources.arrow import first_words, named_in, open_dataset
 
     name = shortened(", ".join(map(os.fspath, X)) if isinstance(X, list | tuple) else os.fspath(X), 300)
     paths, form = _find(X, name)
+    if form == "csv":
+        for path in _files_in(paths) if isinstance(paths, str) else paths:
+            check_csv(path)
     try:
-        dataset = ds.dataset(paths, format=_csv() if form == "csv" else form, partitioning="hive")
+        dataset = ds.dataset(paths, format=csv_format() if form == "csv" else form, partitioning="hive")
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be read: {str(error)[:300]}") from error
-    return open_dataset(dataset, name, y, sensitive, sample_weight, threads, columns)
+        raise InputError(f"{named_in(error, name)} cannot be read: {first_words(error)}") from error
+    source = open_dataset(dataset, name, y, sensitive, sample_weight, threads, columns)
+    if form == "csv":
+        check_types(source.schema, name)
+    return source
 
 
 def _find(X: Any, name: str) -> tuple[Any, str]:
@@ -171,15 +173,6 @@ def _find(X: Any, name: str) -> tuple[Any, str]:
             f"{wrong}: files of one format are read, by their ending: {', '.join(_FORMATS)}; arrays as .npy"
         )
     return paths, forms.pop()
-
-
-def _csv() -> Any:
-    """CSV whose missing values are those that pandas sees."""
-    import pyarrow.csv as csv
-    import pyarrow.dataset as ds
-
-    missing = csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True)
-    return ds.CsvFileFormat(convert_options=missing)
 
 
 def _files_in(folder: str) -> list[str]:

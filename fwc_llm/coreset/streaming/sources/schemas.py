@@ -82,7 +82,7 @@ def casts(file: FileColumns, schema: Any) -> dict[str, Any]:
         if column.name in file.keys or column.name not in file.schema.names:
             continue
         own = file.schema.field(column.name).type
-        if own != column.type and (pa.types.is_null(own) or _family(own) == "number"):
+        if own != column.type and (pa.types.is_null(own) or _family(own) in ("number", "bool")):
             found[column.name] = column.type
     return found
 
@@ -114,6 +114,8 @@ def _common(name: str, files: Sequence[FileColumns]) -> Any:
     families = {_family(kind) for kind, _ in known}
     if families == {"text", "categories of text"}:
         return pa.string()
+    if families == {"number", "bool"}:  # in pandas True is 1 beside numbers
+        known = [(pa.int8() if pa.types.is_boolean(kind) else kind, place) for kind, place in known]
     for kind, place in known:
         if _family(kind) != _family(first):
             raise InputError(
