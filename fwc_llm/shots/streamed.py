@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.streaming.blocks import Block
     from fwc_llm.tasks import Task
 
+_OTHERS = (".csv", ".tsv", ".txt", ".xlsx", ".jsonl", ".feather", ".arrow")  # endings of other files
 _LABEL, _LEVEL, _WEIGHT = "label", "level", "weight"
 
 
@@ -98,9 +99,15 @@ def _cleaned(task: "Task", data: str | Path, folder: Path, say: Callable[[str], 
     )
     extra = (_LABEL, _LEVEL, *([_WEIGHT] if task.weight else []))
     cleaner = Cleaner(taskfile, folder, extra)
+    other = FwcError(
+        f"{data}: a table is read in blocks from Parquet files alone: write it as such, or name it in the "
+        "task file, which says its separator and encoding, if it fits into memory"
+    )
+    if Path(data).suffix.lower() in _OTHERS:
+        raise other
     source = open_source(str(data), threads=1, columns=cleaner.names)  # one: rows are written in their order
     if not isinstance(source, ArrowSource) or not source.by_row_groups:
-        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
+        raise other
 
     def write(block: "Block") -> int:
         path, first = source.origin(block.index)
