@@ -109,9 +109,9 @@ class Passes:
             course.rough = readings.left < 2 and isinstance(self._mover, Medians)
             moved = as_published(self._mover.move(readings, solved, course.points), readings.survey)
         LABELS.forget(solved.visit.name)
-        readings.needed = course.short = False
         course.finished = course.converged = bool((moved == course.points).all())
         course.points, course.rows = moved, rows
+        readings.needed = course.short = False
         if readings.left < 1 and not course.finished:  # they are read if the fit goes on
             course.finished = course.starved = True
 
