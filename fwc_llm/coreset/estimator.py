@@ -77,7 +77,9 @@ class FairCoreset(Fitted):
             altogether. Real rows (support "rows" and
             "features") are chosen among them.
         max_passes: how often a table in blocks is read at most, once its columns are known, for moves. The
-            first coreset is certified whatever that takes: mostly one reading, seldom more. A move of
+            first coreset is certified whatever that takes: mostly one reading, seldom more. So is the first
+            step of a fit that goes on from a `checkpoint` whose last step came to nothing for want of
+            readings. `progress` says so. A move of
             free representatives takes two readings with cost="l1", any other one. The passes end before that
             when a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
         checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
@@ -93,7 +95,8 @@ class FairCoreset(Fitted):
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
         n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed,
-            and in memory. More than `max_passes` only where the first certificate took that.
+            and in memory. More than `max_passes` only where the first certificate took that, or a step that
+            was made again.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.

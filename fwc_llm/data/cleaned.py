@@ -1,7 +1,7 @@
 """A task's table cleaned part by part into a Parquet file, for tables that are too large for memory."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ class Cleaned:
     """The clean rows in a file, whose column `names[name]` is that of the task.
 
     `extra` are columns beside those of the task: the caller's own, such as labels. `whole` names the numeric
-    columns of which all numbers are whole.
+    columns of which all numbers are whole. `filled` counts by column missing values that became a category.
     """
 
     path: Path
@@ -32,6 +32,7 @@ class Cleaned:
     extra: tuple[str, ...]
     rows: RowCount
     whole: frozenset[str]
+    filled: Mapping[str, int]
 
     @property
     def names(self) -> dict[str, str]:
@@ -98,7 +99,7 @@ class Cleaned:
 
 
 class Cleaner:
-    """Writes the parts of a table, in their order, as they are cleaned."""
+    """Writes the parts of a table, in their order, as they are cleaned; that takes the columns `names`."""
 
     def __init__(self, task: TaskFile, folder: Path, extra: Sequence[str]) -> None:
         if any(item.use == "id" for item in task.fields):
@@ -109,13 +110,14 @@ class Cleaner:
             )
         self.task = task
         self.seen = Seen()
+        beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
+        self.names = [item.name for item in task.fields if item.use == "column" or item.name in beside]
         self._path, self._extra = folder / _TEMPORARY, tuple(extra)
         self._writer: Any = None
 
     def clean(self, frame: "pd.DataFrame", path: Path, first: int) -> "pd.DataFrame":
         """The clean rows of a part whose first row is the row number `first`, from 0, of a file."""
-        names = [item.name for item in self.task.fields]
-        raw = table_of(frame, path, self.task.source, names, path.name, first)
+        raw = table_of(frame, path, self.task.source, self.names, path.name, first)
         return build_tables(self.task, [raw], self.seen).pool
 
     def write(self, clean: "pd.DataFrame", extra: "pd.DataFrame") -> None:
@@ -154,7 +156,10 @@ class Cleaner:
             self._writer.close()
         rows = check_whole(self.task, self.seen)
         whole = frozenset(name for name, is_whole in self.seen.whole.items() if is_whole)
-        return Cleaned(self._path, self.task.columns, self._extra, rows, whole)
+        filled = {
+            item.name: self.seen.filled[item.name] for item in self.task.fields if self.seen.filled[item.name]
+        }
+        return Cleaned(self._path, self.task.columns, self._extra, rows, whole, filled)
 
 
 def _update(digest: Any, parts: Iterator[list[str]]) -> None:

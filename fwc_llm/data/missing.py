@@ -3,16 +3,17 @@
 from collections.abc import Mapping, Sequence
 
 from fwc_llm.data.reading import Texts
+from fwc_llm.data.seen import Seen
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, Field, TaskFile
 
 
 def apply_rules(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str], seen: Seen | None = None
 ) -> tuple[list[bool], str, dict[str, list[int]]]:
     """Apply the missing-value rules: which rows to keep, a note, and the rows lost for each reason.
 
-    May fill `raw` in place.
+    May fill `raw` in place, and counts in `seen` what it fills.
     """
     places = {item.name: [k for k, cell in enumerate(raw[item.name]) if cell is None] for item in used}
     lacking = [item for item in used if places[item.name]]
@@ -33,13 +34,21 @@ def apply_rules(
         raw[item.name] = [UNKNOWN if cell is None else cell for cell in raw[item.name]]
     said = []
     if filled:
-        which = _counted([item for item in lacking if item.name in filled], places)
-        said.append(f"missing values made the category {UNKNOWN!r} ({which})")
+        counts = {name: len(places[name]) for name in filled}
+        said.append(filled_note(counts))
+        if seen is not None:
+            seen.filled.update(counts)
     if dropped:
         lost = len(ids) - sum(keep)
         which = _counted([item for item in lacking if item.name in dropped], places)
         said.append(f"{lost:,} row{'s' * (lost > 1)} with a missing value dropped ({which})")
     return keep, "; ".join(said), {f"no value in {name}": places[name] for name in dropped}
+
+
+def filled_note(counts: Mapping[str, int]) -> str:
+    """Says of which columns missing values made a category."""
+    which = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    return f"missing values made the category {UNKNOWN!r} ({which})"
 
 
 def _counted(items: Sequence[Field], places: Mapping[str, Sequence[int]]) -> str:

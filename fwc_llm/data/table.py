@@ -66,7 +66,7 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = N
             raw[item.name] = [cell and as_plain(cell, item.written) for cell in raw[item.name]]
         if item.bands:
             raw[item.name] = _banded(task, item, raw[item.name], ids)
-    keep, said, lost = _rows_kept(task, used, raw, ids)
+    keep, said, lost = _rows_kept(task, used, raw, ids, seen)
     notes, rows = (*_kept(task, raws, keep), *said), count_rows(task.protected, raw, keep, lost)
     if seen is not None:
         seen.rows.append(rows)
@@ -114,7 +114,7 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = N
 
 
 def _rows_kept(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str]
+    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str], seen: Seen | None
 ) -> tuple[list[bool], list[str], dict[str, list[int]]]:
     """Which rows are the table, notes, and the rows lost for each reason, by position.
 
@@ -130,7 +130,7 @@ def _rows_kept(
     if not within:
         return meets, notes, outside
     part = {item.name: [raw[item.name][place] for place in within] for item in used}
-    keep, said, lost = apply_rules(task, used, part, [ids[place] for place in within])
+    keep, said, lost = apply_rules(task, used, part, [ids[place] for place in within], seen)
     for name, cells in part.items():
         whole = list(raw[name])
         for place, cell in zip(within, cells, strict=True):

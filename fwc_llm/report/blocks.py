@@ -92,7 +92,9 @@ def _blocks_of_csv(path: Path) -> Iterator["pd.DataFrame"]:
             yield from reader
     except OSError as error:
         raise _unreadable(path, error) from None
-    except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+    except UnicodeDecodeError as error:
+        raise FwcError(f"{path} is no UTF-8 text ({error}): save it as CSV (UTF-8), or as Parquet") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise FwcError(f"{path} is not a CSV file: {error}") from None
 
 

@@ -53,7 +53,9 @@ def read_predictions(
     wanted = {**({"answer": answer} if answer else {}), "label": label, **(others or {})}
     for name in (*wanted.values(), *protected):
         if name not in file.columns:
-            raise FwcError(f"{path} has no column {name!r}; it has {', '.join(file.columns)}")
+            alone = len(file.columns) == 1 and kind == "line"
+            hint = " (one column: save it with commas between columns)" if alone else ""
+            raise FwcError(f"{path} has no column {name!r}; it has {', '.join(file.columns)}{hint}")
     for place, name in enumerate(protected):
         if name in protected[:place]:
             raise FwcError(f"the protected column {name!r} is named twice: name each once")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.data.cleaned import Cleaned, Cleaner
+from fwc_llm.data.missing import filled_note
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import make_examples
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.streaming.blocks import Block
     from fwc_llm.tasks import Task
 
+_OTHERS = (".csv", ".tsv", ".txt", ".xlsx", ".jsonl", ".feather", ".arrow")  # endings of other files
 _LABEL, _LEVEL, _WEIGHT = "label", "level", "weight"
 
 
@@ -69,7 +71,8 @@ def streamed_shots(
     shots = Shots("fwc", task.name, fingerprint, seed, examples, options=recorded, protected=task.protected)
     shots = certified(shots, estimator, task.sensitive(rows), task.labels(rows))
     lost = [f"{count:,} rows lost: {reason}" for reason, count in clean.rows.reasons.items()]
-    notes = (f"{data}: {clean.rows.kept:,} of {clean.rows.read:,} rows kept", *lost)
+    filled = [filled_note(clean.filled)] if clean.filled else []
+    notes = (f"{data}: {clean.rows.kept:,} of {clean.rows.read:,} rows kept", *lost, *filled)
     return order_shots(shots, order, seed), notes
 
 
@@ -91,14 +94,20 @@ def _cleaned(task: "Task", data: str | Path, folder: Path, say: Callable[[str], 
     from fwc_llm.coreset.streaming.sources.arrow import ArrowSource
     from fwc_llm.coreset.streaming.sources.opening import open_source
 
-    source = open_source(str(data), threads=1)  # one: the rows are written in their order
-    if not isinstance(source, ArrowSource) or not source.by_row_groups:
-        raise FwcError(f"{data}: a table is read in blocks from Parquet files alone: write it as such")
     taskfile = replace(
         parse_taskfile(task.text, (task.folder or Path()) / f"{task.name}.toml"), name=task.name
     )
     extra = (_LABEL, _LEVEL, *([_WEIGHT] if task.weight else []))
     cleaner = Cleaner(taskfile, folder, extra)
+    other = FwcError(
+        f"{data}: a table is read in blocks from Parquet files alone: write it as such, or name it in the "
+        "task file, which says its separator and encoding, if it fits into memory"
+    )
+    if Path(data).suffix.lower() in _OTHERS:
+        raise other
+    source = open_source(str(data), threads=1, columns=cleaner.names)  # one: rows are written in their order
+    if not isinstance(source, ArrowSource) or not source.by_row_groups:
+        raise other
 
     def write(block: "Block") -> int:
         path, first = source.origin(block.index)

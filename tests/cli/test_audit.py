@@ -128,6 +128,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
         ("", "is not a CSV file"),
         ('a,"b\n', "is not a CSV file"),
         ("race,was\nA,1\n", "has no column 'said'; it has race, was"),
+        ("race;was\nA;1\n", "it has race;was .one column: save it with commas between columns"),
         ("race,was,said\nA,1,1\n,0,1\n", "line 3 of .* has no race"),
         ("race,was,said\nA,1,1\nB,0,maybe\n", "line 3 has the said 'maybe', which is neither yes nor no"),
         ("race,was,said\nA,1,1\nB,,1\n", r"line 3 of .* has no was: leave out .* \(1 in all\)"),

@@ -64,7 +64,7 @@ def table() -> pd.DataFrame:
             "paid": rng.choice(["on time", "late", "never"], n),
         }
     )
-    frame.loc[5, "wage"] = np.nan
+    frame.loc[[5, 6, 1100, 1101], "wage"] = np.nan
     frame.loc[[6, 900], "debt"] = np.nan
     frame.loc[700:, "job"] = "nurse"  # blocks that lack values which others have
     return frame
@@ -98,6 +98,9 @@ def test_blocks_give_the_examples_of_the_whole_table(folder: Path, weight: str) 
     assert task.rows is not None
     assert notes[0].endswith(f": {task.rows.kept:,} of 1,200 rows kept")
     assert "2 rows lost: no value in debt" in notes
+    filled = next(note for note in task.notes if "made the category" in note).partition(";")[0]
+    assert "(wage 3)" in filled
+    assert filled in notes
 
 
 def test_the_command_takes_a_pattern(folder: Path) -> None:
@@ -157,6 +160,41 @@ def test_what_the_task_file_does_not_allow_is_refused(folder: Path, old: str, ne
     (folder / "task.toml").write_text(TOML.replace(old, new), encoding="utf-8")
     with pytest.raises(FwcError, match=re.escape(words)):
         streamed_shots(load_task(folder / "task.toml"), str(folder / "part-*.parquet"), 8)
+
+
+def test_files_that_were_written_in_several_ways_are_one_table(folder: Path) -> None:
+    frame = table().assign(notes="x")
+    widths = pd.Categorical(frame["job"].astype(str), [*map(str, range(300)), "cook", "clerk", "nurse"])
+    parts = [
+        frame[:0].assign(age=None, more=None),
+        frame[:300],
+        frame[300:500].assign(job=widths[300:500], wage=None, w=frame["w"].astype(np.uint8)),
+        frame[500:700].assign(job=frame["job"].astype(str), age=frame["age"].astype(float)),
+        frame[700:900].assign(more=[[1]] * 200, notes=3)[::-1],
+        frame[900:].assign(notes=[{"a": 1}] * 300).set_index("debt", drop=False).rename_axis("place"),
+    ]
+    for k, part in enumerate(parts):
+        part.to_parquet(folder / f"part-{k}.parquet")
+    (folder / "task.toml").write_text(TOML.replace("rows.parquet", "part-*.parquet"), encoding="utf-8")
+    task = load_task(folder / "task.toml")
+    inner = select_shots(task, "fwc", 8, 0.05, seed=1, progress=False)
+    outer, _ = streamed_shots(task, folder / "part-*.parquet", 8, 0.05, seed=1)
+    assert [example.row for example in outer.examples] == [example.row for example in inner.examples]
+    assert outer.fingerprint == inner.fingerprint
+    for wrong, said in (
+        (
+            frame.drop(columns="debt"),
+            "part-3.parquet: there is no column 'debt'; the file has 'notes', 'age'",
+        ),
+        (frame.set_index("debt"), "part-3.parquet: there is no column 'debt'"),
+        (
+            frame.astype({"age": str}),
+            "the column 'age' is int64 in {0}1.parquet and large_string in {0}3.parquet",
+        ),
+    ):
+        wrong.to_parquet(folder / "part-3.parquet")
+        with pytest.raises(FwcError, match=re.escape(said.format(folder / "part-"))):
+            streamed_shots(task, folder / "part-*.parquet", 8)
 
 
 def test_other_files_are_refused(folder: Path) -> None:

@@ -3,7 +3,7 @@
 Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in sorted order.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,17 +137,33 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
             text = column.astype(str)
             _check_apart(column, text, what)
             return text
-        if hasattr(column[0], "__len__") and getattr(type(column[0]), "__hash__", None) is None:
+        if (
+            len(column)
+            and hasattr(column[0], "__len__")
+            and getattr(type(column[0]), "__hash__", None) is None
+        ):
             raise InputError(f"{what} holds a {type(column[0]).__name__} in row 0: pass labels")
     return column
 
 
 def _check_apart(column: np.ndarray, text: np.ndarray, what: str) -> None:
-    """Refuse values that differ, such as 1 and "1", and read the same."""
+    """Refuse values that differ, such as 1 and "1", and read the same; and equal ones that read otherwise."""
     first: dict[str, Any] = {}
     for value, words in zip(column.tolist(), text.tolist(), strict=True):
         if first.setdefault(words, value) != value:
             raise InputError(f"{what} holds {first[words]!r} and {value!r}, which read the same: rename one")
+    check_equal(list(first.values()), what)
+
+
+def check_equal(values: Iterable[Any], what: str) -> None:
+    """Refuse values that are equal and read otherwise, such as True and 1, or 1 and 1.0."""
+    known: dict[Any, Any] = {}
+    for value in values:
+        if not isinstance(value, bool | int | float | np.generic):
+            continue
+        first = known.setdefault(value, value)
+        if str(first) != str(value):
+            raise InputError(f"{what} holds {first!r} and {value!r}, which are equal: give all rows one type")
 
 
 def as_known(label: Any, known: np.ndarray) -> Any:

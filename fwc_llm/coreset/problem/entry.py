@@ -75,6 +75,8 @@ def encode_weighted(
         raise InputError(f"scale={scale!r}: use True, False or 'auto'")
     X = as_pandas(X)
     if is_frame(X):
+        if not len(X):
+            raise InputError("X has no rows: pass at least one")
         masses = read_weights(sample_weight, len(X))
         return *Encoder.fit(X, bool(scale), masses), masses
     table = encode_array(X)

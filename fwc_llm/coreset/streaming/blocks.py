@@ -1,7 +1,7 @@
 """What the streamed solver asks of a table: blocks of rows that can be read again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -21,6 +21,8 @@ class Block:
     None if there are none; `weight` (b,) or None. `where` names the place for errors: a file and its row
     group, or the number of the block; `start` is the number of the first row there. `first` is that row's
     place in the table, None where nobody knows it ahead. A block may be empty.
+
+    `read` holds columns, by name, as they were read: numbers, or places among distinct values, and these.
     """
 
     index: int  # 0, 1, … in the order of the table
@@ -31,6 +33,7 @@ class Block:
     where: str = ""
     start: int = 0
     first: int | None = None
+    read: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
 
 class Source(Protocol):

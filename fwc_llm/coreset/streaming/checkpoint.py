@@ -25,7 +25,7 @@ _ARRAYS = {
     **dict.fromkeys(("rows", "best_rows"), (1, np.int64)),
 }
 _COUNTS = ("starts", "agreeing", "readings")
-_FLAGS = ("rough", "finished", "starved", "converged")
+_FLAGS = ("rough", "finished", "starved", "short", "converged")
 _CLOSE = 1e-6  # relative difference of sums of the same masses
 
 

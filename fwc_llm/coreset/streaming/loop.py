@@ -38,6 +38,7 @@ class Course:
     rough: bool = False  # whether the move to these points was not the best one, for want of a reading
     finished: bool = False
     starved: bool = False  # whether it ended because all readings were made
+    short: bool = False  # whether a step came to nothing then: made again, it takes the readings it needs
     converged: bool = False
 
     def descent(self) -> Descent:
@@ -61,7 +62,7 @@ class Passes:
         `keep` is called after every step with where it stands.
         """
         self._readings.count = course.readings
-        self._readings.needed = course.best is None
+        self._readings.needed = course.best is None or course.short
         if course.rows is None:
             course.points = as_published(course.points, self._readings.survey)
         keep(course)
@@ -70,7 +71,7 @@ class Passes:
                 try:
                     self._step(course, max_moves)
                 except NoReadingLeftError:
-                    course.finished = course.starved = True
+                    course.finished = course.starved = course.short = True
                 course.readings = self._readings.count
                 keep(course)
         finally:
@@ -110,13 +111,14 @@ class Passes:
             moved = as_published(self._mover.move(readings, solved, course.points), readings.survey)
         course.finished = course.converged = bool((moved == course.points).all())
         course.points, course.rows = moved, rows
+        readings.needed = course.short = False
         if readings.left < 1 and not course.finished:  # they are read if the fit goes on
             course.finished = course.starved = True
 
     def _judge(self, course: Course, solved: Solved, expected: np.ndarray) -> bool:
         """Keeps what was read if it is better than all before; says whether the descent is at its end."""
         course.prices, course.sample_prices = solved.prices, expected
-        self._readings.needed = False
+        self._readings.needed = course.short
         if course.best is not None and (course.points == course.best).all():
             return False  # read again, to go on from there
         gain = course.history[-1] - solved.objective if course.history else np.inf
@@ -127,7 +129,7 @@ class Passes:
         if gain > GAIN * abs(solved.objective):
             return False
         course.finished, course.starved, course.converged = True, course.rough, not course.rough
-        if course.rough:  # with more readings it goes on from the best
-            assert course.best is not None
+        course.short = course.rough
+        if course.rough and course.best is not None:  # with more readings it goes on from the best
             course.points, course.rows = course.best, course.best_rows
         return True

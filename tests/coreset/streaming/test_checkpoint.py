@@ -104,6 +104,19 @@ def test_one_pass_more_at_a_time_makes_moves(tmp_path, cost):
     assert fitted.converged_ or fitted.n_iter_ >= fitted.n_passes_ - 2
 
 
+@pytest.mark.parametrize(("cost", "seed", "p"), [("l1", 1, 9), ("sqeuclidean", 2, 3)])
+def test_one_pass_more_at_a_time_ends_where_a_step_takes_several(tmp_path, cost, seed, p):
+    rows, said = made(n=3000, p=p, seed=seed, ties=True), []
+    terms = {"sample": 600, "random_state": 0, "cost": cost, "checkpoint": tmp_path / "fit.json"}
+    for most in range(1, 24):
+        fitted = FairCoreset(12, 0.001, max_passes=most, **terms).fit(Blocks(*rows), progress=said.append)
+        if fitted.converged_:
+            break
+    assert fitted.converged_
+    assert fitted.n_iter_ > 0
+    assert any(f", beyond max_passes={most} to end this step" in line for most in range(24) for line in said)
+
+
 def test_a_checkpoint_that_cannot_be_written_is_refused_before_the_work(tmp_path, monkeypatch):
     blocks = Cut(*made())
     blocks.left = 0

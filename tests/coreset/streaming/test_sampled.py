@@ -99,9 +99,17 @@ def test_labels_and_texts_of_awkward_types() -> None:
     one, two = frame[:40], frame[40:]
     shown = FairCoreset(4, random_state=0).fit([one, two], y="y", sensitive="d").representatives_
     assert set(shown["c"]) <= {"\ud800", "v"}
-    for first, second in (
-        (one.assign(y=one["y"].astype(bool)), two),
-        (one.assign(y=one["y"] + 2**60), two.assign(y=two["y"] + 2.0**60)),
-    ):
-        with pytest.raises(InputError, match=r"y is \w+ and \w+ in different blocks"):
-            FairCoreset(4).fit([first, second], y="y", sensitive="d")
+    large = [one.assign(y=one["y"] + 2**60), two.assign(y=two["y"] + 2.0**60)]
+    with pytest.raises(InputError, match=r"y is \w+ and \w+ in different blocks"):
+        FairCoreset(4).fit(large, y="y", sensitive="d")
+    boolean = [one.assign(y=one["y"].astype(bool)), two]  # True is 1 beside numbers, as in numpy
+    assert sorted(FairCoreset(4, random_state=0).fit(boolean, y="y", sensitive="d").y_) == [0, 0, 1, 1]
+    truth = pd.Series([True, 0] * 20, dtype=object)
+    for y in (truth.replace(0, 1), truth.replace(True, 1.0)):
+        mixed, said = (
+            one.assign(y=y),
+            r"y( in block 0)? holds \S+ and \S+, which are equal: give all rows one",
+        )
+        for X in ([mixed, two], pd.concat([mixed, two])):
+            with pytest.raises(InputError, match=said):
+                FairCoreset(4).fit(X, y="y", sensitive="d")

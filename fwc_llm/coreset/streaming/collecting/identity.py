@@ -6,34 +6,34 @@ from zlib import crc32
 
 import numpy as np
 
-from fwc_llm.coreset.problem.frames import is_frame
+from fwc_llm.coreset.problem.frames import is_frame, plain_array
 from fwc_llm.coreset.streaming.blocks import Block, Survey
 
 _WORD, _BITS = 8, 2**64 - 1
 _TILE = 512  # words that are added up without regard to their order, which is fast
-_EVERY = 4  # one tile of so many is looked at, which makes it as fast again
-_LOOKED_AT = 512  # values of a block's text that are checked
 
 
 def block_sum(block: Block, keys: list[Any], place: np.ndarray) -> int:
-    """A check sum of a block's rows, weights and labels, in their order; 64 bits.
+    """A check sum of all values of a block that has been read, its weights and labels, in 64 bits.
 
-    Every row has the label `keys[place]`. Of a large block all labels count, but only some of the values.
+    Every row has the label `keys[place]`. A single value that changes, changes the sum: texts, categories and
+    labels up to a chance of 2⁻³² (their hashes may be equal), all others surely.
     """
-    total = _sum(_hashes(keys)[place], 1)
-    columns = _columns(block.rows)
+    total = _sum_of_places(_hashes(keys), place)
+    columns = _columns(block)
     if block.weight is not None:
-        columns.append(block.weight)
+        columns.append(np.asarray(block.weight, np.float64))
     for k, column in enumerate(columns):
         total += (2 * k + 1) * _sum_of_values(column)
     return total & _BITS
 
 
-def _columns(rows: Any) -> list[Any]:
-    """What holds the values of rows: arrays, or columns that are none."""
+def _columns(block: Block) -> list[Any]:
+    """What holds the values of rows: arrays, categories, or texts by their place among the distinct ones."""
+    rows = block.rows
     if not is_frame(rows):
-        return [rows]
-    columns = [_plain(column) for _, column in rows.items()]
+        return [plain_array(rows)]
+    columns = [_plain(column, block.read.get(name)) for name, column in rows.items()]
     if len(columns) > 1 and all(isinstance(column, np.ndarray) for column in columns):
         base = columns[0].base
         if getattr(base, "ndim", 0) == 2 and all(column.base is base for column in columns):
@@ -41,26 +41,24 @@ def _columns(rows: Any) -> list[Any]:
     return columns
 
 
-def _plain(values: Any) -> Any:
-    """The array of a column of numbers; another column as it is."""
-    kind = getattr(values, "dtype", None)
+def _plain(column: Any, read: Any) -> Any:
+    """The array of a column of numbers; categories as they are; another column as it was `read`."""
+    kind = column.dtype
     if isinstance(kind, np.dtype) and kind.kind in "biufmM":
-        return values.to_numpy() if hasattr(values, "to_numpy") else np.asarray(values)
-    return values
+        return column.to_numpy()
+    if read is None and not hasattr(kind, "categories"):
+        return _hashes([column.name])  # a column that was not there before
+    return column if read is None else read
 
 
 def _sum_of_values(values: Any) -> int:
-    kind = getattr(values, "dtype", None)
-    if hasattr(kind, "categories"):
-        codes = values.cat.codes.to_numpy() if hasattr(values, "cat") else np.asarray(values.codes)
-        hashes = _hashes([*values.cat.categories.tolist(), None])
-        return _sum(hashes[codes], _TILE)
-    values = _plain(values)
-    if isinstance(values, np.ndarray) and values.dtype.kind != "O":
+    if isinstance(values, np.ndarray):
         return _sum_of_bits(values)
-    found = values.to_numpy(object) if hasattr(values, "to_numpy") else np.asarray(values, object)
-    some = np.linspace(0, len(found) - 1, min(len(found), _LOOKED_AT)).astype(np.int64)
-    return crc32(repr(found[some].tolist()).encode("utf-8", "backslashreplace"))
+    if isinstance(values, tuple):
+        codes, distinct = values
+    else:
+        codes, distinct = values.cat.codes.to_numpy(), values.cat.categories
+    return _sum(_hashes([*distinct.tolist(), None])[codes])
 
 
 def _sum_of_bits(array: np.ndarray) -> int:
@@ -72,13 +70,19 @@ def _sum_of_bits(array: np.ndarray) -> int:
     ordered = np.ascontiguousarray(array)
     data = ordered.reshape(-1).view(np.uint8)
     whole = len(data) // _WORD * _WORD
-    return _sum(data[:whole].view(np.uint64), _TILE) + int(data[whole:].sum(dtype=np.uint64))
+    return _sum(data[:whole].view(np.uint64)) + int(data[whole:].sum(dtype=np.uint64))
 
 
-def _sum(words: np.ndarray, tile: int) -> int:
+def _sum_of_places(hashes: np.ndarray, place: np.ndarray) -> int:
+    """The sum of the hashes at few places, each times the odd number of its row, past the end of 64 bits."""
+    rows = np.bincount(place, np.arange(1, 2 * len(place), 2, dtype=float), len(hashes))
+    return int((rows.astype(np.uint64) * hashes).sum(dtype=np.uint64))
+
+
+def _sum(words: np.ndarray) -> int:
     """The sum of the words (uint64), each times the odd number of its tile, past the end of 64 bits."""
-    whole = len(words) // tile * tile
-    sums = words[:whole].reshape(-1, tile)[::_EVERY].sum(axis=1) if tile > 1 else words
+    whole = len(words) // _TILE * _TILE
+    sums = words[:whole].reshape(-1, _TILE).sum(axis=1)
     weights = np.arange(1, 2 * len(sums), 2, dtype=np.uint64)
     rest = int(words[whole:].sum(dtype=np.uint64)) * (2 * len(sums) + 1)
     return int((sums * weights).sum(dtype=np.uint64)) + rest

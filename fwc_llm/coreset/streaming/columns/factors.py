@@ -66,19 +66,20 @@ def check_present(codes: np.ndarray, distinct: np.ndarray, what: str, where: str
 
 
 def joined(arrays: list[np.ndarray], what: str) -> np.ndarray:
-    """Labels of several blocks as one array, of their type if they have one."""
+    """Labels of several blocks as one array, of their type if they have one; True is 1 among numbers."""
     arrays = [array for array in arrays if len(array)] or arrays[:1]
     types = {array.dtype for array in arrays}
     kinds = {"n" if dtype.kind in "iuf" else dtype.kind for dtype in types}
-    exact = np.result_type(*types).kind in "iu" if kinds == {"n"} else True
+    alike = len(kinds) == 1 or kinds == {"b", "n"}
+    exact = not alike or "n" not in kinds or np.result_type(*types).kind in "iu"
     large = not exact and any(
         array.dtype.kind in "iu" and (int(array.max()) > _EXACT or int(array.min()) < -_EXACT)
         for array in arrays
     )
-    if kinds == {"b", "n"} or large:
+    if large:
         names = " and ".join(sorted(map(str, types)))
         raise InputError(f"{what} is {names} in different blocks: give every block the same type")
-    if len(kinds) == 1:
+    if alike:
         return np.concatenate(arrays)
     return np.concatenate([array.astype(object) for array in arrays])
 
@@ -116,4 +117,6 @@ def _column(parts: list[Any], is_text: bool) -> Any:
             return pd.Series(union_categoricals(parts), name=parts[0].name)
         longest = max(kinds, key=lambda kind: len(kind.categories))
         parts = [part.astype(longest) for part in parts]
+    if all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in kinds) and len(set(kinds)) > 1:
+        return pd.Series(np.concatenate(parts), name=parts[0].name)  # True is 1 beside numbers
     return pd.concat(parts, ignore_index=True)

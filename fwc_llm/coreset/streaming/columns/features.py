@@ -74,6 +74,7 @@ class Features:
         for name, kind in zip(frame.columns, kinds, strict=True):
             if kind == "numeric":
                 numeric.append(numbers_of(frame[name]))
+                block.read[name] = numeric[-1]
             elif kind == "ordinal":
                 codes = frame[name].cat.codes.to_numpy()
                 _check_known(codes, name, block)
@@ -82,7 +83,7 @@ class Features:
                     block.index, frame[name].cat.categories, chosen, weights, block.where
                 )
             else:
-                codes, values = factorize(frame[name])
+                codes, values = block.read[name] = factorize(frame[name])
                 _check_known(codes, name, block)
                 found.appeared[name] = Appeared.of(block.index, values)
         if numeric:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.interface.labels import given_cells
-from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell
+from fwc_llm.coreset.problem.cells import Cells, check_equal, check_levels, empty_cell
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.columns.factors import check_present, factorize, joined
@@ -40,6 +40,9 @@ class BlockGroups:
         for column, what in columns:
             found, distinct = factorize(column)
             check_present(found, distinct, what, block.where, block.start)
+            if distinct.dtype.kind == "O" and any(not isinstance(value, str) for value in distinct):
+                kinds = dict.fromkeys((type(value), value) for value in column)  # equal ones of several types
+                check_equal((value for _, value in kinds), f"{what} in {block.where}")
             if len(distinct) > MOST_GROUPS:
                 raise InputError(
                     f"{what} holds more than {MOST_GROUPS:,} different values in {block.where}: pass labels, "

@@ -129,12 +129,14 @@ class BlockReader:
             if column.kind == "numeric":
                 try:
                     numeric.append(numbers_of(series))
+                    block.read[column.name] = numeric[-1]
                 except (TypeError, ValueError):
                     raise InputError(
                         f"column {column.name!r} of {block.where} is no longer numeric"
                     ) from None
                 continue
-            places = _places(column, self.lookups[column.name], *factorize(series), block)
+            codes_found = block.read[column.name] = factorize(series)
+            places = _places(column, self.lookups[column.name], *codes_found, block)
             if column.kind == "categorical":
                 codes[:, coded] = places
                 coded += 1

@@ -1,6 +1,7 @@
 """The inner problem of a table in blocks, with its certificate (docs/method.md, "Beyond memory")."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -33,7 +34,7 @@ class Solved:
     part: Part  # what that found
     torn: Carried  # the rows that were in doubt, or parts of them, with their representatives
 
-    def collected(self, which: int, part: Part | None = None, collector: Collector | None = None) -> object:
+    def collected(self, which: int, part: Part | None = None, collector: Collector | None = None) -> Any:
         """What the collector of this number found in all rows, those in doubt included."""
         collector = collector or self.visit.collectors[which]
         found = (part or self.part).collected[which]

@@ -51,8 +51,7 @@ class Medoids:
 
     def move(self, solved: Solved) -> np.ndarray:
         """The representatives' rows (m,), moved one after another, distinct wherever they were."""
-        found = solved.collected(0)
-        assert isinstance(found, BlockSums)
+        found: BlockSums = solved.collected(0)
         costs, ids, cell_of = found.total(), self.problem.ids, self.problem.cell_of
         moved = self.rows[:, 0].copy()
         for j in range(len(moved)):

@@ -7,7 +7,7 @@ Where readings are short, points move to that step alone.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -66,12 +66,11 @@ class Means:
     def move(self, readings: Readings, solved: Solved, points: np.ndarray) -> np.ndarray:
         """See `Mover`."""
         moved, q = points.copy(), points.shape[1] - len(self.widths)
-        sums = solved.collected(0)
-        assert isinstance(sums, BlockSums)
+        sums: BlockSums = solved.collected(0)
         weights = solved.weights / readings.terms.unit
         some = weights > 0
         moved[some, :q] = sums.total()[some] / weights[some, None]
-        set_modes(moved, q, self.widths, np.asarray(solved.collected(1)))
+        set_modes(moved, q, self.widths, solved.collected(1))
         return moved
 
 
@@ -89,11 +88,10 @@ class Medians:
     def move(self, readings: Readings, solved: Solved, points: np.ndarray) -> np.ndarray:
         """See `Mover`."""
         moved, q = points.copy(), points.shape[1] - len(self.widths)
-        set_modes(moved, q, self.widths, np.asarray(solved.collected(1)))
+        set_modes(moved, q, self.widths, solved.collected(1))
         if q == 0:
             return moved
-        steps, count = solved.visit.collectors[0], np.asarray(solved.collected(0))
-        assert isinstance(steps, Steps)
+        steps, count = cast(Steps, solved.visit.collectors[0]), solved.collected(0)
         total = count.sum(axis=2)
         if readings.left < 2:  # one for the values on a step, one for what the move gains
             return _to_steps(moved, steps, count)
@@ -110,7 +108,7 @@ class Medians:
             wider = wider * _WIDER
             visit = replace(solved.visit, collectors=(steps,))
             part = readings.read_again(visit, solved.part, "medians beside")
-            count = np.asarray(solved.collected(0, part, steps))
+            count = solved.collected(0, part, steps)
         known = (total > 0) & (steps.low == steps.high)
         moved[:, :q][known] = steps.low[known]
         sought = (total > 0) & ~known
@@ -118,8 +116,7 @@ class Medians:
             collector = _around(steps, sought, left, right)
             visit = replace(solved.visit, collectors=(collector,))
             part = readings.read_again(visit, solved.part, "medians")
-            found = solved.collected(0, part, collector)
-            assert isinstance(found, Values)
+            found: Values = solved.collected(0, part, collector)
             if not _to_middle(moved[:, :q], found.tidy(), total, sought):
                 raise readings.changed("other values than before")
         return moved

@@ -1,5 +1,6 @@
 """Readings of the whole table: counted, checked and told."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ class NoReadingLeftError(Exception):
 
 
 class Readings:
-    """Reads a table, at most `most` times; what the first result takes is read in any case.
+    """Reads a table, at most `most` times, but for what the first result takes, or a step made again.
 
     `stamp` is the source's from before the survey.
     """
@@ -47,7 +48,7 @@ class Readings:
         self.survey = survey
         self.terms = Terms.of(problem, survey)
         self.count = 0
-        self.needed = True  # whether there is no result yet
+        self.needed = True  # whether there is no result yet, or a step is made whatever it takes
         self.most = most
         self._source = source
         self._stamp = stamp
@@ -55,8 +56,8 @@ class Readings:
 
     @property
     def left(self) -> int:
-        """How many readings are left."""
-        return self.most - self.count
+        """How many readings are left: as many as it takes where they are `needed`."""
+        return sys.maxsize if self.needed else self.most - self.count
 
     def read(self, visit: Visit, why: str) -> Part:
         """What all blocks have.
@@ -65,11 +66,12 @@ class Readings:
             NoReadingLeftError: there were `most` readings already.
             InputError: the table is no longer what it was.
         """
-        if self.left < 1 and not self.needed:
+        if self.left < 1:
             raise NoReadingLeftError
         self.count += 1
-        most = f"at most {self.most}" if self.count <= self.most else "those that the first result takes"
-        words = f"reading {self.count} of {most}, {why}"
+        beyond = self.count > self.most
+        most = f", beyond max_passes={self.most} to end this step" if beyond else f" of at most {self.most}"
+        words = f"reading {self.count}{most}, {why}"
         part = self._source.reduce(visit, visit.merge, ticker(self._say, words))
         check_stamp(self._source, self._stamp)
         if part.n != self.survey.n:

@@ -1,9 +1,10 @@
 """Files that pyarrow reads: Parquet by row groups, all other formats of a `Dataset` from front to back."""
 
 import hashlib
+import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 from fwc_llm.coreset.problem.frames import take_named
 from fwc_llm.coreset.streaming.blocks import Block, Part
 from fwc_llm.coreset.streaming.sources.pool import Stream, block_rows, reduce_streams
+from fwc_llm.coreset.streaming.sources.schemas import FileColumns, casts, common_schema, is_text
 from fwc_llm.errors import InputError
+from fwc_llm.untrusted import shortened, visible
 
 _BUFFERS = 2**25  # bytes read at once of all columns, so that a row group of any size can be read
 
@@ -60,7 +63,8 @@ class ArrowSource:
     weight: Any = None
     texts: frozenset[str] = frozenset()
     threads: int | None = None
-    places: tuple[str, ...] = field(default=())
+    places: tuple[str, ...] = ()
+    casts: tuple[dict[str, Any], ...] = ()  # by file the columns that are read as another type
 
     @property
     def n(self) -> int:
@@ -127,7 +131,7 @@ class ArrowSource:
                 try:
                     batch = next(batches, None)
                 except (pa.ArrowException, OSError, ValueError) as error:
-                    raise InputError(f"{where} cannot be read: {_said(error)}") from error
+                    raise InputError(f"{where} cannot be read: {first_words(error)}") from error
                 if batch is None:
                     raise InputError(f"{where} ends before row {end:,}: it has changed")
                 waiting.append(batch)
@@ -166,6 +170,9 @@ class ArrowSource:
             for batch in reader.iter_batches(
                 batch_size=stretch.ends[0], row_groups=list(stretch.groups), columns=names, use_threads=False
             ):
+                for name, kind in self.casts[stretch.file].items():
+                    place = batch.schema.get_field_index(name)
+                    batch = batch.set_column(place, name, batch.column(place).cast(kind))
                 for name in (name for name in self.schema.names if name in keys):
                     batch = batch.append_column(name, self._constant(name, keys[name], batch.num_rows))
                 yield batch
@@ -191,37 +198,38 @@ class ArrowSource:
 
 
 def open_dataset(
-    dataset: Any, name: str, y: Any, sensitive: Any, sample_weight: Any, threads: int | None
+    dataset: Any,
+    name: str,
+    y: Any,
+    sensitive: Any,
+    sample_weight: Any,
+    threads: int | None,
+    columns: Collection[str] | None = None,
 ) -> ArrowSource:
     """The source of a pyarrow `Dataset`, its files looked at: whether they can be read and are alike."""
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     files = tuple(_fragments(dataset, name))
     if not files:
         raise InputError(f"{name} has no files: pass at least one")
     places = tuple(_place(file, name, k) for k, file in enumerate(files))
     counts: list[list[int]] = []
-    first: Any = None
+    held: list[FileColumns] = []
     for file, place in zip(files, places, strict=True):
         try:
-            schema = file.physical_schema
             groups = [group.num_rows for group in file.row_groups] if hasattr(file, "row_groups") else []
             counts.append(groups if hasattr(file, "row_groups") else [file.count_rows()])
+            keys = frozenset(ds.get_partition_keys(file.partition_expression))
+            held.append(FileColumns(place, file.physical_schema, sum(counts[-1]), keys))
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise InputError(f"{place} cannot be read: {_said(error)}") from error
-        if first is None:
-            first = schema
-        else:
-            _check_alike(first, schema, places[0], place)
-    rows = sum(map(sum, counts))
-    if not rows:
+            raise InputError(f"{place} cannot be read: {first_words(error)}") from error
+    if not any(map(sum, counts)):
         raise InputError(f"{name} has no rows: pass at least one")
-    schema = _schema(dataset.schema, first)
+    schema = common_schema(held, dataset.schema, columns)
     _check_names(schema.names, name, y, sensitive, sample_weight)
     step = block_rows(len(schema.names))
-    texts = frozenset(
-        column.name for column in schema if pa.types.is_string(column.type) or _is_large_text(column.type)
-    )
+    texts = frozenset(column.name for column in schema if is_text(column.type))
     if not all(hasattr(file, "row_groups") for file in files):
         texts = frozenset()
     stretches: list[Stretch] = []
@@ -232,9 +240,8 @@ def open_dataset(
             which = tuple(groups) if hasattr(file, "row_groups") else None
             stretches.append(Stretch(k, which, n, blocks, max(1, round(n / step)), before))
             blocks, before = blocks + stretches[-1].blocks, before + n
-    return ArrowSource(
-        name, files, schema, tuple(stretches), step, y, sensitive, sample_weight, texts, threads, places
-    )
+    given = name, files, schema, tuple(stretches), step, y, sensitive, sample_weight, texts, threads, places
+    return ArrowSource(*given, tuple(casts(file, schema) for file in held))
 
 
 def _fragments(dataset: Any, name: str) -> Iterator[Any]:
@@ -249,47 +256,17 @@ def _place(file: Any, name: str, k: int) -> str:
     return file.path if getattr(file, "path", "") else f"part {k} of {name}"
 
 
-def _said(error: BaseException) -> str:
-    """The first line of an error that may quote a file's bytes."""
-    lines = str(error).splitlines() or [type(error).__name__]
-    return lines[0][:300]
+def first_words(error: BaseException) -> str:
+    """What is wrong, of an error that may tell a chain of causes and quote a file's bytes."""
+    lines = str(error).rpartition("Invalid: ")[2].splitlines() or [type(error).__name__]
+    late = "; a CSV column has the type of its first rows, a Parquet file says it: write one"
+    return visible(shortened(lines[0], 300)) + late * ("CSV conversion error" in lines[0])
 
 
-def _is_large_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_large_string(kind))
-
-
-def _check_alike(first: Any, schema: Any, one: str, other: str) -> None:
-    """Refuse files with other columns, or the same of another type."""
-    for name in first.names:
-        if name not in schema.names:
-            raise InputError(
-                f"{other} lacks the column {name!r}, which {one} has: files need the same columns"
-            )
-        kinds = first.field(name).type, schema.field(name).type
-        if kinds[0] != kinds[1]:
-            raise InputError(
-                f"the column {name!r} is {kinds[0]} in {one} and {kinds[1]} in {other}: write both alike"
-            )
-    for name in schema.names:
-        if name not in first.names:
-            raise InputError(
-                f"{other} has the column {name!r}, which {one} lacks: files need the same columns"
-            )
-
-
-def _schema(schema: Any, physical: Any) -> Any:
-    """The columns to read: without the index that pandas writes beside a table."""
-    known = physical.pandas_metadata or {}
-    index = {name for name in known.get("index_columns", ()) if isinstance(name, str)}
-    twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
-    if twice:
-        raise InputError(f"column {twice[0]!r} occurs twice: name every column once")
-    import pyarrow as pa
-
-    return pa.schema([column for column in schema if column.name not in index])
+def named_in(error: BaseException, name: str) -> str:
+    """The file that an error is about, if it says so."""
+    found = re.search(r"(?:schema from|input source) '(.+?)'", str(error))
+    return found[1] if found else name
 
 
 def _check_names(names: Sequence[str], table: str, y: Any, sensitive: Any, sample_weight: Any) -> None:

@@ -2,7 +2,7 @@
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from fwc_llm.coreset.streaming.blocks import Source
 from fwc_llm.coreset.streaming.cluster.given import is_dask
 from fwc_llm.coreset.streaming.cluster.source import DaskSource
+from fwc_llm.coreset.streaming.sources.csv_files import check_csv, check_types, csv_format
 from fwc_llm.coreset.streaming.sources.given_blocks import GivenBlocks
 from fwc_llm.coreset.streaming.sources.mapped import MappedSource, open_array
 from fwc_llm.errors import InputError
@@ -23,15 +24,15 @@ _FORMATS = {
     ".feather": "feather",
     ".arrow": "feather",
 }
-# What pandas.read_csv reads as missing.
-_MISSING = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
-    "NA", "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 
 
 def open_source(
-    X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None, threads: int | None = None
+    X: Any,
+    y: Any = None,
+    sensitive: Any = None,
+    sample_weight: Any = None,
+    threads: int | None = None,
+    columns: Collection[str] | None = None,
 ) -> Source | None:
     """The table as a source of blocks; None for an ordinary one in memory.
 
@@ -44,6 +45,7 @@ def open_source(
         sensitive: the name of a column of X, or several, whose levels are crossed; for a memory map as y.
         sample_weight: as y.
         threads: how many read and work; None for all processors.
+        columns: those of files that are read; None for all.
 
     Raises:
         InputError: files that cannot be read or differ in columns or types; a column that is not there; a
@@ -57,7 +59,7 @@ def open_source(
         if isinstance(X, str | os.PathLike) and str(X).endswith(".npy") and not Path(X).is_dir():
             array = open_array(X, "X")
             return MappedSource.open(array, y, sensitive, sample_weight, threads)
-        return _open_files(X, y, sensitive, sample_weight, threads)
+        return _open_files(X, y, sensitive, sample_weight, threads, columns)
     if hasattr(X, "get_fragments") and hasattr(X, "schema"):
         from fwc_llm.coreset.streaming.sources.arrow import open_dataset
 
@@ -111,7 +113,14 @@ def _is_table(values: Any) -> bool:
     return hasattr(values, "columns") or len(getattr(values, "shape", ())) == 2
 
 
-def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int | None) -> Source:
+def _open_files(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    sample_weight: Any,
+    threads: int | None,
+    columns: Collection[str] | None,
+) -> Source:
     """The source of a path, a pattern, a folder or a list of paths."""
     try:
         import pyarrow as pa
@@ -119,15 +128,21 @@ def _open_files(X: Any, y: Any, sensitive: Any, sample_weight: Any, threads: int
     except ImportError:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
 
-    from fwc_llm.coreset.streaming.sources.arrow import open_dataset
+    from fwc_llm.coreset.streaming.sources.arrow import first_words, named_in, open_dataset
 
     name = shortened(", ".join(map(os.fspath, X)) if isinstance(X, list | tuple) else os.fspath(X), 300)
     paths, form = _find(X, name)
+    if form == "csv":
+        for path in _files_in(paths) if isinstance(paths, str) else paths:
+            check_csv(path)
     try:
-        dataset = ds.dataset(paths, format=_csv() if form == "csv" else form, partitioning="hive")
+        dataset = ds.dataset(paths, format=csv_format() if form == "csv" else form, partitioning="hive")
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise InputError(f"{name} cannot be read: {str(error)[:300]}") from error
-    return open_dataset(dataset, name, y, sensitive, sample_weight, threads)
+        raise InputError(f"{named_in(error, name)} cannot be read: {first_words(error)}") from error
+    source = open_dataset(dataset, name, y, sensitive, sample_weight, threads, columns)
+    if form == "csv":
+        check_types(source.schema, name)
+    return source
 
 
 def _find(X: Any, name: str) -> tuple[Any, str]:
@@ -158,15 +173,6 @@ def _find(X: Any, name: str) -> tuple[Any, str]:
             f"{wrong}: files of one format are read, by their ending: {', '.join(_FORMATS)}; arrays as .npy"
         )
     return paths, forms.pop()
-
-
-def _csv() -> Any:
-    """CSV whose missing values are those that pandas sees."""
-    import pyarrow.csv as csv
-    import pyarrow.dataset as ds
-
-    missing = csv.ConvertOptions(null_values=_MISSING, strings_can_be_null=True)
-    return ds.CsvFileFormat(convert_options=missing)
 
 
 def _files_in(folder: str) -> list[str]:

@@ -112,6 +112,80 @@ def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
         )
 
 
+def test_files_of_several_writers_are_what_pandas_makes_of_them(tmp_path: Path) -> None:
+    frame = table().assign(flag=np.arange(N) % 3 == 0)
+    widths = pd.Categorical(frame["grade"].astype(str), [*map(str, range(300)), "a", "b"])
+    parts = [
+        frame[:0].assign(pay=None).drop(columns="job"),
+        frame[:200].assign(job=frame["job"].astype("category")),
+        frame[200:400].assign(age=frame["age"].astype(float), y=frame["y"].astype(bool)),
+        frame[400:600].assign(grade=widths[400:600], age=frame["age"].astype("Int16"))[::-1],
+        frame[600:].assign(grade=frame["grade"].astype(str))[frame.columns[::-1]],
+    ]
+    for k, part in enumerate(parts):
+        part.to_parquet(tmp_path / f"{k}.parquet", index=k == 3)
+        part.reset_index(drop=True).to_feather(tmp_path / f"{k}.feather")
+    pd.DataFrame().to_parquet(tmp_path / "00.parquet")
+    whole = pd.concat([part.astype({"y": int, "grade": str, "job": str}) for part in parts[1:]])
+    terms = {"y": "y", "sensitive": "d"}
+    wanted = FairCoreset(6, 0.05, random_state=0).fit(whole, **terms)
+    for form in ("parquet", "feather"):
+        files = str(tmp_path / f"*.{form}")
+        assert FairCoreset(6, 0.05, random_state=0).fit(files, **terms).objective_ == wanted.objective_
+        surveyed = FairCoreset(6, 0.05, random_state=0, sample=300).fit(
+            files, **terms
+        )  # a sample of all rows
+        assert surveyed.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
+    for wrong, said in (
+        (frame.assign(more=1), "{0}/1.parquet lacks the column 'more', which {0}/4.parquet has"),
+        (
+            frame.set_index("pay"),
+            "{0}/4.parquet lacks the column 'pay' (there it is the index), which {0}/1.p",
+        ),
+        (frame.assign(job=3), "the column 'job' is dictionary"),
+        (frame.assign(pay=None), "column 'pay' is missing in row 0 of {0}/4.parquet"),
+    ):
+        wrong.to_parquet(tmp_path / "4.parquet")
+        with pytest.raises(InputError, match=re.escape(said.format(tmp_path))):
+            FairCoreset(6).fit(str(tmp_path / "*.parquet"), **terms)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "t.csv is empty, and has no header line"),
+        (b"\xff\xfea\0,\0", "t.csv is UTF-16 text: write it as UTF-8"),
+        (b"x,y,d\n1,0,\xe9\n", "t.csv holds in line 2 text that is no UTF-8 (is it of an older encoding"),
+        (
+            b"x,y,d\n" + b"1,0,a\n" * 20_000 + b"1,0,\xe9\n",
+            "column 'd' of .*t.csv holds text that is no UTF-8",
+        ),
+        (b"x;y;d\n1,5;0;a\n", "t.csv separates its columns by ';': write it with commas"),
+        (b"x,y,d\n1,0,a\n1,0\n", "t.csv cannot be read: CSV parse error: Row #3: Expected 3 columns, got 2"),
+        (b"x,x,d\n1,0,a\n", "t.csv cannot be read: .*column"),
+        (
+            b"x,y,d\n" + b"1,0,abcdef\n" * 100_000 + b"1.5,0,a\n",
+            "t.csv cannot be read: .* invalid value '1.5'; a CSV column has the type of its first rows",
+        ),
+    ],
+)
+def test_csv_that_is_written_in_another_way_is_refused_by_name(
+    tmp_path: Path, content: bytes, said: str
+) -> None:
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InputError, match=said.replace("(", r"\(")):
+        FairCoreset(4).fit(tmp_path / "t.csv", y="y", sensitive="d")
+
+
+def test_csv_with_a_mark_and_texts_of_several_lines(tmp_path: Path) -> None:
+    frame = pd.concat([table()] * 60, ignore_index=True)
+    frame["job"] = 'one,\n"two"\n' + frame["job"]
+    frame.to_csv(tmp_path / "t.csv", index=False, encoding="utf-8-sig")
+    rows, y, _ = collected(open_source(tmp_path / "t.csv", "y", "d"))
+    assert rows["job"].tolist() == frame["job"].tolist()
+    assert (rows["age"].tolist(), y) == (frame["age"].tolist(), frame["y"].tolist())
+
+
 def test_a_large_row_group_is_read_in_equal_blocks_and_named(tmp_path: Path) -> None:
     wide = pa.table({f"x{k}": np.arange(40_000, dtype=np.float32) for k in range(300)})
     pq.write_table(wide, tmp_path / "wide.parquet")
@@ -235,8 +309,8 @@ def test_what_is_wrong_with_files_is_named_before_or_in_the_work(folder: Path) -
     refused(pattern, "rows-1.parquet")
     frame.iloc[450:460].drop(columns="pay").to_parquet(folder / "rows-1.parquet")
     refused(pattern, f"{folder}/rows-1.parquet lacks the column 'pay', which {folder}/rows-0.parquet has")
-    frame.iloc[450:460].astype({"age": float}).to_parquet(folder / "rows-1.parquet")
-    refused(pattern, f"'age' is int64 in {folder}/rows-0.parquet and double in {folder}/rows-1.parquet")
+    frame.iloc[450:460].astype({"age": str}).to_parquet(folder / "rows-1.parquet")
+    refused(pattern, f"'age' is int64 in {folder}/rows-0.parquet and large_string in {folder}/rows-1.parquet")
     frame.iloc[450:460].to_parquet(folder / "rows-1.parquet")
     damaged(folder)
     refused(pattern, "rows-2.parquet, row groups 0 to 4 cannot be read")
