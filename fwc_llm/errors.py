@@ -62,6 +62,10 @@ class ScaleWarning(UserWarning):
     """The columns of an array differ by orders of magnitude, so that few of them decide the distances."""
 
 
+class SampleWarning(UserWarning):
+    """The sample of a table in blocks lacks rows that make much of the objective."""
+
+
 class ProviderError(FwcError):
     """The provider rejected the run as a whole (key, quota, model, parameter): exit code 3."""
 

@@ -116,11 +116,11 @@ def warn_of_sizes(table: Table) -> None:
             "columns of an array are not scaled, those of a DataFrame are: pass scale=True (FairCoreset, "
             "FairWASP) or a DataFrame, or scale=False if they are meant as they are",
             ScaleWarning,
-            stacklevel=_outside(),
+            stacklevel=outside(),
         )
 
 
-def _outside() -> int:
+def outside() -> int:
     """The level of the stack, seen from `warnings.warn`'s caller, that called the solver."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):

@@ -65,7 +65,7 @@ def search(
     found = sorted(threads.over(settle, range(len(finalists))), key=attrgetter("objective"))[:_WINNERS]
     found = _distinct(threads.over(wander, range(len(found))))
     descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found]
-    if missed(min(descent.history[0] for descent in descents), found[0].objective):
+    if missed(min(descent.history[0] for descent in descents), found[0].objective, len(rows) / problem.m):
         descents.append(descend(steps, _start(problem, rng, threads), max_iter))
     return min(descents, key=attrgetter("objective"))
 

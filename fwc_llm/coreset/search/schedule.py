@@ -169,7 +169,8 @@ class Solver:
     ) -> Descent:
         """The descent from where a sample's descent ended, at the objective `reached`, or from anew."""
         found = descend(self.steps, start, self.effort.max_iter, tolerance)
-        if not missed(found.history[0], reached):
+        each = self.problem.table.n / _GROWTH / self.problem.m  # rows of that sample for a representative
+        if not missed(found.history[0], reached, each):
             return found
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
         again = descend(self.steps, anew, self.effort.max_iter, tolerance)

@@ -1,11 +1,14 @@
 """The descent over a table in blocks: read, solve, move, until it no longer gains."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
+from fwc_llm.coreset.problem.entry import outside
+from fwc_llm.coreset.search.samples import missed
 from fwc_llm.coreset.streaming.collecting.collect import Collector
 from fwc_llm.coreset.streaming.nearest.kept import KEPT
 from fwc_llm.coreset.streaming.passes.inner import Solved, solve_inner
@@ -15,6 +18,7 @@ from fwc_llm.coreset.streaming.passes.readings import NoReadingLeftError, Readin
 from fwc_llm.coreset.streaming.sampled import as_published, widths_of
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.narrowing import two_cheapest
+from fwc_llm.errors import SampleWarning
 
 GAIN = 2e-5  # of the objective, below which a move is the last
 
@@ -45,6 +49,14 @@ class Course:
         """The way to the best points."""
         assert self.best is not None
         return Descent(self.best, self.best_rows, tuple(self.history), self.converged)
+
+
+def _lacking(times: float) -> str:
+    return (
+        f"the objective of the whole table is {times:.3g} times the sample's: some rows lie far from all "
+        "others, and the sample lacks them; the certificate holds, but other representatives can be much "
+        "nearer: raise sample, or scale or clip the columns in which these rows lie far out"
+    )
 
 
 class Passes:
@@ -84,8 +96,8 @@ class Passes:
         cost, label = self._steps.nearest(course.points)
         masses = problem.masses
         table = CostTable(cost, mass=None if masses is None else masses.values)
-        expected = problem.transport(cost, course.sample_prices).prices
-        prices = expected
+        sampled = problem.transport(cost, course.sample_prices)
+        prices = expected = sampled.prices
         if course.prices is not None and course.sample_prices is not None:
             prices = course.prices + (expected - course.sample_prices)
         cell = two_cheapest(cost.T, prices)[0]
@@ -97,6 +109,8 @@ class Passes:
         else:
             collectors = self._mover.collectors(Sampled(problem.table, carries))
         solved = solve_inner(readings, course.points, collectors, table, prices)
+        if not course.history and missed(solved.objective, sampled.objective, problem.table.n / problem.m):
+            warnings.warn(_lacking(solved.objective / sampled.objective), SampleWarning, outside())
         if self._judge(course, solved, expected):
             return
         if len(course.history) > max_moves:

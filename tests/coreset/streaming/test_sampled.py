@@ -1,5 +1,6 @@
 """The sample: all of a small table, which is fitted as in memory; for others, drawn fairly."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.streaming.sources.opening import open_source
 from fwc_llm.coreset.streaming.survey import survey
-from fwc_llm.errors import InputError
+from fwc_llm.errors import InputError, SampleWarning
 
 
 @pytest.mark.parametrize("support", ["free", "rows"])
@@ -61,6 +62,25 @@ def test_heavy_rows_are_in_the_sample_and_the_fit_is_near_that_in_memory() -> No
     for blocks in ([frame[:9000], frame[9000:]], [frame[:123], frame[123:]]):
         outer = FairCoreset(20, sample=1000, max_passes=1, random_state=0).fit(blocks, **names)
         assert outer.objective_ < 1.05 * inner.objective_
+
+
+def test_a_sample_that_lacks_far_rows_is_warned_of() -> None:
+    rng = np.random.default_rng(2)
+    n = 6000
+    X, y, d = rng.normal(size=(n, 3)), rng.integers(0, 2, n), rng.integers(0, 2, n)
+    far = X.copy()
+    far[:30] *= 1e5
+
+    def fit(X: np.ndarray) -> FairCoreset:
+        halves = [(X[::2], y[::2], d[::2]), (X[1::2], y[1::2], d[1::2])]
+        return FairCoreset(8, sample=500, max_passes=2, random_state=0, n_init=1).fit(halves)
+
+    with pytest.warns(SampleWarning, match="times the sample's") as told:
+        fit(far)
+    assert [Path(each.filename).name for each in told] == ["test_sampled.py"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(X)
 
 
 def test_the_sample_does_not_depend_on_blocks_and_is_raised_to_what_m_needs(tmp_path: Path) -> None:
