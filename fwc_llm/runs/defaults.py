@@ -64,7 +64,9 @@ class _Cells:
             for group in task.groups
         ]
         rows = task.test_cells
-        here = [[((groups == group) & (labels == answer)).sum() for answer in (0, 1)] for group in task.groups]
+        here = [
+            [((groups == group) & (labels == answer)).sum() for answer in (0, 1)] for group in task.groups
+        ]
         return cls(
             task,
             rows,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.data.whole import Whole
     from fwc_llm.metrics.planning import Design
 
 
@@ -55,9 +56,11 @@ def draw_split(
     """
     import numpy as np
 
-    draw = _draw_on_disk if task.whole is not None else _draw_in_memory
     taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
-    test = draw(task, n_test, base_parity, np.random.default_rng(seed), set(exclude or ()), taken)
+    asked = n_test, base_parity, np.random.default_rng(seed), set(exclude or ()), taken
+    test = (
+        _draw_on_disk(task, task.whole, *asked) if task.whole is not None else _draw_in_memory(task, *asked)
+    )
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -245,6 +248,7 @@ def _draw_in_memory(
 
 def _draw_on_disk(
     task: Task,
+    whole: "Whole",
     n: int,
     base_parity: float | None,
     rng: "np.random.Generator",
@@ -254,8 +258,6 @@ def _draw_on_disk(
     """The rows that `_draw_in_memory` draws of the same table."""
     import numpy as np
 
-    whole = task.whole
-    assert whole is not None  # noqa: S101
     names = [column.name for column in task.features] + list(task.protected)
     none = np.zeros(0, dtype=np.int64)
     without = whole.find(exclude) if exclude else none
