@@ -492,8 +492,9 @@ def _from_file(
 
 def _elsewhere(source: Source, data: str) -> Source:
     """The source of Parquet files in the place of those that a task file names."""
-    if ENDINGS.get(Path(data).suffix.lower(), "parquet") != "parquet":
-        raise FwcError(f"{data} are no Parquet files, which --data takes: write the table as such")
+    endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
+    if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
+        raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")
     return Source((str(home_expanded(data).absolute()),), "parquet", markers=source.markers)
 
 

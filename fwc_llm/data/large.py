@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fwc_llm.data.table import Tables
 
 LARGE = 400_000  # rows; a larger table stays on disk, and so many of its rows are the sample
-_BLOCK = 65_536  # rows that are cleaned at once
+BLOCK = 65_536  # rows that are cleaned at once
 _LEAST = 64  # rows of a cell of group and answer in the sample, where the table has so many
 
 
@@ -117,7 +117,7 @@ def _blocks(path: Path, names: Sequence[str]) -> Iterator[tuple[int, "pd.DataFra
         listed = [title for title in file.schema_arrow.names if title.strip() in names]
         first = 0
         try:
-            for batch in file.iter_batches(_BLOCK, columns=listed):
+            for batch in file.iter_batches(BLOCK, columns=listed):
                 yield first, pa.Table.from_batches([batch]).to_pandas()
                 first += batch.num_rows
         except (pa.ArrowException, OSError, ValueError) as error:

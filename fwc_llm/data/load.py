@@ -10,6 +10,7 @@ from fwc_llm.data.download import download
 from fwc_llm.data.locate import Places, find_parts
 from fwc_llm.data.reading import RawTable, joined, read_table
 from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded
 from fwc_llm.taskfile import TaskFile
 
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ def _files(task: TaskFile, places: Places) -> tuple[tuple[Path, ...], ...]:
         return tuple((path,) for path in download(task, places))
     searched = ", ".join(str(folder) for folder in places.folders)
     missing = next((name for name in task.source.files if places.find(name) is None), task.source.files[0])
+    if home_expanded(missing).is_absolute():
+        raise FwcError(f"{missing}: there is no such file, and none that this pattern names")
     raise FwcError(
         f"{task.path}: its data file {missing} is in none of {searched}; correct the path under [data]"
     )
