@@ -30,8 +30,8 @@ def open_task(
 ) -> "Task":
     """The task called `name`, else the default of every command; says when the census stands in.
 
-    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says. `data`
-    are files that take the place of those of the task.
+    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
+    `data` are files that take the place of those of the task.
     """
     from fwc_llm.cli.console import err
     from fwc_llm.tasks import default_task, load_task

@@ -84,7 +84,7 @@ def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ())
 
 
 def _sample(cells: "np.ndarray") -> "np.ndarray":
-    """The positions, ascending, of random rows: of every cell its share, and at least a few; always the same."""
+    """The positions, ascending, of random rows, always the same: of every cell its share, at least a few."""
     import numpy as np
 
     if len(cells) <= LARGE:

@@ -34,7 +34,7 @@ def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(large, "LARGE", HELD)
     monkeypatch.setattr(large, "BLOCK", BLOCK)
-    outer = run("eval", *asked, "--shots", "zero,balanced", "--reference", "-o", tmp_path / "outer")
+    outer = run("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
     assert outer.exit_code == 0, outer.output
     assert "the table stays on disk: examples are chosen among" in outer.output
     one, two = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("inner", "outer"))
