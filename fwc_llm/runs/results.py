@@ -150,8 +150,8 @@ def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> 
     row = {name: question[name] for name in ("arm", "repeat", "row", "variant", "group", "label")}
     if record is None or record["text"] is None:
         return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
-    fields = {name: record[name] for name in _REPLY_FIELDS if record[name] is not None}
-    pairs = ((token, value) for token, value in record["logprobs"] or () if value is not None)
+    fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
+    pairs = ((token, value) for token, value in record.get("logprobs") or () if value is not None)
     fields["logprobs"] = tuple(pairs) or None
     reply = Reply(**fields)
     answer = parse_answer(reply)

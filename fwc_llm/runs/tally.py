@@ -23,7 +23,7 @@ class Tally:
         self._counts: dict[str, Counter[_Kind]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count one row: `arm`, `repeat`, `variant`, `group`, `label`, `answer` ("yes", "no", ""), `reason`."""
+        """Count one row, a line of answers.csv or what has its `arm` to `reason`."""
         counts = self._counts.setdefault(row["arm"], Counter())
         if not row["variant"]:
             counts[int(row["repeat"]), row["group"], row["label"], row["answer"], row["reason"]] += 1

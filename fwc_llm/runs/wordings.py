@@ -8,7 +8,7 @@ Asked = Sequence[tuple[float | None, Mapping[str, float | None]]]  # P(yes) of a
 
 
 def wordings(asked: Asked) -> dict[str, Any]:
-    """An arm's contradictions by the name of the other question, as `wordings`; empty where none was asked."""
+    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none."""
     if not asked:
         return {}
     from fwc_llm.metrics.decided import OPPOSITE, contradictions
