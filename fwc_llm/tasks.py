@@ -171,7 +171,7 @@ class Task:
         if "_tables" not in vars(self) and self.locate() is None:
             return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
         try:
-            cells = self.cells
+            cells = self.cells_of(self.table)
         except FwcError as error:
             return note(str(error))
         rows = []
@@ -193,17 +193,8 @@ class Task:
         rates = np.bincount(codes, weights=self.labels(table)) / np.bincount(codes)
         return tuple(str(level) for level in levels[np.argsort(rates, kind="stable")])
 
-    @property
-    def cells(self) -> "np.ndarray":
-        """Rows of the whole table by group and answer (G, 2), "no" before "yes"."""
-        return self._cells_of(self.table)
-
-    @property
-    def test_cells(self) -> "np.ndarray":
-        """The same of the rows that test rows are drawn from."""
-        return self._cells_of(self.test())
-
-    def _cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
+    def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
+        """The frame's rows by group and answer (G, 2), "no" before "yes"; of a sample those of its table."""
         import numpy as np
 
         if self.whole is not None:

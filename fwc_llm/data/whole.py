@@ -4,17 +4,30 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pandas as pd
 
-from fwc_llm.data.cleaned import Cleaned
+if TYPE_CHECKING:
+    import pandas as pd
 
 _STEP = 2**20  # rows looked at at once
 
 Rows = np.ndarray  # whole numbers
 Cell = tuple[str, bool]  # a level, and whether the answer is yes
+
+
+class OnDisk(Protocol):
+    """Clean rows in a file."""
+
+    def fingerprint(self) -> str:
+        """That of the table, as `Task.fingerprint` has it."""
+
+    def take(self, positions: Rows) -> "pd.DataFrame":
+        """Some of the rows, in this order, as `Task.pool` has them."""
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """The rows in blocks: their ids, then these columns of the task."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +38,7 @@ class Whole:
     `sample` are the positions of the rows in memory, ascending. The files last as long as the `folder` does.
     """
 
-    clean: Cleaned
+    clean: OnDisk
     levels: tuple[str, ...]
     cells: np.ndarray
     sample: Rows
@@ -69,7 +82,7 @@ class Whole:
             seen += len(places)
         return positions
 
-    def take(self, positions: Rows) -> pd.DataFrame:
+    def take(self, positions: Rows) -> "pd.DataFrame":
         """These rows, in this order, as `Task.pool` has them."""
         return self.clean.take(positions)
 

@@ -63,7 +63,7 @@ class _Cells:
             [np.unique(keys[free & (groups == group) & (labels == answer)]) for answer in (0, 1)]
             for group in task.groups
         ]
-        rows = task.test_cells
+        rows = task.cells_of(task.test())
         here = [
             [((groups == group) & (labels == answer)).sum() for answer in (0, 1)] for group in task.groups
         ]

@@ -13,4 +13,4 @@ def population(task: "Task") -> "Population":
 
     from fwc_llm.metrics.reweighting import Population
 
-    return Population(task.groups, task.test_cells.astype(np.float64))
+    return Population(task.groups, task.cells_of(task.test()).astype(np.float64))

@@ -101,7 +101,7 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
 
     if repeats < 1:
         raise FwcError(f"repeats is {repeats}: a run needs at least 1")
-    held = task.test_cells
+    held = task.cells_of(task.test())
     if base_parity is None:
         _check_size(n_test, int(held.sum()))
         of_groups = held.sum(1, keepdims=True).astype(float)
