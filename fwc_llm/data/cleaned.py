@@ -111,7 +111,7 @@ class Cleaned:
 
 
 class Cleaner:
-    """Writes the parts of a table, in their order, as they are cleaned."""
+    """Writes the parts of a table, in their order, as they are cleaned; that takes the columns `names`."""
 
     def __init__(self, task: TaskFile, folder: Path, extra: Sequence[str]) -> None:
         if any(item.use == "id" for item in task.fields):
@@ -122,13 +122,14 @@ class Cleaner:
             )
         self.task = task
         self.seen = Seen()
+        beside = {attribute.source for attribute in task.protected} | {rule.column for rule in task.keep}
+        self.names = [item.name for item in task.fields if item.use == "column" or item.name in beside]
         self._path, self._extra = folder / _TEMPORARY, tuple(extra)
         self._writer: Any = None
 
     def clean(self, frame: "pd.DataFrame", path: Path, first: int) -> "pd.DataFrame":
         """The clean rows of a part whose first row is the row number `first`, from 0, of a file."""
-        names = [item.name for item in self.task.fields]
-        raw = table_of(frame, path, self.task.source, names, path.name, first)
+        raw = table_of(frame, path, self.task.source, self.names, path.name, first)
         return build_tables(self.task, [raw], self.seen).pool
 
     def write(self, clean: "pd.DataFrame", extra: "pd.DataFrame") -> None:

@@ -24,26 +24,22 @@ def is_large(task: TaskFile, paths: Sequence[Path]) -> bool:
     """Whether these files of one table are Parquet and have too many rows for memory.
 
     A column with `role = "id"` compares all rows: such a table is read into memory. `FwcError` for a file
-    that is no Parquet table, or lacks a column of the task.
+    that is no Parquet table.
     """
     if task.source.format != "parquet" or any(item.use == "id" for item in task.fields):
         return False
-    rows, titles = 0, []
+    rows = 0
     for path in paths:
         with _open(path) as file:
             rows += file.metadata.num_rows
-            titles.append([str(title).strip() for title in file.schema_arrow.names])
-    if rows <= LARGE:
-        return False
-    for path, own in zip(paths, titles, strict=True):  # before any row is read
-        find_columns(path, own, [item.name for item in task.fields], lambda place: [])
-    return True
+    return rows > LARGE
 
 
 def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ()) -> "Tables":
     """Clean the rows of the files, one block after the other, into a temporary file; read a sample of them.
 
-    A table of which no more than `LARGE` clean rows are left is all in memory.
+    A table of which no more than `LARGE` clean rows are left is all in memory. `FwcError`, before any row is
+    read, for a file that lacks a column of the task.
     """
     import numpy as np
 
@@ -58,7 +54,11 @@ def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ())
     known: dict[str, int] = {}
     parts: list[np.ndarray] = []
     for path in paths:
-        for first, block in _blocks(path, [item.name for item in task.fields]):
+        with _open(path) as file:
+            titles = [str(title).strip() for title in file.schema_arrow.names]
+        find_columns(path, titles, cleaner.names, lambda place: [])
+    for path in paths:
+        for first, block in _blocks(path, cleaner.names):
             clean = cleaner.clean(block, path, first)
             cleaner.write(clean, clean)
             found, place = np.unique(crossed(clean, protected), return_inverse=True)

@@ -1,5 +1,6 @@
 """A Parquet table of more rows than are held: the same numbers and test rows as the one in memory."""
 
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.population import population
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import draw_split, hold_out, row_values
-from fwc_llm.tasks import Task, load_task
+from fwc_llm.shots.kept import kept_shots
+from fwc_llm.tasks import Task, load_task, recorded_task
 
 TOML = """
 question = "Is the loan paid back?"
@@ -219,6 +221,24 @@ def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         load_task(path, data=tmp_path).pool()
 
 
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(FwcError, match=r"rows-0\.parquet: reading Parquet needs pyarrow: pip install"):
+        load_task(path).pool()
+
+
+def test_kept_examples_of_the_sample_are_not_those_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner, outer = both(write(tmp_path), monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, two = (kept_shots(task, "balanced", 40, None, 0) for task in (inner, outer))
+    assert one.fingerprint == two.fingerprint
+    assert {example.row for example in two.examples} <= set(outer.pool().index)
+    assert not {example.row for example in one.examples} <= set(outer.pool().index)
+
+
 def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:
     path = write(tmp_path)
     moved = tmp_path / "moved"
@@ -236,6 +256,11 @@ def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(FwcError, match=words):
             load_task(path, data=data).pool()
+    recorded = recorded_task(path.read_text(encoding="utf-8"), "task", None, None, str(moved))
+    assert recorded.fingerprint == by_folder.fingerprint
+    for hostile in ("\0", "~" * 5000, "[", "*" * 300, str(tmp_path / "task.toml")):
+        with pytest.raises(FwcError):
+            recorded_task(path.read_text(encoding="utf-8"), "task", None, None, hostile).pool()
     with pytest.raises(FwcError, match="the simulated census has no files"):
         load_task("census", data=moved)
     with pytest.raises(FwcError, match="leave out data"):
