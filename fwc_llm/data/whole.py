@@ -1,6 +1,7 @@
 """The clean rows of a table on disk, of which a sample is in memory."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from tempfile import TemporaryDirectory
@@ -88,10 +89,9 @@ class Whole:
 
     def find(self, ids: Collection[str]) -> Rows:
         """The positions of the rows with these ids, ascending."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = pa.array(list(ids), pa.string())
+        wanted = _cells(ids, numeric=False)
         return self._where([], lambda batch: pc.is_in(batch.column(0), wanted).to_numpy(False))
 
     def equal(self, names: Sequence[str], values: Collection[tuple[Any, ...]]) -> Rows:
@@ -105,8 +105,8 @@ class Whole:
             at = np.arange(batch.num_rows)
             columns = [batch.column(k + 1) for k in range(len(names))]
             for column, cells in zip(columns, zip(*known, strict=True), strict=True):
-                kind = pa.string() if pa.types.is_dictionary(column.type) else column.type
-                is_one = pc.is_in(column.take(at).cast(kind), pa.array(list(set(cells)), kind))
+                wanted = _cells(cells, pa.types.is_floating(column.type))
+                is_one = pc.is_in(column.take(at).cast(wanted.type), wanted)
                 at = at[is_one.to_numpy(False)]
             rows = zip(*(column.take(at).to_pylist() for column in columns), strict=True)
             here = np.zeros(batch.num_rows, dtype=bool)
@@ -129,3 +129,18 @@ class Whole:
             found.append(first + np.flatnonzero(same(batch)))
             first += batch.num_rows
         return np.concatenate(found)
+
+
+def _cells(values: Collection[Any], numeric: bool) -> Any:
+    """Those of the values that a column can hold, numbers or texts: anybody may have written them."""
+    import pyarrow as pa
+
+    found = set()
+    for value in values:
+        with suppress(TypeError, ValueError, OverflowError):
+            if numeric and isinstance(value, int | float):
+                found.add(float(value))
+            elif not numeric and isinstance(value, str):
+                value.encode()
+                found.add(value)
+    return pa.array(list(found), pa.float64() if numeric else pa.string())

@@ -120,7 +120,12 @@ def test_the_test_rows_are_those_of_the_table_in_memory(
     inner, outer = both(write(tmp_path), monkeypatch)
     examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
     not_drawn: dict[str, Any] = {"exclude": inner.pool().index[:200].tolist(), "not_equal_to": examples}
-    for seed, more in ((0, {}), (1, not_drawn), (2, {"not_equal_to": examples})):
+    strange = [
+        {**examples[0], "age": age, "job": job}
+        for age, job in ((10**400, "cook"), ("x", 3), (True, "\ud800"))
+    ]
+    more_rows = {"not_equal_to": [*examples, *strange], "exclude": ["no such row"]}
+    for seed, more in ((0, {}), (3, more_rows), (1, not_drawn), (2, {"not_equal_to": examples})):
         one = draw_split(inner, 48, base_parity, seed, **more)
         two = draw_split(outer, 48, base_parity, seed, **more)
         assert_frame_equal(two.test, one.test)
