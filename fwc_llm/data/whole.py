@@ -135,7 +135,7 @@ def _cells(values: Collection[Any], numeric: bool) -> Any:
     """Those of the values that a column can hold, numbers or texts: anybody may have written them."""
     import pyarrow as pa
 
-    found = set()
+    found: set[float | str] = set()
     for value in values:
         with suppress(TypeError, ValueError, OverflowError):
             if numeric and isinstance(value, int | float):
