@@ -1,6 +1,6 @@
 """`Task`: what the columns mean, which is protected, which answer is positive, the question, the table."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +11,8 @@ from fwc_llm.files import home_expanded
 from fwc_llm.notebook import MOST_ROWS, Markup, bar, figure, note, table
 from fwc_llm.resources import resource_dir
 from fwc_llm.taskfile import Column as Column
-from fwc_llm.taskfile import TaskFile, choose_protected, choose_weight, parse_taskfile, read_taskfile
+from fwc_llm.taskfile import Source, TaskFile, choose_protected, choose_weight, parse_taskfile, read_taskfile
+from fwc_llm.taskfile.values import ENDINGS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from fwc_llm.data.lost import RowCount
     from fwc_llm.data.table import Tables
+    from fwc_llm.data.whole import Whole
 
 _LARGEST_CENSUS = 10_000_000
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
@@ -36,6 +38,7 @@ class Task:
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
     attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose. `weight`
     is the column that says for how many a row stands where examples are chosen; empty: all count the same.
+    `data` are the files that take the place of those that the task file names; empty: none do.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Task:
     offered: tuple[str, ...] = ()
     usual: tuple[str, ...] = ()
     weight: str = ""
+    data: str = ""
 
     @property
     def features(self) -> tuple[Column, ...]:
@@ -84,7 +88,8 @@ class Task:
 
         Indexed by row id ("adult.data:17": file and 1-based line), one column per entry of `columns`: numeric
         int64 when whole, else float64; categorical the raw values as str; protected attributes their level;
-        the outcome "yes" or "no". Treat it as read-only: it is read once and shared.
+        the outcome "yes" or "no". Treat it as read-only: it is read once and shared. Of a table that is too
+        large for memory (Parquet files of more than 400,000 rows) it is a sample.
         """
         return self._tables.pool
 
@@ -126,10 +131,9 @@ class Task:
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
-        levels = frame[self.protected[0]]
-        for name in self.protected[1:]:
-            levels = levels + " & " + frame[name]
-        return levels.to_numpy(dtype=str)
+        from fwc_llm.data.levels import crossed
+
+        return crossed(frame, self.protected)
 
     def labels(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The outcome (n,) of every row as int8: 1 is yes."""
@@ -164,16 +168,12 @@ class Task:
 
     def _counts(self) -> Markup:
         """Groups × answers of the whole table, or why it cannot be shown."""
-        import numpy as np
-
         if "_tables" not in vars(self) and self.locate() is None:
             return note("the table is not on this machine: task.pool() fetches it, or says what is missing")
         try:
-            places = {group: place for place, group in enumerate(self.groups)}
-            group = np.array([places[level] for level in self.sensitive(self.table)])
+            cells = self.cells_of(self.table)
         except FwcError as error:
             return note(str(error))
-        cells = np.bincount(2 * group + self.labels(self.table), minlength=2 * len(places)).reshape(-1, 2)
         rows = []
         for name, (no, yes) in zip(self.groups, cells.tolist(), strict=True):
             share = yes / (no + yes)
@@ -185,16 +185,31 @@ class Task:
         """The protected levels in the order of their base rates in the whole table, lowest first."""
         import numpy as np
 
+        if self.whole is not None:
+            names, cells = np.array(self.whole.levels), self.whole.counts
+            return tuple(names[np.argsort(cells[:, 1] / cells.sum(1), kind="stable")].tolist())
         table = self.table
         levels, codes = np.unique(self.sensitive(table), return_inverse=True)
         rates = np.bincount(codes, weights=self.labels(table)) / np.bincount(codes)
         return tuple(str(level) for level in levels[np.argsort(rates, kind="stable")])
+
+    def cells_of(self, frame: "pd.DataFrame") -> "np.ndarray":
+        """The frame's rows by group and answer (G, 2), "no" before "yes"; of a sample those of its table."""
+        import numpy as np
+
+        if self.whole is not None:
+            return self.whole.counts[[self.whole.levels.index(group) for group in self.groups]]
+        places = {group: place for place, group in enumerate(self.groups)}
+        codes = np.array([places[level] for level in self.sensitive(frame).tolist()], dtype=np.intp)
+        return np.bincount(2 * codes + self.labels(frame), minlength=2 * len(places)).reshape(-1, 2)
 
     @cached_property
     def fingerprint(self) -> str:
         """The cleaned table's sha256 in hex: ids, columns and values; the same on every platform."""
         import hashlib
 
+        if self.whole is not None:
+            return self.whole.fingerprint
         table, digest = self.table, hashlib.sha256()
         digest.update("\x1f".join(table.index.tolist()).encode())
         for column in self.columns:
@@ -206,9 +221,23 @@ class Task:
                 digest.update("\x1f".join(values.tolist()).encode())
         return digest.hexdigest()
 
+    @property
+    def whole(self) -> "Whole | None":
+        """The table on disk where it is too large for memory: pool and test are then a sample of it."""
+        return self._tables.whole
+
+    def including(self, ids: "Collection[str]") -> "pd.DataFrame":
+        """The whole table; of one on disk the sample, then those of the rows with these ids it lacks."""
+        import pandas as pd
+
+        if self.whole is None:
+            return self.table
+        lacking = set(ids) - set(self.table.index)
+        return pd.concat([self.table, self.whole.take(self.whole.find(lacking))])
+
     @cached_property
     def table(self) -> "pd.DataFrame":
-        """The whole table: pool, then test."""
+        """The whole table: pool, then test; of one on disk the sample."""
         import pandas as pd
 
         pool, test = self.pool(), self.test()
@@ -257,6 +286,7 @@ def load_task(
     above: float | None = None,
     question: str | None = None,
     weight: str | None = None,
+    data: str | Path | None = None,
 ) -> Task:
     """The built-in task called `name`, the task of a TOML file, or one for a data frame.
 
@@ -275,18 +305,23 @@ def load_task(
     `weight` names the column that says for how many a row stands where examples are chosen
     (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
 
+    `data` names Parquet files that take the place of the task's table: a path, a pattern or a folder.
+
     Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
     """
     if not isinstance(name, str | Path):
         if not hasattr(name, "columns"):
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
+        if data is not None:
+            raise FwcError("a data frame is the table itself: leave out data")
         return _from_frame(name, protected, outcome, positive, above, question, weight or "")
     if any(given is not None for given in (outcome, positive, above, question)):
         raise FwcError("outcome, positive, above and question are for a data frame alone")
     text = str(name)
     if text.endswith(".toml"):
         path = home_expanded(text)
-        return _from_file(_choose(read_taskfile(path), protected, weight), data_dir, path.resolve().parent)
+        taskfile = _choose(read_taskfile(path), protected, weight)
+        return _from_file(taskfile, data_dir, path.resolve().parent, data)
     if text not in task_names():
         if Path(text).is_file():
             raise FwcError(
@@ -302,13 +337,15 @@ def load_task(
             f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
         )
     if text == "census":
+        if data is not None:
+            raise FwcError("the simulated census has no files: name the task whose table the data is")
         census = census_task()
         if protected is not None and _names(protected) != list(census.protected):
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
         adult = _choose(read_taskfile(resource_dir("evals/tasks") / "adult.toml"), None, weight)
         return replace(census, weight=adult.weight)
     taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
-    return _from_file(_choose(taskfile, protected, weight), data_dir, None)
+    return _from_file(_choose(taskfile, protected, weight), data_dir, None, data)
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
@@ -363,14 +400,16 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
     )
 
 
-def recorded_task(text: str, name: str, folder: Path | None, data_dir: str | Path | None = None) -> Task:
+def recorded_task(
+    text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
+) -> Task:
     """The task that a run recorded: its file's `text`, which stood in `folder` where it was no built-in one.
 
     Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
     """
     taskfile = parse_taskfile(text, Path(f"{name}.toml"))
     offline = replace(taskfile, name=name, source=replace(taskfile.source, url=""))
-    return _from_file(offline, data_dir, folder)
+    return _from_file(offline, data_dir, folder, data or None)
 
 
 def _from_frame(
@@ -384,7 +423,6 @@ def _from_frame(
 ) -> Task:
     from fwc_llm.data.reading import as_text, table_of
     from fwc_llm.data.sniff import draft_frame
-    from fwc_llm.taskfile import Source
 
     if not protected or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
@@ -407,9 +445,13 @@ def _from_frame(
     return replace(task, load=load, locate=lambda: ())
 
 
-def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None) -> Task:
+def _from_file(
+    taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None, data: str | Path | None = None
+) -> Task:
     from fwc_llm.data.locate import find_files, places_from_environment
 
+    if data is not None:
+        taskfile = replace(taskfile, source=_elsewhere(taskfile.source, str(data)))
     places = places_from_environment(data_dir, beside)
 
     def load() -> "Tables":
@@ -435,7 +477,16 @@ def _from_file(taskfile: TaskFile, data_dir: str | Path | None, beside: Path | N
         offered=tuple(attribute.name for attribute in taskfile.offered),
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
         weight=taskfile.weight,
+        data=taskfile.source.files[0] if data is not None else "",
     )
+
+
+def _elsewhere(source: Source, data: str) -> Source:
+    """The source of Parquet files in the place of those that a task file names."""
+    endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
+    if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
+        raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")
+    return Source((str(home_expanded(data).absolute()),), "parquet", markers=source.markers)
 
 
 def _choose(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None = None) -> TaskFile:

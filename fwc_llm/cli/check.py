@@ -90,11 +90,8 @@ def _listing(headings: list[str], body: list[list[str]]) -> Any:
 
 def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
     """Every group with its rows, and those of them whose answer is no and yes."""
-    groups, labels = task.sensitive(task.table), task.labels(task.table)
-    for group in task.groups:
-        answers = labels[groups == group]
-        yes = int(answers.sum())
-        yield group, len(answers), len(answers) - yes, yes
+    for group, (no, yes) in zip(task.groups, task.cells_of(task.table).tolist(), strict=True):
+        yield group, no + yes, no, yes
 
 
 def _cells(task: "Task") -> Iterator[list[str]]:
@@ -153,14 +150,12 @@ def _findings(task: "Task") -> Iterator[str]:
     if settings.base_parity is not None:
         step = whole_step(task.groups, settings.base_parity)
         yield f"refused: --n-test that is no multiple of {step}, unless with --base-parity none"
-    groups, labels = task.sensitive(task.pool()), task.labels(task.pool())
-    for group in task.groups:
-        answers = labels[groups == group]
-        for answer, count in (("no", len(answers) - int(answers.sum())), ("yes", int(answers.sum()))):
+    for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
+        for answer, count in (("no", no), ("yes", yes)):
             if count == 0:
                 yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge it by a map"
-        if len(answers) < _FEW:
-            yield f"{group} has only {len(answers)} rows: its rates will say little; a map can merge groups"
+        if no + yes < _FEW:
+            yield f"{group} has only {no + yes} rows: its rates will say little; a map can merge groups"
     try:
         traits(open_model("surrogate")).check(bare_prompt(task, "default"))
     except FwcError:

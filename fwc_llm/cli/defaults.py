@@ -22,18 +22,25 @@ M_HELP = "[default: 16, or what the table's cells can give]"
 
 
 def open_task(
-    name: str | None, data_dir: Path | None, protected: str | None = None, weight: str | None = None
+    name: str | None,
+    data_dir: Path | None,
+    protected: str | None = None,
+    weight: str | None = None,
+    data: str | None = None,
 ) -> "Task":
     """The task called `name`, else the default of every command; says when the census stands in.
 
     `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
+    `data` are files that take the place of those of the task.
     """
     from fwc_llm.cli.console import err
     from fwc_llm.tasks import default_task, load_task
 
     column = "" if weight == "none" else weight
     if name is not None:
-        return load_task(name, data_dir, protected=protected, weight=column)
+        return load_task(name, data_dir, protected=protected, weight=column, data=data)
+    if data is not None:
+        raise FwcError("--data names the rows of a task: name the task too, with --task")
     task = default_task(data_dir)
     if protected is not None or column is not None:
         task = load_task(task.name, data_dir, protected=protected, weight=column)

@@ -40,8 +40,8 @@ measures a real model. To measure one:
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""
 
 
-def _experiment(help_text: str, *names: str) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="The experiment")
+def _experiment(help_text: str, *names: str, metavar: str | None = None) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel="The experiment", metavar=metavar)
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
@@ -165,6 +165,14 @@ def evaluate(
         bool,
         _experiment("Reports of this run hold no rows, prompts or replies: people's records.", "--no-rows"),
     ] = False,
+    data: Annotated[
+        str | None,
+        _experiment(
+            "Parquet files in the place of the task's table: a path, a pattern in quotes ('rows-*.parquet') "
+            "or a folder. Of more than 400,000 rows test rows are drawn from all, examples from a sample.",
+            metavar="FILES",
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None,
         _experiment("Where the data lies. [default: $FWC_LLM_DATA, the cache, then the UCI repository]"),
@@ -246,7 +254,9 @@ def evaluate(
         prices=prices,
     )
     with before_asking(out), console.working("reading the table") as step:
-        table = open_task("census" if demonstration else task, data_dir, protected)
+        table = open_task(
+            "census" if demonstration and data is None else task, data_dir, protected, data=data
+        )
 
         def plan(name: str, settings: Settings) -> "Job":
             return prepare(

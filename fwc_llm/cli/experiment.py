@@ -98,7 +98,7 @@ def _placed(found: dict[str, Any], folder: Path) -> dict[str, Any]:
     def place(text: str) -> str:
         return text if text.startswith("~") else str(folder / text)
 
-    for name in ("out", "data_dir", "prices"):
+    for name in ("out", "data_dir", "prices", "data"):
         if name in found:
             found[name] = place(found[name])
     if str(found.get("task", "")).endswith(".toml"):

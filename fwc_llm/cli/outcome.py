@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,10 +146,12 @@ def _missing(result: "Result") -> str:
 
 def _first_missing(result: "Result") -> str:
     """The first rows without a reply, by name."""
-    answers = result.answers()
-    missing = answers[answers["reason"] == "error"]
-    names = [f"{arm} {row}" for arm, row in zip(missing["arm"], missing["row"], strict=True)]
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more, see answers.csv" if len(names) > 5 else "")
+    from fwc_llm.runs.folder import RunFolder
+
+    missing = (row for row in RunFolder(result.folder).read_answers() if row["reason"] == "error")
+    names = [f"{row['arm']} {row['row']}" for row in islice(missing, 5)]
+    more = result.unanswered - len(names)
+    return ", ".join(names) + (f" and {more} more, see answers.csv" if more else "")
 
 
 def _pool_missing(result: Scored) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -111,7 +112,7 @@ def shots(
             )
         for note in notes:
             console.err.print(note, soft_wrap=True, markup=False)
-        _show(chosen, table, task, out, as_json, elsewhere=True)
+        _show(chosen, table, task, out, as_json, data)
         return
     with before_asking(out), console.working("reading the table") as step:
         m, moved = fit_m(table, M if m is None else m)
@@ -155,11 +156,11 @@ def _show(
     task: str | None,
     out: Path | None,
     as_json: bool,
-    elsewhere: bool = False,
+    data: str | None = None,
 ) -> None:
     """The examples where they are wanted, and what is to be said of them.
 
-    `elsewhere`: they are from other files than those that the task names.
+    `data` are the files that they are from, where those are not the task's.
     """
     from fwc_llm.cli import console
 
@@ -176,7 +177,7 @@ def _show(
         console.err.print(
             f"{chosen.m} examples by {chosen.strategy} are in {out}; use them with: "
             f"fwc-llm eval --task {task or table.name} --shots {out}"
-            + (" --allow-changed-data" if elsewhere else "")
+            + (f" --data {quote(data)}" if data else "")
             + ("" if table.name in {"adult", "census"} else " --model baseline"),
             soft_wrap=True,
             markup=False,

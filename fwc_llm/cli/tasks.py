@@ -52,7 +52,7 @@ def tasks(
             levels = f" ({', '.join(task.groups)})" if here else ""
             others = [name for name in task.offered if name not in task.protected]
             offered = f"; or {', '.join(others)}" if others else ""
-            rows = [f"{len(task.table):,}"] if here else []
+            rows = [f"{_rows(task):,}"] if here else []
             protected = f"{', '.join(task.protected)}{levels}{offered}"
             listing.add_row(*map(Text, (task.name, *rows, protected, task.title)))
         out.print(listing)
@@ -78,6 +78,10 @@ def _group(task: "Task") -> str:
     return _HERE if task.locate() is not None else _FETCHED
 
 
+def _rows(task: "Task") -> int:
+    return int(task.cells_of(task.table).sum())
+
+
 def _described(task: "Task") -> dict[str, Any]:
     """A task as plain values; what only its table says is None where that is not here."""
     files = task.locate()
@@ -89,7 +93,7 @@ def _described(task: "Task") -> dict[str, Any]:
         "protected": list(task.protected),
         "offered": list(task.offered),
         "groups": list(task.groups) if files is not None else None,
-        "rows": len(task.table) if files is not None else None,
+        "rows": _rows(task) if files is not None else None,
         "simulated": task.simulated,
         "data": str(files[0].parent) if files else None,
         "licence": task.licence,

@@ -14,6 +14,7 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.taskfile import Column, TaskFile
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
 _ID, _TEMPORARY = "id", "cleaned.parquet"
@@ -53,31 +54,43 @@ class Cleaned:
                 _update(digest, self._texts(name))
         return digest.hexdigest()
 
-    def take(self, positions: "Sequence[int]") -> "pd.DataFrame":
+    def take(self, positions: "Sequence[int] | np.ndarray") -> "pd.DataFrame":
         """Some of the rows, in this order, as `Task.pool` has them."""
+        import numpy as np
         import pandas as pd
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        found: dict[int, Any] = {}
+        wanted, order = np.unique(np.asarray(positions, dtype=np.int64), return_inverse=True)
+        found: dict[str, list[Any]] = {name: [] for name in (_ID, *self.names.values())}
         first = 0
         with pq.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups):
                 n = file.metadata.row_group(group).num_rows
-                wanted = [at for at in positions if first <= at < first + n]
-                if wanted:
-                    part = file.read_row_group(group).take([at - first for at in wanted]).to_pylist()
-                    found.update(zip(wanted, part, strict=True))
+                low, high = np.searchsorted(wanted, (first, first + n))
+                if low < high:
+                    part = file.read_row_group(group, columns=list(found)).take(
+                        pa.array(wanted[low:high] - first)
+                    )
+                    for name, values in found.items():
+                        values.extend(part.column(name).to_pylist())
                 first += n
-        rows = [found[at] for at in positions]
         frame = pd.DataFrame(
             {
-                name: pd.Series(
-                    [row[place] for row in rows], dtype=self._dtype(name) if name in self._numeric else "str"
-                )
+                name: pd.Series(found[place], dtype=self._dtype(name) if name in self._numeric else "str")
                 for name, place in self.names.items()
             }
         )
-        return frame.set_axis(pd.Index([row[_ID] for row in rows], dtype="str"), axis=0)
+        return frame.set_axis(pd.Index(found[_ID], dtype="str"), axis=0).iloc[order]
+
+    def batches(self, names: Sequence[str]) -> Iterator[Any]:
+        """The rows in blocks: their ids, then these columns of the task."""
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path) as file:
+            columns = [_ID, *(self.names[name] for name in names)]
+            for batch in file.iter_batches(columns=columns):
+                yield batch.select(columns)
 
     @property
     def _numeric(self) -> set[str]:

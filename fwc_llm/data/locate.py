@@ -66,15 +66,23 @@ def find_parts(task: TaskFile, places: Places) -> tuple[tuple[Path, ...], ...] |
 
 
 def _named(path: Path) -> tuple[Path, ...]:
-    """The file of this name, or the files of this pattern; none if there are none."""
+    """The file of this name, the Parquet files in this folder, or the files of this pattern."""
     if is_file(path):
         return (path,)
+    if _is_dir(path):
+        below = (one for one in sorted(path.rglob("*.parquet")) if is_file(one))
+        return tuple(one for one in below if not _is_hidden(one.relative_to(path)))
     if not glob.has_magic(str(path)):
         return ()
     try:
         return tuple(Path(found) for found in sorted(glob.glob(str(path))) if is_file(Path(found)))
     except (OSError, ValueError):
         return ()
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether this is what writers of tables leave beside them, such as `_temporary/`."""
+    return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _is_dir(folder: Path) -> bool:

@@ -93,7 +93,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
     if not ids:
         below = " below its header line" if source.header and titles else ""
         raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
-    return RawTable(_find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
+    return RawTable(find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -120,7 +120,7 @@ def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[in
         raise FwcError(f"{path}:{reader.line_num}: this line is no row of a table: {error}") from error
 
 
-def _find_columns(
+def find_columns(
     path: Path, titles: Sequence[str], names: Sequence[str], cells_at: Callable[[int], Texts]
 ) -> dict[str, Texts]:
     """The columns called `names`; a title that stands twice must stand over equal cells."""
@@ -214,7 +214,7 @@ def table_of(
     def cells_at(place: int) -> Texts:
         return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
 
-    columns = _find_columns(path, titles, names, cells_at)
+    columns = find_columns(path, titles, names, cells_at)
     return RawTable(columns, [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)])
 
 

@@ -22,6 +22,8 @@ from fwc_llm.taskfile.values import Written
 if TYPE_CHECKING:
     import pandas as pd
 
+    from fwc_llm.data.whole import Whole
+
 _MANY_LEVELS = 20
 # Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_YES = {"yes", "1", "true"}
@@ -32,13 +34,15 @@ _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"),
 class Tables:
     """`pool` and `test` (the same frame where the table is one file), and what was kept and dropped.
 
-    `rows` counts the rows that were read and kept; None where there was nothing to lose.
+    `rows` counts the rows that were read and kept; None where there was nothing to lose. Of a table that
+    stays on disk, the `whole`, the frame is a sample.
     """
 
     pool: "pd.DataFrame"
     test: "pd.DataFrame"
     notes: tuple[str, ...]
     rows: RowCount | None = None
+    whole: "Whole | None" = None
 
 
 def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = None) -> Tables:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FILE_NAME = "experiment.toml"
 _HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
 _RENAMED = {"orders": "order", "strategy_options": "option", "params": "param"}
-_PATHS = {"prices", "data-dir"}
+_PATHS = {"prices", "data-dir", "data"}
 _NONE = {"base-parity", "epsilon"}  # where None is no limit
 
 

@@ -77,7 +77,7 @@ def prepare(
     plan = make_plan(table, arms, settings, allow_changed_data, on_step)
     asked = {
         "task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
-        "reference": bool(reference),
+        "reference": bool(reference), "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
     return Job(plan, answerer, client, asked, reference)
@@ -316,6 +316,8 @@ def describe(plan: Plan, model: Model, folder: Path) -> dict[str, Any]:
         described["local"] = True
     if plan.task.folder is not None:
         described["task_folder"] = relative(plan.task.folder, folder)
+    if plan.task.data:
+        described["data"] = relative(plan.task.data, folder)
     return described
 
 
@@ -347,6 +349,8 @@ def describe_asked(
         "rows": task.rows.as_json() if task.rows else None,
         "population": population(task).as_json(),
     }
+    if task.whole is not None:
+        described["sample"] = {"rows": len(task.pool()), "of": len(task.whole)}
     if task.text:  # so that a report needs nothing but this folder and the data
         described["task_file"] = task.text
     return described

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats, Measures, count_cells, measure
+from fwc_llm.metrics.names import Names
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class GroupMetrics:
 def group_metrics(
     predicted: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike,
+    groups: npt.ArrayLike | Names,
     order: Sequence[str] | None = None,
 ) -> GroupMetrics:
     """Return accuracy and fairness of n answers.

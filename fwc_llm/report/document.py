@@ -104,7 +104,8 @@ def _find_task(
         if isinstance(given, Task):
             task = given
         elif text:
-            task = recorded_task(text, run.task, run.folder / folder if folder else None, data_dir)
+            beside = run.folder / folder if folder else None
+            task = recorded_task(text, run.task, beside, data_dir, _data(run))
         else:
             task = load_task(given or run.task, data_dir)
         if task.locate() is None:
@@ -115,6 +116,12 @@ def _find_task(
     if text and task.fingerprint != run.described.get("fingerprint"):
         return None, "the data found here is not the table that the run was made with"
     return task, ""
+
+
+def _data(run: Run) -> str:
+    """The files that took the place of those that the task file names; empty where none did."""
+    data = run.described.get("data")
+    return str(run.folder / data) if data and isinstance(data, str) else ""
 
 
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:

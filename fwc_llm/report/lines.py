@@ -226,7 +226,8 @@ def _fits(run: Run, task: "Task") -> Iterator[_Fit]:
     from fwc_llm.runs.splits import row_values
 
     asked = run.answers[run.arms[0]]
-    table, pool = task.table, task.pool()
+    pool = task.pool()
+    table = task.including(asked.row.tolist())
     try:
         test = table.loc[asked.row.tolist()]
     except KeyError:

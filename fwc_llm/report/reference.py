@@ -36,7 +36,7 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
     if task.fingerprint != run.described.get("fingerprint"):
         raise FwcError("the data found here is not the table that the run was made with")
-    table = task.table
+    table = task.including(run.answers[run.arms[0]].row.tolist())
     features = features_frame(task, table, protected=True)
     encoder = Encoder.fit(features)[0]
     found: dict[str, Any] = plain(

@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fwc_llm.runs.settings import Settings, Share, Whole
-from fwc_llm.runs.splits import cell_counts, nearest_whole, whole_step
+from fwc_llm.runs.splits import cell_counts, nearest_whole, row_hashes, whole_step
 
 if TYPE_CHECKING:
     import numpy as np
-    import pandas as pd
 
     from fwc_llm.tasks import Task
 
@@ -41,7 +40,8 @@ def fit_m(task: "Task", m: int) -> tuple[int, str]:
 class _Cells:
     """Rows per cell, groups by "no" and "yes" (G, 2): those that test rows come from, and the examples'.
 
-    `values` counts distinct rows of the pool; `shared` (G,), those of a group that both answers have.
+    `values` counts distinct rows of the pool; `shared` (G,), those of a group that both answers have. `share`
+    (G, 2) says how many of a table's rows are in memory.
     """
 
     task: "Task"
@@ -49,26 +49,31 @@ class _Cells:
     values: "np.ndarray"
     shared: "np.ndarray"
     is_split: bool
+    share: "np.ndarray"
 
     @classmethod
     def of(cls, task: "Task") -> "_Cells":
         import numpy as np
 
         table, pool = task.test(), task.pool()
-        groups, labels, keys = task.sensitive(pool), task.labels(pool), _keys(task, pool)
-        seen = np.unique(_keys(task, table)) if pool is not table else np.empty(0, keys.dtype)
+        groups, labels, keys = task.sensitive(pool), task.labels(pool), row_hashes(task, pool)
+        seen = np.unique(row_hashes(task, table)) if pool is not table else np.empty(0, keys.dtype)
         free = ~np.isin(keys, seen)  # a pool row that equals a test row is no example
         distinct = [
             [np.unique(keys[free & (groups == group) & (labels == answer)]) for answer in (0, 1)]
             for group in task.groups
         ]
-        levels, answers = task.sensitive(table), task.labels(table)
+        rows = task.cells_of(task.test())
+        here = [
+            [((groups == group) & (labels == answer)).sum() for answer in (0, 1)] for group in task.groups
+        ]
         return cls(
             task,
-            np.array([[((levels == g) & (answers == a)).sum() for a in (0, 1)] for g in task.groups]),
+            rows,
             np.array([[len(no), len(yes)] for no, yes in distinct]),
             np.array([len(np.intersect1d(no, yes)) for no, yes in distinct]),
             pool is table,
+            np.array(here) / np.maximum(rows, 1) if task.whole is not None else np.ones(rows.shape),
         )
 
     def left(self, n: int, base_parity: float) -> "np.ndarray":
@@ -77,7 +82,8 @@ class _Cells:
 
         if not self.is_split:
             return self.values
-        drawn = self.drawn(n, base_parity)
+        # Of a table on disk only some of the rows that are drawn are among those in memory.
+        drawn = np.ceil(self.drawn(n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared[:, None]))
 
     def drawn(self, n: int, base_parity: float) -> "np.ndarray":
@@ -98,14 +104,6 @@ class _Cells:
         group, answer = divmod(int(sizes.argmin()), 2)
         attribute = " & ".join(self.task.protected)
         return f"{attribute} = {self.task.groups[group]}, {self.task.outcome} = {('no', 'yes')[answer]}"
-
-
-def _keys(task: "Task", frame: "pd.DataFrame") -> "np.ndarray":
-    """A hash of every row: of its features and protected attributes."""
-    import pandas as pd
-
-    names = [column.name for column in task.features] + list(task.protected)
-    return pd.util.hash_pandas_object(frame[names], index=False).to_numpy()
 
 
 def _fit_rows(cells: _Cells, settings: Settings) -> tuple[Settings, str]:

@@ -38,7 +38,7 @@ _PACKAGES = (
 _FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
-_FREE = {"created", "versions", "command", "task_folder"}
+_FREE = {"created", "versions", "command", "task_folder", "data"}
 # Keys that folders of an earlier version lack.
 _LATER = {"reference", "rows", "task_file", "population", "variations"}
 

@@ -32,6 +32,7 @@ from fwc_llm.untrusted import finite, parse_json, storable, whole
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _SYNC_SECONDS = 1.0
+_BUFFER = 2**18  # bytes
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 _REQUEST = re.compile(r"(?:[0-9a-f]{2})+")
@@ -118,13 +119,33 @@ class Journal:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
+        for _, record in self.located():
+            yield record
+
+    def located(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Every record as `records` has them, with its place in the file in bytes."""
         try:
             with self.path.open("rb") as file:
-                next(file, None)
+                place = len(next(file, b""))
                 for number, line in enumerate(file, 2):
                     if not line.endswith(b"\n"):  # being written at this moment
                         return
-                    yield self._parse(line, number)
+                    yield place, self._parse(line, number)
+                    place += len(line)
+        except OSError as error:
+            raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Callable[[int], dict[str, Any]]]:
+        """What reads the record at a place that `located` names; fast where places follow each other."""
+        try:
+            with self.path.open("rb", buffering=_BUFFER) as file:
+
+                def read(place: int) -> dict[str, Any]:
+                    file.seek(place)
+                    return self._parse(file.readline(), f"at byte {place:,}")
+
+                yield read
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -221,7 +242,7 @@ class Journal:
             "name a new folder with --out"
         )
 
-    def _parse(self, line: bytes, number: int) -> dict[str, Any]:
+    def _parse(self, line: bytes, where: int | str) -> dict[str, Any]:
         try:
             record = parse_json(line)
         except ValueError:
@@ -231,8 +252,9 @@ class Journal:
             or "text" not in record
             or not all(good(record.get(name)) for name, good in _FIELDS.items())
         ):
+            place = f"in line {where}" if isinstance(where, int) else where
             raise FwcError(
-                f"{self.path} is damaged in line {number} (not a record of {FORMAT}): restore the file, "
+                f"{self.path} is damaged {place} (not a record of {FORMAT}): restore the file, "
                 "or remove that line to have its request asked again"
             )
         return record | {name: storable(record[name]) for name in ("text", "error") if record.get(name)}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 COUNTERFACTUAL = "counterfactual:"
+_ROWS = 10_000  # that are dicts at a time
 
 
 @dataclass(frozen=True)
@@ -286,9 +287,11 @@ def bare_prompt(task: "Task", template: str) -> Messages:
 
 
 def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Row id and values of every row of a table."""
-    records = cast("list[dict[str, Any]]", frame.to_dict("records"))
-    return zip(frame.index.astype(str), records, strict=True)
+    """Row id and values of every row of a table; held are those of some rows."""
+    for first in range(0, len(frame), _ROWS):
+        part = frame.iloc[first : first + _ROWS]
+        records = cast("list[dict[str, Any]]", part.to_dict("records"))
+        yield from zip(part.index.astype(str), records, strict=True)
 
 
 def _check(settings: Settings) -> None:

@@ -13,8 +13,4 @@ def population(task: "Task") -> "Population":
 
     from fwc_llm.metrics.reweighting import Population
 
-    table = task.test()
-    place = {group: number for number, group in enumerate(task.groups)}
-    codes = np.array([place[level] for level in task.sensitive(table).tolist()], dtype=np.intp)
-    cells = np.bincount(2 * codes + task.labels(table), minlength=2 * len(place)).astype(np.float64)
-    return Population(task.groups, cells.reshape(-1, 2))
+    return Population(task.groups, task.cells_of(task.test()).astype(np.float64))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.data.whole import Whole
     from fwc_llm.metrics.planning import Design
 
 
@@ -55,29 +56,15 @@ def draw_split(
     """
     import numpy as np
 
-    table = task.test()
-    free = np.ones(len(table), dtype=bool)
-    if exclude:
-        free &= ~table.index.isin(list(exclude))
-    if not_equal_to is not None and len(not_equal_to):
-        taken = set(row_values(task, not_equal_to))
-        free &= np.fromiter(
-            (key not in taken for key in row_values(task, table)), dtype=bool, count=len(table)
-        )
-    rng = np.random.default_rng(seed)
-    if base_parity is None:
-        _check_size(n_test, int(free.sum()))
-        drawn = rng.choice(np.flatnonzero(free), size=n_test, replace=False)
-    else:
-        counts = cell_counts(task.groups, n_test, base_parity)
-        drawn = rng.permutation(_draw_cells(task, table, free, counts, rng))
-    test = table.iloc[drawn]
+    taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
+    asked = n_test, base_parity, np.random.default_rng(seed), set(exclude or ()), taken
+    test = (
+        _draw_on_disk(task, task.whole, *asked) if task.whole is not None else _draw_in_memory(task, *asked)
+    )
     pool = task.pool()
-    if pool is table:  # one file: the pool is the rest
-        pool = pool.drop(index=test.index)
-    held = set(row_values(task, test))
-    candidates = np.fromiter((key not in held for key in row_values(task, pool)), dtype=bool, count=len(pool))
-    return Split(pool, test, candidates)
+    if pool is task.test():  # one file: the pool is the rest
+        pool = pool[~pool.index.isin(test.index)]
+    return Split(pool, test, ~equal_rows(task, pool, test))
 
 
 def hold_out(
@@ -99,8 +86,7 @@ def hold_out(
         counts = cell_counts(task.groups, n, base_parity)
         drawn = rng.permutation(_draw_cells(task, split.pool, split.candidates, counts, rng))
     rows = split.pool.iloc[drawn]
-    held = set(row_values(task, rows))
-    free = np.fromiter((key not in held for key in row_values(task, split.pool)), bool, len(split.pool))
+    free = ~equal_rows(task, split.pool, rows)
     return rows, Split(split.pool, split.test, split.candidates & free)
 
 
@@ -112,11 +98,10 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
     import numpy as np
 
     from fwc_llm.metrics.planning import Design
-    from fwc_llm.runs.population import population
 
     if repeats < 1:
         raise FwcError(f"repeats is {repeats}: a run needs at least 1")
-    held = population(task).rows.astype(int)
+    held = task.cells_of(task.test())
     if base_parity is None:
         _check_size(n_test, int(held.sum()))
         of_groups = held.sum(1, keepdims=True).astype(float)
@@ -187,6 +172,30 @@ def row_values(task: Task, rows: "pd.DataFrame | Sequence[Mapping[str, Any]]") -
     return list(zip(*(rows[name].tolist() for name in names), strict=True))
 
 
+def equal_rows(task: Task, rows: "pd.DataFrame", others: "pd.DataFrame") -> "np.ndarray":
+    """Which rows (n,) of the table equal one of the others by value, features and protected attributes."""
+    import numpy as np
+
+    # Of a million rows tuples would take hundreds of bytes each: only those whose hashes meet are compared.
+    found = np.isin(row_hashes(task, rows), row_hashes(task, others))
+    at = np.flatnonzero(found)
+    if len(at):
+        like = np.isin(row_hashes(task, others), row_hashes(task, rows.iloc[at]))
+        known = set(row_values(task, others[like]))
+        found[at] = [key in known for key in row_values(task, rows.iloc[at])]
+    return found
+
+
+def row_hashes(task: Task, rows: "pd.DataFrame") -> "np.ndarray":
+    """A hash (n,) of every row's features and protected attributes; 0.0 is -0.0, as it is for `==`."""
+    import pandas as pd
+
+    names = [column.name for column in task.features] + list(task.protected)
+    numeric = {column.name for column in task.columns if column.kind == "numeric"}
+    values = {name: rows[name] + 0 if name in numeric else rows[name] for name in names}
+    return pd.util.hash_pandas_object(pd.DataFrame(values), index=False).to_numpy()
+
+
 def _check_size(n: int, available: int) -> None:
     if n < 1:
         raise FwcError(f"the number of test rows must be at least 1; it is {n}")
@@ -209,6 +218,62 @@ def _check_cells(
             f"{available[group, answer]:,} rows to draw from, but {count:,} are needed for {n} test rows; "
             f"{fewer}, and with no base parity (none) rows are drawn as they fall"
         )
+
+
+def _draw_in_memory(
+    task: Task,
+    n: int,
+    base_parity: float | None,
+    rng: "np.random.Generator",
+    exclude: Collection[str],
+    taken: Collection[tuple[Any, ...]],
+) -> "pd.DataFrame":
+    """`n` rows of the table, none of the ids `exclude`, none with values that are `taken`."""
+    import numpy as np
+
+    table = task.test()
+    free = np.ones(len(table), dtype=bool)
+    if exclude:
+        free &= ~table.index.isin(list(exclude))
+    if taken:
+        free &= np.fromiter(
+            (key not in taken for key in row_values(task, table)), dtype=bool, count=len(table)
+        )
+    if base_parity is None:
+        _check_size(n, int(free.sum()))
+        return table.iloc[rng.choice(np.flatnonzero(free), size=n, replace=False)]
+    counts = cell_counts(task.groups, n, base_parity)
+    return table.iloc[rng.permutation(_draw_cells(task, table, free, counts, rng))]
+
+
+def _draw_on_disk(
+    task: Task,
+    whole: "Whole",
+    n: int,
+    base_parity: float | None,
+    rng: "np.random.Generator",
+    exclude: Collection[str],
+    taken: Collection[tuple[Any, ...]],
+) -> "pd.DataFrame":
+    """The rows that `_draw_in_memory` draws of the same table."""
+    import numpy as np
+
+    names = [column.name for column in task.features] + list(task.protected)
+    none = np.zeros(0, dtype=np.int64)
+    without = whole.find(exclude) if exclude else none
+    free = whole.free(np.concatenate([without, whole.equal(names, taken) if taken else none]))
+    if base_parity is None:
+        size = whole.size(free)
+        _check_size(n, size)
+        return whole.take(whole.nth(rng.choice(size, size=n, replace=False), free))
+    counts = cell_counts(task.groups, n, base_parity)
+    sizes = {(group, answer): whole.size(free, (group, answer == "yes")) for group, answer in counts}
+    _check_cells(task, sizes, counts)
+    drawn = [
+        whole.nth(rng.choice(sizes[group, answer], count, replace=False), free, (group, answer == "yes"))
+        for (group, answer), count in counts.items()
+    ]
+    return whole.take(rng.permutation(np.concatenate(drawn)))
 
 
 def _draw_cells(

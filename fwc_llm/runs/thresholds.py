@@ -6,6 +6,7 @@ P(yes) is taken with the six digits of answers.csv, so that whoever reads that f
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -77,31 +78,39 @@ def at_threshold(row: Row, threshold: float | None) -> str:
     return "yes" if float(row["p_yes"]) >= threshold else "no"
 
 
-def describe_arm(rule: float | str, rows: Sequence[Row], found: Sequence[Row]) -> dict[str, Any]:
-    """What results.json says of an arm's threshold: its answers to test rows, by the thresholds `found`.
+class Marks:
+    """Answers to test rows by the thresholds `chosen` for each arm and repeat, one after the other."""
 
-    `ties` are test rows exactly at the threshold, `unknown` those that were answered without a P(yes).
-    """
-    value = {one["repeat"]: one["threshold"] for one in found}
-    factual = [row for row in rows if not row["variant"]]
-    known = [row for row in factual if row["p_yes"] != ""]
-    thresholds = [one["threshold"] for one in found if one["threshold"] is not None]
-    return {
-        "rule": rule,
-        "threshold": fmean(thresholds) if len(thresholds) == len(found) else None,
-        "per_repeat": list(found),
-        "ties": sum(float(row["p_yes"]) == value[int(row["repeat"])] for row in known),
-        "unknown": sum(row["p_yes"] == "" and row["reason"] != "error" for row in factual),
-    }
+    def __init__(self, chosen: Mapping[tuple[str, int], dict[str, Any]]) -> None:
+        self._chosen = chosen
+        self._ties: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
 
+    def answer(self, row: Row) -> str:
+        """The row's answer at its threshold, counted where it is a row as it is."""
+        value = self._chosen[row["arm"], int(row["repeat"])]["threshold"]
+        if not row["variant"]:
+            self._ties[row["arm"]] += row["p_yes"] != "" and float(row["p_yes"]) == value
+            self._unknown[row["arm"]] += row["p_yes"] == "" and row["reason"] != "error"
+        return at_threshold(row, value)
 
-def answered_at(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows with the answer at the threshold in the place of the answer that was given."""
-    return [
-        {
-            **row,
-            "answer": row["threshold_answer"],
-            "reason": "" if row["threshold_answer"] else row["reason"] or UNKNOWN,
+    def describe(self, arm: str, rule: float | str) -> dict[str, Any]:
+        """What results.json says of an arm's threshold, once all its rows were answered.
+
+        `ties` are test rows exactly at the threshold, `unknown` those that were answered without a P(yes).
+        """
+        found = [one for (name, _), one in self._chosen.items() if name == arm]
+        thresholds = [one["threshold"] for one in found if one["threshold"] is not None]
+        return {
+            "rule": rule,
+            "threshold": fmean(thresholds) if len(thresholds) == len(found) else None,
+            "per_repeat": found,
+            "ties": self._ties[arm],
+            "unknown": self._unknown[arm],
         }
-        for row in rows
-    ]
+
+
+def answered_at(row: Row) -> dict[str, Any]:
+    """The row with the answer at the threshold in the place of the answer that was given."""
+    answer = row["threshold_answer"]
+    return {**row, "answer": answer, "reason": "" if answer else row["reason"] or UNKNOWN}

@@ -1,22 +1,14 @@
 """How often the answers to a question contradict those to the same question in other words."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-Replies = Mapping[tuple[str, int, str, str], Mapping[str, Any]]  # by arm, repeat, row and variant
+Asked = Sequence[tuple[float | None, Mapping[str, float | None]]]  # P(yes) of a question and of the others
 
 
-def wordings(arm: str, replies: Replies) -> dict[str, Any]:
-    """The arm's contradictions by the name of the other question, as `wordings`; empty where none was asked.
-
-    Only rows as they are count, not those told with another protected level.
-    """
-    asked = [
-        (record.get("p_yes"), record["others"])
-        for (name, _, _, variant), record in replies.items()
-        if name == arm and not variant and record.get("others")
-    ]
+def wordings(asked: Asked) -> dict[str, Any]:
+    """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none."""
     if not asked:
         return {}
     from fwc_llm.metrics.decided import OPPOSITE, contradictions

@@ -85,7 +85,9 @@ def _name(
         "code": _code(),
     }
     digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode("utf-8", "surrogatepass"))
-    if pool is not None and pool is not task.pool():
+    if pool is None:
+        pool = task.pool()
+    if pool is not task.pool() or task.whole is not None:  # the fingerprint does not say which rows
         from pandas.util import hash_pandas_object
 
         digest.update(hash_pandas_object(pool).to_numpy().tobytes())

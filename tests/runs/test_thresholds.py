@@ -9,7 +9,7 @@ from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.held import check_threshold, hold
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.splits import draw_split, row_values
-from fwc_llm.runs.thresholds import NEVER, at_threshold, choose_thresholds, describe_arm
+from fwc_llm.runs.thresholds import NEVER, Marks, at_threshold, choose_thresholds
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task
 
@@ -77,7 +77,10 @@ def test_ties_are_test_rows_exactly_at_the_threshold() -> None:
         {"variant": "", "p_yes": "", "repeat": 0, "reason": "error"},
         {"variant": "counterfactual:b", "p_yes": "0.300000", "repeat": 0, "reason": ""},
     ]
-    said = describe_arm("fit", rows, [{"repeat": 0, "threshold": 0.3}])
+    marks = Marks({KEY: {"repeat": 0, "threshold": 0.3}})
+    answers = [marks.answer({"arm": "zero", **row}) for row in rows]
+    assert answers == ["yes", "yes", "", "", "yes"]
+    said = marks.describe("zero", "fit")
     assert (said["ties"], said["unknown"], said["threshold"]) == (1, 1, 0.3)
 
 

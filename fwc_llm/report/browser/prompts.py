@@ -56,7 +56,7 @@ class Prompts:
         """Read the values of these rows of the table."""
         if self._task is None or len(self.missing) == len(self._run.arms):
             return
-        table = self._task.table
+        table = self._task.including(rows)
         frame = table.loc[table.index.isin(rows)]
         self._values = dict(rows_of(frame))
 
