@@ -2,7 +2,6 @@
 
 import sys
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 _known: dict[tuple[str, str], bool] = {}
@@ -24,9 +23,10 @@ def is_ready(module: str, name: str) -> bool:
 
 
 def _is_kept(kernel: Any, module: str, name: str) -> bool:
-    folder = getattr(getattr(kernel, "stats", None), "cache_path", None)
-    if folder is None:
+    """Whether the disk has code of this very source: numba tells by its hash, older versions by its time."""
+    from fwc_llm.coreset.compiling.kernel import try_private
+
+    if getattr(getattr(kernel, "stats", None), "cache_path", None) is None:
         return False
-    written = Path(kernel.py_func.__code__.co_filename).stat().st_mtime
-    kept = Path(folder).glob(f"{module.rpartition('.')[2]}.{name}-*.nbi")
-    return any(one.stat().st_mtime >= written for one in kept)
+    of_its_own = f"the look at what is kept of {module}.{name}"
+    return try_private(of_its_own, lambda: bool(kernel._cache._cache_file._load_index()), False)
