@@ -24,6 +24,7 @@ import numpy as np
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 M, P = 250, 25
+WORKERS = ("1", "2", "4")
 CHUNK = 100_000  # rows of a partition
 ESTIMATE = "work 50 kB; histograms 6–13 MB a worker; rows in doubt about 6 MB (for 20 million rows)"
 
@@ -182,15 +183,15 @@ def measure(n: int, sample: int, passes: int) -> dict[str, Any]:
     in_this_process(2 * CHUNK, 20_000, 4)  # compiles what is timed
     found["here"] = in_this_process(n, sample, passes)
     print(f"here: {found['here']['cpu']} CPU s a million rows and reading", flush=True)
-    for workers in (1, 2):
-        point = found[f"{workers}"] = on_workers(workers, n, sample, passes)
+    for workers in WORKERS:
+        point = found[workers] = on_workers(int(workers), n, sample, passes)
         print(f"{workers} workers: {point['cpu']}", flush=True)
     return found
 
 
 def report(found: dict[str, Any]) -> str:
     """The results as Markdown."""
-    same = all(found[who]["objective"] == found["here"]["objective"] for who in ("1", "2"))
+    same = all(found[who]["objective"] == found["here"]["objective"] for who in WORKERS)
     lines = [
         "# Dask",
         "",
@@ -209,7 +210,11 @@ def report(found: dict[str, Any]) -> str:
         "| CPU s a million rows and reading | this process | workers | all |",
         "|---|---:|---:|---:|",
     ]
-    for who, words in (("here", "without Dask, one thread"), ("1", "1 worker"), ("2", "2 workers")):
+    rows = {
+        "here": "without Dask, one thread",
+        **{who: f"{who} worker{'s' * (who != '1')}" for who in WORKERS},
+    }
+    for who, words in rows.items():
         cpu = found[who]["cpu"]
         lines.append(f"| {words} | {cpu['client']:.2f} | {cpu['workers']:.2f} | {sum(cpu.values()):.2f} |")
     lines += [
@@ -219,7 +224,7 @@ def report(found: dict[str, Any]) -> str:
         "| workers | reading | to each other: work | found | rows | to the client: found |",
         "|---:|---|---:|---:|---:|---:|",
     ]
-    for who in ("1", "2"):
+    for who in WORKERS:
         for one in found[who]["readings"]:
             between, out = one["between"], one["out"]
             numbers = [between.get(kind, 0) for kind in ("work", "found", "rows")] + [sum(out.values())]
