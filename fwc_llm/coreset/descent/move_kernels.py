@@ -5,6 +5,7 @@ import numpy as np
 from fwc_llm.coreset.compiling.kernel import kernel, part
 
 NONE = 255  # a bin that no value is in
+_SORTED = 12  # values up to which they are sorted
 
 
 @kernel
@@ -154,15 +155,36 @@ def move_to_middle(near, mass, end, size, below, total, place, low, high):  # ty
                 last = end[t * q + k]
                 first = last - size[t, k]
                 values, masses = near[first:last], mass[first:last]
-                least = _select(values, masses, below[t, k], total[t])
-                upto, most = below[t, k], np.inf
-                for at in range(len(values)):
-                    if values[at] <= least:
-                        upto += masses[at]
-                    else:
-                        most = min(most, values[at])
-                most = least if 2 * upto > total[t] else most
+                least, most = _middle(values, masses, below[t, k], total[t])
                 place[t, k] = min(max(place[t, k], least), most)
+
+
+@part
+def _middle(values, mass, below, total):  # type: ignore[no-untyped-def]
+    """The lower and the upper median, see `_select`; they exchange values and their masses in place."""
+    if len(values) <= _SORTED:
+        for at in range(1, len(values)):
+            value, own, free = values[at], mass[at], at
+            while free > 0 and values[free - 1] > value:
+                values[free], mass[free] = values[free - 1], mass[free - 1]
+                free -= 1
+            values[free], mass[free] = value, own
+        at, upto = 0, below + mass[0]
+        while 2 * upto < total:
+            at += 1
+            upto += mass[at]
+        least = most = values[at]
+        if 2 * upto == total:  # all up to here is half, so that the next value is as good
+            most = values[at + 1] if at + 1 < len(values) else np.inf
+        return least, most
+    least = _select(values, mass, below, total)
+    upto, most = below, np.inf
+    for at in range(len(values)):
+        if values[at] <= least:
+            upto += mass[at]
+        else:
+            most = min(most, values[at])
+    return least, least if 2 * upto > total else most
 
 
 @part
