@@ -48,7 +48,8 @@ def check(
             out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], list(_cells(found))))
-    out.print(Text("Columns", style="bold"))
+    sample = f", in a sample of {len(found.whole.sample):,} rows" if found.whole else ""
+    out.print(Text(f"Columns{sample}", style="bold"))
     for line in _columns(found):
         out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Text("Two rows as a prompt shows them", style="bold"))

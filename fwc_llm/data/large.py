@@ -45,6 +45,7 @@ def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ())
 
     from fwc_llm.data.cleaned import Cleaner
     from fwc_llm.data.levels import crossed
+    from fwc_llm.data.missing import filled_note
     from fwc_llm.data.table import Tables
     from fwc_llm.data.whole import Whole
 
@@ -75,6 +76,7 @@ def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ())
     said = [
         f"{task.source.files[0].rpartition('/')[2]}: {done.rows.kept:,} of {done.rows.read:,} rows kept",
         *(f"{count:,} rows left out: {reason}" for reason, count in done.rows.reasons.items()),
+        *([filled_note(done.filled)] if done.filled else []),
         *notes,
     ]
     if len(sample) == len(cells):

@@ -48,6 +48,8 @@ def streamed_shots(
     from fwc_llm.coreset import FairCoreset
 
     settings = _settings(options)
+    if not str(data).strip():
+        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
     if not task.text:
         raise FwcError(f"the task {task.name!r} has no task file that says how a table is read: name one")
     with TemporaryDirectory(prefix="fwc-llm-") as folder:

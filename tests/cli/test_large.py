@@ -1,6 +1,7 @@
 """`fwc-llm eval` of a table that stays on disk."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,32 @@ def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     # Examples that the streamed solver chose are of this very table.
     given = run("eval", *asked, "--shots", tmp_path / "shots.json", "-o", tmp_path / "given")
     assert given.exit_code == 0, given.output
+
+
+def test_a_check_says_what_is_of_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = write(tmp_path)
+    task.write_text(task.read_text().replace('{ name = "job" }', '{ name = "job", missing = "category" }'))
+    rows: pd.DataFrame = frame()
+    rows.loc[::9, "job"] = None
+    for path in tmp_path.glob("rows-*.parquet"):
+        path.unlink()
+    rows.to_parquet(tmp_path / "rows-0.parquet")
+    inner = run("task", "check", task)
+    assert inner.exit_code == 0, inner.output
+    monkeypatch.setattr(large, "LARGE", HELD)
+    outer = run("task", "check", task)
+    assert outer.exit_code == 0, outer.output
+    assert "\nColumns\n" in inner.output
+    assert "\nColumns, in a sample of " in outer.output
+    made = next(part for part in re.split(r"; |\n", inner.output) if "made the category" in part).strip()
+    assert made in outer.output
+
+
+@pytest.mark.parametrize("command", ["eval", "shots"])
+def test_empty_data_is_not_the_folder_that_one_is_in(tmp_path: Path, command: str) -> None:
+    refused = run(command, "--task", write(tmp_path), "--data", "", "-o", tmp_path / "out")
+    assert isinstance(refused.exception, FwcError)
+    assert "--data is empty" in str(refused.exception)
 
 
 def test_data_needs_a_task(tmp_path: Path) -> None:
