@@ -24,7 +24,7 @@ from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 RESULTS = Path(__file__).resolve().parent / "results"
-LARGEST_WHEEL = 1_000_000  # bytes
+LARGEST_WHEEL = 2**20  # bytes
 COMMANDS = (
     ("--version",),
     ("doctor", "--json"),
