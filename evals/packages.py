@@ -100,7 +100,8 @@ def markdown(report: Mapping[str, Any]) -> str:
         "",
         f"Made by `{report['command']}{tried}` on {report['system']}, from a checkout.",
         "",
-        f"The wheel has {report['wheel'] / 1e6:.2f} MB; a test keeps it under {LARGEST_WHEEL / 1e6:.0f} MB.",
+        f"The wheel has {report['wheel'] / 2**20:.2f} MiB; a test keeps it under "
+        f"{LARGEST_WHEEL / 2**20:.0f} MiB.",
         "",
         "## Every Python, from an empty environment",
         "",

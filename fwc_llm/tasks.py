@@ -483,8 +483,9 @@ def _from_file(
 
 def _elsewhere(source: Source, data: str) -> Source:
     """The source of Parquet files in the place of those that a task file names."""
-    if not data.strip():
-        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
+    from fwc_llm.data.locate import check_named
+
+    check_named(data)
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
         raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")

@@ -50,6 +50,12 @@ def places_from_environment(data_dir: str | Path | None, beside: Path | None = N
     return Places((*folders, cache), cache, os.environ.get(MIRROR_VARIABLE, ""))
 
 
+def check_named(data: str) -> None:
+    """Refuse a blank name of Parquet files: as a path it is the folder that one is in."""
+    if not data.strip():
+        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
+
+
 def find_files(task: TaskFile, places: Places) -> tuple[Path, ...] | None:
     """The files of `task` from the first folder that has them all, or None. An absolute path stays itself."""
     found = find_parts(task, places)

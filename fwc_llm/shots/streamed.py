@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.data.cleaned import Cleaned, Cleaner
+from fwc_llm.data.locate import check_named
 from fwc_llm.data.missing import filled_note
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
@@ -48,8 +49,7 @@ def streamed_shots(
     from fwc_llm.coreset import FairCoreset
 
     settings = _settings(options)
-    if not str(data).strip():
-        raise FwcError("--data is empty: name Parquet files, a pattern in quotes or a folder")
+    check_named(str(data))
     if not task.text:
         raise FwcError(f"the task {task.name!r} has no task file that says how a table is read: name one")
     with TemporaryDirectory(prefix="fwc-llm-") as folder:
