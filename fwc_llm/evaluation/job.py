@@ -1,10 +1,8 @@
 """From what a caller wants to a scored run: `prepare` plans it, `Job` counts, asks and scores it."""
 
 import asyncio
-import contextvars
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
+from fwc_llm.evaluation.loop import run_to_end
 from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.trial import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
@@ -223,7 +222,7 @@ class Job:
                 price=None if is_local(self.client.base_url) or traits(model).local else self.price,
             )  # fmt: skip
 
-        return _run(work())
+        return run_to_end(work())
 
     def _answered(self, journal: Journal) -> int:
         """How many questions of the plan have a reply in the journal."""
@@ -398,31 +397,3 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 save_shots(repeat.shots[arm.name], path)
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
-
-
-def _run(work: "Coroutine[Any, Any, Outcome]") -> "Outcome":
-    """Run a coroutine to its end, in a second thread if this one already runs an event loop.
-
-    An interruption of this thread cancels the work in the second one.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work)
-    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Outcome]]] = Future()
-
-    async def cancellable() -> "Outcome":
-        asking = asyncio.create_task(work)
-        started.set_result((asyncio.get_running_loop(), asking))
-        return await asking
-
-    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
-    with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
-        outcome = thread.submit(context.run, asyncio.run, cancellable())
-        try:
-            return outcome.result()
-        except KeyboardInterrupt:
-            loop, asking = started.result()
-            with suppress(RuntimeError):  # it has just ended by itself
-                loop.call_soon_threadsafe(asking.cancel)
-            raise

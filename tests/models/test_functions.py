@@ -373,24 +373,35 @@ def test_tune_takes_a_function(two: Task, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_a_run_whose_function_hangs(two: Task, tmp_path: Path) -> None:
+@pytest.mark.parametrize("notebook", [False, True])
+@pytest.mark.parametrize("awake", [True, False])
+def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, notebook: bool) -> None:
+    # A signal that another thread receives does not wake the main one: as if it came just before a sleep.
     program = textwrap.dedent(
         f"""
-        import threading
+        import asyncio, signal, threading, time
         from fwc_llm import InterruptedRunError, evaluate
         def hangs(messages):
             print("begun", flush=True)
+            if not {awake}:
+                time.sleep(1)  # the main thread sleeps by now
+                signal.pthread_kill(threading.get_ident(), signal.SIGINT)
             threading.Event().wait()
-        try:
-            evaluate("census", hangs, ("zero",), 8, out={str(tmp_path / "run")!r}, progress=False)
-        except InterruptedRunError as error:
-            print("stopped", error.result.unanswered, flush=True)
+        def ask():
+            try:
+                evaluate("census", hangs, ("zero",), 8, out={str(tmp_path / "run")!r}, progress=False)
+            except InterruptedRunError as error:
+                print("stopped", error.result.unanswered, flush=True)
+        async def cell():
+            ask()
+        asyncio.new_event_loop().run_until_complete(cell()) if {notebook} else ask()
         """
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "begun\n"
-        os.kill(process.pid, signal.SIGINT)
+        if awake:
+            os.kill(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "stopped 8\n"
         assert process.wait(30) == 0
 
