@@ -33,7 +33,7 @@ BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
 
 AGES = 16  # iterations for which the places of the representatives are kept
 
-# Of a row and a cell: the nearest one's place in the cell, above BITS bits of iteration (modulo AGES) and state.
+# Of a row and a cell: the nearest one's place in it, above BITS bits of iteration (modulo AGES) and state.
 BITS, STATES = 6, 4
 
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN

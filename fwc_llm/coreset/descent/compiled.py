@@ -257,7 +257,7 @@ class CompiledSteps:
         known, first = all_rows.known, self._first
 
         def find(low: int, high: int) -> np.ndarray:
-            return np.flatnonzero(known[low:high] % STATES == DOUBTFUL) + low * known.shape[1]
+            return np.asarray(np.flatnonzero(known[low:high] % STATES == DOUBTFUL) + low * known.shape[1])
 
         pairs = np.concatenate(self._threads.over_rows(find, n=len(known)))
         doubtful, in_cell = np.divmod(pairs, known.shape[1])
