@@ -109,6 +109,8 @@ class CompiledSteps:
     def rest(self) -> None:
         """See `Steps`."""
         self._held = self._reps = None
+        if self._medoids:
+            self._medoids.rest()
 
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
