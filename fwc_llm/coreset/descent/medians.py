@@ -115,7 +115,7 @@ class Medians:
             values = table.numbers_of(slice(low, high))
             moves.put_in_bins(values, edges, *grid, self._bins[low:high])
 
-        threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
+        threads.over_rows(put, n=n, chunk=min(-(-n // _CHUNKS), _AT_ONCE))
         self._count = np.empty((m + 1, q, bins), np.int32)  # rows by representative and bin
         self._held = np.empty((0, q, bins), np.int64)  # their mass, where rows have masses
         self._changes = Changes()

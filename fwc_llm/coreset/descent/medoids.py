@@ -17,9 +17,9 @@ from fwc_llm.coreset.descent.move_kernels import NONE
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import CHUNK, Threads
+from fwc_llm.coreset.threads import Threads
 
-_BLOCK = 4096  # candidates at once
+_BLOCK = 4096  # candidates or rows at once
 _ONE_BY_ONE = 50  # candidates to cost one after the other: for more, columns are sorted
 _ROUNDING = 1e-9  # of a bound, relative
 
@@ -52,7 +52,7 @@ class CompiledMedoids(Medoids):
             moves.put_in_bins(values, self._edges, *self._grid, bins[low:high])
             bins[low:high, table.n_numeric :] = table.codes[low:high] % NONE
 
-        self._threads.over_rows(put, n=table.n, chunk=max(CHUNK, -(-table.n // 16)))
+        self._threads.over_rows(put, n=table.n, chunk=_BLOCK)
         self._bins = bins
 
     def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
