@@ -8,7 +8,10 @@ categorical mismatch is a squared Euclidean distance between half-scaled one-hot
 cell, two numbers are kept:
 
     cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
-    second[i, g]  least distance to another one in g, in the iteration since[i, g]
+    second[i, g]  least distance to another one in g, in an iteration that is known
+
+The second is kept as a whole number of units, rounded down, in two bytes. Two more hold which one is the
+nearest, that iteration, and the state of the cost (`BITS`).
 
 What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
 longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
@@ -30,7 +33,12 @@ BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
 
 AGES = 16  # iterations for which the places of the representatives are kept
 
+# Of a row and a cell: the nearest one's place in it, above BITS bits of iteration (modulo AGES) and state.
+BITS, STATES = 6, 4
+
 FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
+_NO_SECOND, _BEYOND = np.float32(1e15), np.float32(9e14)  # √FAR, and what is meant by it
+MOST, _FURTHEST = np.float32(2**16 - 2), np.uint16(2**16 - 1)  # units that are kept; no second one
 _BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
 
 
@@ -41,10 +49,8 @@ class Rows(NamedTuple):
     cell: Any
     chosen: Any  # (n,) cell that carried the row last
     cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
-    fresh: Any  # (n, G) STALE, FRESH or DOUBTFUL
-    label: Any  # (n, G)
-    second: Any  # (n, G)
-    since: Any  # (n, G) uint8, the iteration modulo AGES
+    known: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
+    second: Any  # (n, G) uint16, in units
 
 
 class Representatives(NamedTuple):
@@ -54,11 +60,13 @@ class Representatives(NamedTuple):
     tiles: Any  # (T, p, WIDTH)
     tile_label: Any  # (T, WIDTH), -1 where a tile is not full
     tile_start: Any  # (G + 1,)
+    first: Any  # (G,) the cell's first one
     fast: Any  # (G,) how many of the cell's tiles, the first ones, hold the fast ones
     still: Any  # (m,) whether it is where it was in the last iteration
     step: Any  # (m,) how far it has come since then, rounded up
     now: int  # this iteration modulo AGES
     come: Any  # (2, AGES, G) the longest way since each iteration: of all, and of those that are not fast
+    unit: Any  # of `second`: a power of two, so that only whole numbers are rounded
 
 
 class Costs(NamedTuple):
@@ -120,6 +128,24 @@ def _lower(value, lost):  # type: ignore[no-untyped-def]
     return max(value - lost - _BOUND_ERROR * (value + lost), np.float32(0))
 
 
+@part(forceinline=True)
+def _age(word):  # type: ignore[no-untyped-def]
+    """The iteration in what is known of a pair."""
+    return np.uintp((word // STATES) % AGES)
+
+
+@part(forceinline=True)
+def _packed(value, unit):  # type: ignore[no-untyped-def]
+    """A distance as a whole number of units, rounded down; that of no second one stays so."""
+    return _FURTHEST if value >= _BEYOND else np.uint16(min(value / unit, MOST))
+
+
+@part(forceinline=True)
+def _unpacked(code, unit):  # type: ignore[no-untyped-def]
+    """The distance of `_packed`, or less."""
+    return _NO_SECOND if code == _FURTHEST else np.float32(code) * unit
+
+
 @part
 def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-untyped-def]
     """Finds the two nearest representatives in cell g of the first `count` queued rows (ROWS, at least).
@@ -127,7 +153,8 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
     Where only the `fast` ones are looked at, rows that may be nearer to another one are not changed; they
     have −1 in the places of `work`. Returns how many of the others are in doubt.
     """
-    x, cell, _, cost, fresh, label, second, since = rows
+    x, cell, _, cost, known, second = rows
+    begin, unit = reps.first[g], reps.unit
     block, out, best, next_best, place, own = work
     for lane in range(ROWS):
         for k in range(x.shape[1]):
@@ -137,7 +164,7 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
         best[lane], next_best[lane] = FAR, FAR
         place[lane], own[lane] = -1, -1
         if fast:
-            place[lane] = own[lane] = label[i, g]
+            place[lane] = own[lane] = begin + (known[i, g] >> BITS)
             best[lane] = cost[i, g]  # without `move`, see `assign_rows`
     stop = reps.tile_start[g] + reps.fast[g] if fast else reps.tile_start[g + 1]
     for t in range(reps.tile_start[g], stop):
@@ -161,7 +188,7 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
         near, far = best[lane], next_best[lane]
         error = _error(near, costs.squared, costs.relative, costs.absolute)
         if fast:
-            rest = _lower(second[i, g], reps.come[1, since[i, g], g])
+            rest = _lower(_unpacked(second[i, g], unit), reps.come[1, _age(known[i, g]), g])
             rest = rest * rest if costs.squared else rest
             if near + error + _error(rest, costs.squared, costs.relative, costs.absolute) >= rest:
                 place[lane] = -1
@@ -170,11 +197,10 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
         error += _error(far, costs.squared, costs.relative, costs.absolute)
         doubt = costs.relative > 0 and far - near <= error
         doubtful += doubt
-        label[i, g] = place[lane]
+        state = DOUBTFUL if doubt else FRESH
+        known[i, g] = ((place[lane] - begin) << BITS) | (reps.now * STATES) | state
         cost[i, g] = near + costs.move[cell[i], g]
-        fresh[i, g] = DOUBTFUL if doubt else FRESH
-        second[i, g] = np.sqrt(far) if costs.squared else far
-        since[i, g] = reps.now
+        second[i, g] = _packed(np.sqrt(far) if costs.squared else far, unit)
     return doubtful
 
 
@@ -196,9 +222,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
     no pair is DOUBTFUL.
     """
     # As locals: numba counts references whenever a tuple of arrays changes hands.
-    x, cell, chosen, cost, fresh, label, second, since = rows
+    x, cell, chosen, cost, known, second = rows
     points, tile_start, fast, still, step = reps.points, reps.tile_start, reps.fast, reps.still, reps.step
-    now, come = reps.now, reps.come
+    now, come, first, unit = reps.now, reps.come, reps.first, reps.unit
     n_numeric, squared, move, relative, absolute = costs
     place = work[4]
     cells, doubtful = len(prices), 0
@@ -214,15 +240,16 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 full |= waiting[0, c] == ROWS
         for turn in range(cells if which != EVERY else 0):
             g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
-            if tile_start[g] == tile_start[g + 1] or (which == WANTED and fresh[i, g] != WANTED):
+            word = known[i, g]
+            state = word % STATES
+            if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
                 continue
             if which == BOUNDED:
-                j, age = np.uintp(label[i, g]), since[i, g]
+                j, age = first[g] + np.uintp(word >> BITS), _age(word)
+                other, rest = _lower(_unpacked(second[i, g], unit), come[0, age, g]), np.float32(0)
                 if age == now:  # AGES iterations ago: what came before is forgotten now
-                    second[i, g] = _lower(second[i, g], come[0, age, g])
-                    other = rest = second[i, g]
-                else:
-                    other, rest = _lower(second[i, g], come[0, age, g]), np.float32(0)
+                    second[i, g] = _packed(other, unit)
+                    rest = other
                 if turn > 0:
                     bound = _lower(cost[i, g], move[own, g])
                     bound = min(_lower(np.sqrt(bound) if squared else bound, step[j]), other)
@@ -231,9 +258,9 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     bound += move[own, g]
                     if bound - prices[g] > limit:
                         cost[i, g] = bound
-                        fresh[i, g] = STALE
+                        known[i, g] = word - state + STALE
                         continue
-                if still[j] and fresh[i, g] == FRESH:
+                if still[j] and state == FRESH:
                     value = cost[i, g] - move[own, g]
                     value += _BOUND_ERROR * cost[i, g]
                     if come[0, age, g] == 0 or _is_far(value, other, squared, relative, absolute):
@@ -248,10 +275,10 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                     limit = value + move[own, g] - prices[g] + margin
                 if _is_far(value, other, squared, relative, absolute):
                     cost[i, g] = value + move[own, g]
-                    fresh[i, g] = FRESH
+                    known[i, g] = word - state + FRESH
                     continue
                 if age != now and fast[g]:
-                    rest = _lower(second[i, g], come[1, age, g])
+                    rest = _lower(_unpacked(second[i, g], unit), come[1, age, g])
                     if _is_far(value, rest, squared, relative, absolute):
                         cost[i, g] = value
                         queue[1, g, waiting[1, g]] = i
@@ -303,11 +330,13 @@ def find_exactly(values, points, start, stop, n_numeric, squared, place, least):
 
 
 @kernel
-def pick(fresh, labels, cell, label, low, high):  # type: ignore[no-untyped-def]
+def pick(known, first, cell, label, low, high):  # type: ignore[no-untyped-def]
     """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
     stale = 0
     for i in range(low, high):
         g = cell[i]
-        label[i] = labels[i, g] if fresh[i, g] != STALE else -1
-        stale += fresh[i, g] == STALE
+        word = known[i, g]
+        is_stale = word % STATES == STALE
+        label[i] = -1 if is_stale else first[g] + (word >> BITS)
+        stale += is_stale
     return stale

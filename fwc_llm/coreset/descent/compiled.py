@@ -15,11 +15,14 @@ from fwc_llm.coreset.compiling.tile import WIDTH
 from fwc_llm.coreset.descent import assignment_kernels as kernels
 from fwc_llm.coreset.descent.assignment_kernels import (
     AGES,
+    BITS,
     BOUNDED,
     DOUBTFUL,
     EVERY,
     FRESH,
+    MOST,
     STALE,
+    STATES,
     WANTED,
     Costs,
     Representatives,
@@ -40,6 +43,9 @@ SMALL = 2 * 10**7  # pairs of numbers that are compared faster than the inner pr
 _FAST = 2  # tiles of representatives that have come far
 _MANY = 4  # tiles of a cell from which these are looked at apart
 _HALF_ULP = 2.0**-24
+_PLACES = 2 ** (16 - kernels.BITS) - 1  # of representatives in a cell that two bytes hold beside the rest
+_SOME = 16  # rows and representatives that say how far they are apart, about
+_FURTHER = 8  # times as far a distance is still kept to the unit
 
 
 class CompiledSteps:
@@ -49,8 +55,8 @@ class CompiledSteps:
         self.problem = problem
         self._threads = threads
         table, cells = problem.table, problem.cells
-        self._shift, x = table.shift, read_only(table.single)
-        self._x, self._cell = x, cells.cell.astype(np.int16)
+        self._shift, x = table.shift, table.single
+        self._cell = cells.cell.astype(np.int16)
         self._held: Rows | None = None
         largest = np.maximum(np.abs(x.min(axis=0)), np.abs(x.max(axis=0))).astype(np.float64)
         rounding = np.zeros(table.p) if table.is_single else 2 * _HALF_ULP * largest
@@ -71,6 +77,10 @@ class CompiledSteps:
         self.prices = np.zeros(cells.n_cells)
         self._repeated = problem.repeated()
         self._tiles = tiles_of(problem.cell_of, cells.n_cells)
+        self._first = np.searchsorted(problem.cell_of, np.arange(cells.n_cells + 1))
+        few = problem.m < 2**15 and int(np.diff(self._first).max()) < _PLACES
+        self._word = np.uint16 if few else np.uint32
+        self._unit = np.float32(1)
         self._start: Start | None = None  # of the next inner problem, with what the prices do not tell
         self._small = table.n * problem.m * table.p < SMALL
         self._iteration = 0
@@ -84,27 +94,28 @@ class CompiledSteps:
     def _rows(self) -> Rows:
         """The rows with what is known of them and each cell: there from the first use to `certify`."""
         if self._held is None:
-            n, m = self.problem.table.n, self.problem.m
+            n = self.problem.table.n
             shape = n, self.problem.cells.n_cells
             self._held = Rows(
-                self._x,
+                read_only(self.problem.table.single),
                 self._cell,
-                np.zeros(n, np.int32),
+                np.zeros(n, np.int16),
                 np.full(shape, np.inf, np.float32),
-                np.zeros(shape, np.int8),
-                np.full(shape, -1, np.int16 if m < 2**15 else np.int32),
-                np.zeros(shape, np.float32),
-                np.zeros(shape, np.uint8),
+                np.full(shape, np.iinfo(self._word).max - WANTED, self._word),  # no nearest one, STALE
+                np.zeros(shape, np.uint16),
             )
         return self._held
 
     def rest(self) -> None:
         """See `Steps`."""
         self._held = self._reps = None
+        if self._medoids:
+            self._medoids.rest()
 
     def _forget(self) -> None:
         """Lets go of all that another iteration would look up."""
         self._held = self._reps = self._mover = self._medoids = None
+        self.problem.table.let_go()
 
     def solve(self, points: np.ndarray) -> tuple[float, Shares]:
         """See `Steps`."""
@@ -116,22 +127,20 @@ class CompiledSteps:
             self._drift = float(np.abs(inner.prices - self.prices).max())
             self.prices, self._start = inner.prices, inner.start
             label = np.empty(self.problem.table.n, np.int32)
-            fresh = self._rows.fresh
-            stale = self._threads.over_rows(
-                kernels.pick, fresh, self._rows.label, inner.cell, label, n=len(label)
-            )
-            parts = fresh[inner.split_row, inner.split_cell] == STALE
+            known = self._rows.known
+            stale = self._threads.over_rows(kernels.pick, known, reps.first, inner.cell, label, n=len(label))
+            parts = known[inner.split_row, inner.split_cell] % STATES == STALE
             if not sum(stale) and not parts.any():
                 break
             rows = np.flatnonzero(label < 0)
-            fresh[rows, inner.cell[rows]] = WANTED
-            fresh[inner.split_row[parts], inner.split_cell[parts]] = WANTED
+            for pairs in ((rows, inner.cell[rows]), (inner.split_row[parts], inner.split_cell[parts])):
+                known[pairs] += WANTED - known[pairs] % STATES
             chunks = np.unique(np.concatenate([rows, inner.split_row[parts]]) // _FEW)
             self._look_at(reps, WANTED, 0.0, chunks * _FEW, _FEW)
         self._rows.chosen[:] = inner.cell
         self._objective = inner.objective
-        part = self._rows.label[inner.split_row, inner.split_cell].astype(np.int64)
-        parts = inner.split_row, part, inner.split_share
+        part = known[inner.split_row, inner.split_cell].astype(np.int64) >> BITS
+        parts = inner.split_row, self._first[inner.split_cell] + part, inner.split_share
         return inner.objective, Shares(label, *parts, self.problem.m, self.problem.masses, inner.row_mass)
 
     def transport(self) -> Transport:
@@ -148,14 +157,17 @@ class CompiledSteps:
         """See `PlainSteps`: the costs (n, G) in float64, and the labels (G, n)."""
         reps, everything = self._place(points)
         self._assign(reps, everything, np.inf)
-        label = self._rows.label
+        known = self._rows.known
+        label = known.view(np.int16 if known.dtype == np.uint16 else np.int32)  # in the same memory
         self._forget()  # room for the costs in float64
         cost = np.empty(label.shape)
 
         def make_exact(low: int, high: int) -> None:
             values = self.problem.table.values_of(slice(low, high))
             for g in range(cost.shape[1]):
-                own = label[low:high, g].astype(np.int64)
+                own = self._first[g] + (known[low:high, g].astype(np.int64) >> BITS)
+                own[own >= self._first[g + 1]] = -1
+                label[low:high, g] = own
                 least = self._find_exactly(values, own, own + (own >= 0))[1]
                 cost[low:high, g] = least + self.problem.move[self._cell[low:high], g]
 
@@ -171,7 +183,7 @@ class CompiledSteps:
     @property
     def skipped(self) -> float:
         """The share of the pairs of a row and a cell that `solve` has left at a lower bound."""
-        return float((self._rows.fresh == STALE).mean())
+        return float((self._rows.known % STATES == STALE).mean())
 
     def _place(self, points: np.ndarray) -> tuple[Representatives, bool]:
         """The representatives, and whether they came so far that bounds are of no use."""
@@ -192,6 +204,7 @@ class CompiledSteps:
         everything = old is None or bool(step.max() > typical / 2)
         if everything:
             self._before = np.repeat(near[:, :, None], AGES, axis=2)
+            self._unit = self._find_unit(near)
         order = np.lexsort((-step, cell_of))
         tile_place, tile_start = self._tiles
         tile_label = np.where(tile_place < 0, -1, order[tile_place]).astype(np.int32)
@@ -208,8 +221,19 @@ class CompiledSteps:
         self._iteration += 1
         longest = (1.000001 * np.where(everything, 0.0, step)).astype(np.float32)
         self._points = np.array(points, np.float64, order="C")
-        self._reps = Representatives(near, tiles, tile_label, tile_start, fast, step == 0, longest, now, come)
+        terms = tile_start, self._first.astype(np.uintp), fast, step == 0, longest, now, come, self._unit
+        self._reps = Representatives(near, tiles, tile_label, *terms)
         return self._reps, everything
+
+    def _find_unit(self, near: np.ndarray) -> np.float32:
+        """The unit of `second`, by how far some rows are from some representatives."""
+        x = self.problem.table.single
+        x, some = x[:: max(1, len(x) // _SOME)], near[:: max(1, len(near) // _SOME)]
+        pairs = np.repeat(x.T, len(some), axis=1).astype(np.float64), np.tile(some.T, len(x))
+        far = feature_costs(pairs[0], self._costs.n_numeric, pairs[1], self.problem.cost)
+        typical = float(np.median(far)) or float(far.max()) or 1.0
+        typical = typical**0.5 if self._costs.squared else typical
+        return np.float32(2.0 ** int(np.ceil(np.log2(_FURTHER * typical / 2**16))))
 
     def _assign(self, reps: Representatives, everything: bool, margin: float) -> None:
         n = self.problem.table.n
@@ -234,23 +258,28 @@ class CompiledSteps:
     def _settle(self, reps: Representatives) -> None:
         """Decides in float64 what float32 left in doubt."""
         all_rows, squared = self._rows, self._costs.squared
-        cells = all_rows.fresh.shape[1]
-        doubtful, in_cell = np.divmod(np.flatnonzero(all_rows.fresh == DOUBTFUL), cells)
-        first = np.searchsorted(self.problem.cell_of, np.arange(cells + 1))
+        known, first = all_rows.known, self._first
+
+        def find(low: int, high: int) -> np.ndarray:
+            return np.asarray(np.flatnonzero(known[low:high] % STATES == DOUBTFUL) + low * known.shape[1])
+
+        pairs = np.concatenate(self._threads.over_rows(find, n=len(known)))
+        doubtful, in_cell = np.divmod(pairs, known.shape[1])
 
         def settle(low: int, high: int) -> None:
             i, g = doubtful[low:high], in_cell[low:high]
             values = self.problem.table.values_of(i)
             place, least = self._find_exactly(values, first[g], first[g + 1])
             # What was second is first now, and the other way about: both are as near as float32 can tell.
-            other = place != all_rows.label[i, g]
-            i, g, place, near = i[other], g[other], place[other], least[other].astype(np.float32)
-            all_rows.label[i, g] = place
+            place -= first[g]
+            word = known[i, g].astype(np.int64)
+            known[i, g] = (place << BITS) + word % 2**BITS + (FRESH - DOUBTFUL)
+            other = place != word >> BITS
+            i, g, near = i[other], g[other], least[other].astype(np.float32)
             all_rows.cost[i, g] = near + self._costs.move[all_rows.cell[i], g]
-            all_rows.second[i, g] = np.sqrt(near) if squared else near
+            all_rows.second[i, g] = np.floor((np.sqrt(near) if squared else near) / reps.unit).clip(0, MOST)
 
         self._threads.over_rows(settle, n=len(doubtful), chunk=_FEW)
-        all_rows.fresh[doubtful, in_cell] = FRESH
 
     def _find_exactly(
         self, values: np.ndarray, start: np.ndarray, stop: np.ndarray

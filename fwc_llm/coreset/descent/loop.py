@@ -91,7 +91,8 @@ def descend(steps: Steps, start: np.ndarray, max_iter: int, tolerance: float = 0
         if converged:
             break
         points = moved
-        objective, shares = steps.solve(points)
+        del shares  # room for the next
+        objective, shares = steps.solve(points)  # noqa: RUF059 - the next turn uses them
         gain = history[-1] - objective
         if gain > 0:
             best, idle = (points, rows), 0

@@ -23,6 +23,7 @@ _SAMPLE = 16_384  # rows by which bins are cut
 _GRID = 1024  # steps of a grid on a column's edges
 _CHUNKS = 16  # in which the table is put in bins, whatever the number of threads
 _AT_ONCE = 4096  # rows whose values are looked for at once
+_LARGE = 50_000  # rows from which memory counts more than the last few per cent of time
 _FEW = 50_000  # numbers that one thread has read before another has begun
 
 
@@ -101,8 +102,9 @@ class Medians:
         n, q = table.n, table.n_numeric
         self._threads = threads
         self._flat, self._steps = table.flat()  # the steps from row to row and from column to column
-        # So few that the counts take half as much as the table; two rows to a bin and representative.
-        bins = int(np.clip(n // (2 * m), 4, NONE))
+        # Two rows to a bin and representative: the counts take half as much as the table, or a quarter.
+        each, self._at_once = (2, _AT_ONCE) if n < _LARGE else (4, _AT_ONCE // 4)
+        bins = int(np.clip(n // (each * m), 4, NONE))
         edges = np.full((q, bins - 1), np.inf)
         self._only = np.full((q, bins), np.nan)  # the value of a bin that has but one
         threads.over(lambda k: cut(edges[k], self._only[k], table.column(k)), range(q))
@@ -113,7 +115,7 @@ class Medians:
             values = table.numbers_of(slice(low, high))
             moves.put_in_bins(values, edges, *grid, self._bins[low:high])
 
-        threads.over_rows(put, n=n, chunk=-(-n // _CHUNKS))
+        threads.over_rows(put, n=n, chunk=min(-(-n // _CHUNKS), _AT_ONCE))
         self._count = np.empty((m + 1, q, bins), np.int32)  # rows by representative and bin
         self._held = np.empty((0, q, bins), np.int64)  # their mass, where rows have masses
         self._changes = Changes()
@@ -167,7 +169,7 @@ class Medians:
             return values, where, units[rows]
 
         # Few rows at once, whose room is small.
-        for values, where, own in self._threads.over_rows(find, n=n if len(near) else 0, chunk=_AT_ONCE):
+        for values, where, own in self._threads.over_rows(find, n=n if len(near) else 0, chunk=self._at_once):
             moves.put_in_place(values, own, where, end, near, mass)
         of, k = np.nonzero((self._bins[part_row] == band[:, part_label]).any(axis=0))
         at = part_row[of] * self._steps[0] + k * self._steps[1]

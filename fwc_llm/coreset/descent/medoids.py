@@ -17,9 +17,9 @@ from fwc_llm.coreset.descent.move_kernels import NONE
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.threads import CHUNK, Threads
+from fwc_llm.coreset.threads import Threads
 
-_BLOCK = 4096  # candidates at once
+_BLOCK = 4096  # candidates or rows at once
 _ONE_BY_ONE = 50  # candidates to cost one after the other: for more, columns are sorted
 _ROUNDING = 1e-9  # of a bound, relative
 
@@ -30,26 +30,35 @@ class CompiledMedoids(Medoids):
     def __init__(self, problem: Problem, threads: Threads) -> None:
         super().__init__(problem.table, problem.cost, problem.ids, problem.pools)
         table, self._threads = problem.table, threads
-        n, q, p = table.n, table.n_numeric, table.p
-        edges, only = np.full((q, NONE - 1), np.inf), np.empty(NONE)
+        edges, only = np.full((table.n_numeric, NONE - 1), np.inf), np.empty(NONE)
         for k, own in enumerate(edges):
             cut(own, only, table.column(k))
-        grid = make_grid(edges)
-        self._bins = np.empty((n, p), np.uint8)
-
-        def put(low: int, high: int) -> None:
-            values = table.numbers_of(slice(low, high))
-            moves.put_in_bins(values, edges, *grid, self._bins[low:high])
-            self._bins[low:high, q:] = table.codes[low:high] % NONE
-
-        threads.over_rows(put, n=n, chunk=max(CHUNK, -(-n // 16)))
+        self._edges, self._grid = edges, make_grid(edges)
+        self._bins = np.empty((0, table.p), np.uint8)
         least, most = table.least[:, None], table.largest[:, None]
         self._ends = np.hstack([least, np.minimum(edges, most), most])  # (q, bins + 1) of the bins
         self._changes = Changes()
         self._open = np.empty(0, bool)  # which representatives had a better row, whether or not it was free
 
+    def rest(self) -> None:
+        """Lets go of the bins of all entries, until the next move."""
+        self._bins = self._bins[:0].copy()
+
+    def _put_in_bins(self) -> None:
+        table, bins = self.table, np.empty((self.table.n, self.table.p), np.uint8)
+
+        def put(low: int, high: int) -> None:
+            values = table.numbers_of(slice(low, high))
+            moves.put_in_bins(values, self._edges, *self._grid, bins[low:high])
+            bins[low:high, table.n_numeric :] = table.codes[low:high] % NONE
+
+        self._threads.over_rows(put, n=table.n, chunk=_BLOCK)
+        self._bins = bins
+
     def move(self, shares: Shares, row_index: np.ndarray, cell_of: np.ndarray) -> np.ndarray:
         """See `Medoids`."""
+        if not len(self._bins):
+            self._put_in_bins()
         _, touched, changed = self._changes.find(shares, row_index[:, None])
         active = touched[:-1] if changed is None else touched[:-1] | self._open
         self._changes.keep(row_index[:, None])

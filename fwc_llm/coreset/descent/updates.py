@@ -91,14 +91,18 @@ class Shares:
         given = wanted[self.label[self.part_row]]
         np.subtract.at(rest, np.searchsorted(own, self.part_row[given]), part[given])
         taken = wanted[self.part_label]
+        small = np.uint16 if self.m <= 2**16 else np.int64  # the first is sorted in time that grows with n
+        label = np.concatenate([self.label[own].astype(small), self.part_label[taken].astype(small)])
         row = np.concatenate([own, self.part_row[taken]])
-        label = np.concatenate([self.label[own], self.part_label[taken]])
         units = np.concatenate([rest, part[taken]])
+        del own, rest
         keep = units > 0
-        row, label, units = row[keep], label[keep], units[keep]
+        if not keep.all():
+            row, label, units = row[keep], label[keep], units[keep]
         order = np.argsort(label, kind="stable")
-        start = np.searchsorted(label[order], np.arange(self.m + 1))
-        return Groups(row[order], units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
+        start = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=self.m))])
+        row = row[order]
+        return Groups(row, units[order], start, 1 / UNIT if self.masses is None else self.masses.unit)
 
 
 @dataclass(frozen=True)

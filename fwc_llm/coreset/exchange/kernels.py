@@ -25,12 +25,12 @@ class Sorted:
     `slot` (C,) is a chunk's point, and `reach` (C,) how far from it a candidate may be and still matter to a
     row of the chunk. Chunks are filled up with rows that no candidate can come closer to: their costs at
     the nearest and second point, `d_first` and `d_second` (n',), are −inf. `blocks` (B, p, ROWS) are the
-    rows' values, and `apart` (G, n') is what every cell is from theirs. `removal` (m,): see `Nearest`.
-    `mass` (n',) is empty where every row counts the same.
+    rows' values, and `cell` (n',) their cells. `removal` (m,): see `Nearest`. `mass` (n',) is empty where
+    every row counts the same.
     """
 
     blocks: np.ndarray
-    apart: np.ndarray
+    cell: np.ndarray
     d_first: np.ndarray
     d_second: np.ndarray
     slot: np.ndarray
@@ -42,6 +42,7 @@ class Sorted:
 def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sorted:
     """The rows of `space` sorted; beyond its `reach` (n,) no candidate matters to a row."""
     n, p = space.values.shape
+    removal = nearest.removal(m, space.mass)
     order = np.argsort(nearest.first * (2.0 * float(reach.max()) + 1.0) - reach)
     count = np.bincount(nearest.first, minlength=m)
     chunks = -(-count // _CHUNK)
@@ -50,19 +51,21 @@ def sort_rows(space: Space, nearest: Nearest, reach: np.ndarray, m: int) -> Sort
     place = np.full(len(slot) * _CHUNK, n)  # n: a row that fills up
     before, chunks_before = np.cumsum(count) - count, np.cumsum(chunks) - chunks
     place[np.arange(n) + np.repeat(_CHUNK * chunks_before - before, count)] = order
+    del order  # beside the blocks nothing else should be held
     full = place < n
-    rows = np.where(full, place, 0)
+    place[~full] = 0
+    rows = place
     blocks = np.empty((len(rows) // ROWS, p, ROWS), np.float32)
     _lay_out(space.values, rows, blocks)
     far = np.float32(-np.inf)
     return Sorted(
         blocks=blocks,
-        apart=np.take(space.move, space.cell[rows], axis=1),
+        cell=space.cell[rows].astype(np.uint16),
         d_first=np.where(full, nearest.d_first[rows], far),
         d_second=np.where(full, nearest.d_second[rows], far),
         slot=slot,
         reach=np.where(full, reach[rows], far)[::_CHUNK],
-        removal=nearest.removal(m, space.mass),
+        removal=removal,
         mass=np.zeros(0, np.float32) if space.mass is None else np.where(full, space.mass[rows], 0),
     )
 
@@ -87,7 +90,7 @@ def best_exchanges(
     _best_exchanges(
         *(
             rows.blocks,
-            rows.apart,
+            rows.cell,
             rows.d_first,
             rows.d_second,
             rows.slot,
@@ -169,7 +172,7 @@ def _weighted_gains(tile, w, d_first, d_second, mass, first, low, size):  # type
 
 @kernel
 def _best_exchanges(  # type: ignore[no-untyped-def]
-    blocks, apart, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
+    blocks, cell, d_first, d_second, slot, reach, removal, mass, point_blocks, cell_of, tiles, cells,
     n_numeric, l1, l2, move, prices, tile, limit, gain, slots, changes,
 ):  # fmt: skip
     """Writes `slots` and `changes` (q,); `tile`, `limit` (WIDTH, m) and `gain` (WIDTH, m) are room."""
@@ -204,7 +207,7 @@ def _best_exchanges(  # type: ignore[no-untyped-def]
                 g = cells[t * WIDTH + w]
                 price = prices[g]
                 for lane in range(ROWS):
-                    tile[w, lane] += apart[g, first + np.uint64(lane)]
+                    tile[w, lane] += move[g, cell[first + np.uint64(lane)]]
                 if l2:
                     for lane in range(ROWS):
                         tile[w, lane] = np.sqrt(tile[w, lane])

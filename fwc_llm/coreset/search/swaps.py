@@ -40,7 +40,7 @@ class Swaps:
         if points is None:
             self._values, self._beyond = table.single, np.empty((0, table.p), np.float32)
         else:
-            self._values = (table.values_of(slice(None)) - table.centre).astype(np.float32)
+            self._values = table.about(table.centre)
             self._beyond = (points - table.centre).astype(np.float32)
         self._mass = None if problem.masses is None else problem.masses.values.astype(np.float32)
 

@@ -80,12 +80,18 @@ class Table:
     @cached_property
     def single(self) -> np.ndarray:
         """(n, p) float32: `values` themselves if they are that, else less the `shift`."""
-        if self.is_single:
-            return self.numbers
+        return self.numbers if self.is_single else self.about(self.shift)
+
+    def about(self, point: np.ndarray) -> np.ndarray:
+        """(n, p) float32 `values` less a point (p,), in memory of their own."""
         near = np.empty((self.n, self.p), np.float32)
         for low in range(0, self.n, _BLOCK):
-            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - self.shift
+            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
         return near
+
+    def let_go(self) -> None:
+        """Frees `single`, if it is a copy, until it is asked for again."""
+        vars(self).pop("single", None)
 
     @property
     def shift(self) -> np.ndarray:
@@ -172,6 +178,7 @@ def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
 def value_ids(values: np.ndarray | Table) -> np.ndarray:
     """(n,) ids, equal exactly when the rows of `values` (n, p), or of a table, are equal."""
     n, p = (values.n, values.p) if isinstance(values, Table) else values.shape
+    whole = np.int32 if n < 2**31 else np.int64  # half the memory, where they fit
 
     def column(k: int) -> np.ndarray:
         return values.column(k) if isinstance(values, Table) else values[:, k]
@@ -187,8 +194,8 @@ def value_ids(values: np.ndarray | Table) -> np.ndarray:
             keys ^= keys >> np.uint64(32)
         ordered = np.sort(keys)
         if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
-            return np.arange(n)
+            return np.arange(n, dtype=whole)
         _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
         if all(np.array_equal(own[first][ids], own) for own in map(column, range(p))):
-            return np.asarray(ids)
+            return np.asarray(ids, whole)
     raise RuntimeError("eight 64-bit hashes in a row collided")
