@@ -6,8 +6,9 @@ A number that somebody gives is taken or refused, never moved.
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
+from fwc_llm.runs.same import row_hashes
 from fwc_llm.runs.settings import Settings, Share, Whole
-from fwc_llm.runs.splits import cell_counts, nearest_whole, row_hashes, whole_step
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
+from fwc_llm.runs.same import row_values
 from fwc_llm.runs.settings import FITTED, Settings
-from fwc_llm.runs.splits import Split, cell_counts, hold_out, nearest_whole, row_values, whole_step
+from fwc_llm.runs.splits import Split, hold_out
 from fwc_llm.untrusted import finite
 
 if TYPE_CHECKING:

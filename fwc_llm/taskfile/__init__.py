@@ -1,6 +1,6 @@
 """A task file (TOML) as checked values: what the columns mean, and how the table is written on disk.
 
-Prompts, solver and models never see these; they get the `Task` that tasks.py makes of them. The keys are
+Prompts, solver and models never see these; they get the `Task` that `tasks` makes of them. The keys are
 documented in evals/tasks/README.md.
 """
 

@@ -8,7 +8,8 @@ from fwc_llm import FwcError, Settings
 from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.held import check_threshold, hold
 from fwc_llm.runs.plan import make_plan
-from fwc_llm.runs.splits import draw_split, row_values
+from fwc_llm.runs.same import row_values
+from fwc_llm.runs.splits import draw_split
 from fwc_llm.runs.thresholds import NEVER, Marks, at_threshold, choose_thresholds
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task

@@ -1,0 +1,206 @@
+"""Tasks by their names, of task files, and of data frames."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded
+from fwc_llm.resources import resource_dir
+from fwc_llm.taskfile import Source, TaskFile, choose_protected, choose_weight, parse_taskfile, read_taskfile
+from fwc_llm.taskfile.values import ENDINGS
+from fwc_llm.tasks.census import census_task
+from fwc_llm.tasks.names import layout_names, task_names, task_text
+from fwc_llm.tasks.task import Task
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.data.table import Tables
+
+
+def load_task(
+    name: "str | Path | pd.DataFrame",
+    data_dir: str | Path | None = None,
+    *,
+    protected: str | Sequence[str] | None = None,
+    outcome: str | None = None,
+    positive: object = None,
+    above: float | None = None,
+    question: str | None = None,
+    weight: str | None = None,
+    data: str | Path | None = None,
+) -> Task:
+    """The built-in task called `name`, the task of a TOML file, or one for a data frame.
+
+    The data is looked for in `data_dir`, then in the folder that FWC_LLM_DATA names, then in the user's cache
+    folder; for a task file of your own, in that file's folder first. If no folder has it and the task file
+    has a `url`, it is downloaded. Nothing is read before it is needed.
+
+    `protected` chooses among the attributes that a task offers (`Task.offered`), one or several; by default
+    its own choice.
+
+    For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
+    of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
+    the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
+    is the file that it would write.
+
+    `weight` names the column that says for how many a row stands where examples are chosen
+    (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
+
+    `data` names Parquet files that take the place of the task's table: a path, a pattern or a folder.
+
+    Raises `FwcError` for an unknown name or an invalid task file; `Task.pool` raises it for faulty data.
+    """
+    if not isinstance(name, str | Path):
+        if not hasattr(name, "columns"):
+            raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
+        if data is not None:
+            raise FwcError("a data frame is the table itself: leave out data")
+        return _from_frame(name, protected, outcome, positive, above, question, weight or "")
+    if any(given is not None for given in (outcome, positive, above, question)):
+        raise FwcError("outcome, positive, above and question are for a data frame alone")
+    text = str(name)
+    if text.endswith(".toml"):
+        path = home_expanded(text)
+        taskfile = _choose(read_taskfile(path), protected, weight)
+        return _from_file(taskfile, data_dir, path.resolve().parent, data)
+    if text not in task_names():
+        if Path(text).is_file():
+            raise FwcError(
+                f"{text} is no task file (.toml); if it is a table, draft one: fwc-llm task init {text} "
+                "--protected COLUMN --outcome COLUMN"
+            )
+        if text in layout_names():
+            raise FwcError(
+                f"{text} is a task file to copy beside a table of your own: fwc-llm task copy {text}, then "
+                "name the copy with --task"
+            )
+        raise FwcError(
+            f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
+        )
+    if text == "census":
+        if data is not None:
+            raise FwcError("the simulated census has no files: name the task whose table the data is")
+        census = census_task()
+        if protected is not None and _names(protected) != list(census.protected):
+            raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
+        adult = _choose(read_taskfile(resource_dir("evals/tasks") / "adult.toml"), None, weight)
+        return replace(census, weight=adult.weight)
+    taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
+    return _from_file(_choose(taskfile, protected, weight), data_dir, None, data)
+
+
+def default_task(data_dir: str | Path | None = None) -> Task:
+    """The task of every command that is not told one: adult where its data is at hand, else the census."""
+    adult = load_task("adult", data_dir)
+    return census_task() if adult.locate() is None else adult
+
+
+def layout(name: str) -> Task:
+    """The task of a file to copy, without a table."""
+    return _from_file(parse_taskfile(task_text(name), Path(f"{name}.toml")), None, None)
+
+
+def recorded_task(
+    text: str, name: str, folder: Path | None, data_dir: str | Path | None = None, data: str = ""
+) -> Task:
+    """The task that a run recorded: its file's `text`, which stood in `folder` where it was no built-in one.
+
+    Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
+    """
+    taskfile = parse_taskfile(text, Path(f"{name}.toml"))
+    offline = replace(taskfile, name=name, source=replace(taskfile.source, url=""))
+    return _from_file(offline, data_dir, folder, data or None)
+
+
+def _from_frame(
+    frame: "pd.DataFrame",
+    protected: str | Sequence[str] | None,
+    outcome: str | None,
+    positive: object,
+    above: float | None,
+    question: str | None,
+    weight: str,
+) -> Task:
+    from fwc_llm.data.reading import as_text, table_of
+    from fwc_llm.data.sniff import draft_frame
+
+    if not protected or not outcome:
+        raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
+    if not len(frame):
+        raise FwcError("the data frame has no rows")
+    here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
+    attributes = [protected] if isinstance(protected, str) else list(protected)
+    wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
+    raw = table_of(frame, here, Source(("table",)), names, "row")
+    drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above, weight)
+    taskfile = parse_taskfile(drafted.text, here)
+    raw = table_of(frame, here, taskfile.source, names, "row")
+
+    def load() -> "Tables":
+        from fwc_llm.data.table import build_tables
+
+        return build_tables(taskfile, [raw])
+
+    task = _from_file(replace(taskfile, name="table", question=question or taskfile.question), None, None)
+    return replace(task, load=load, locate=lambda: ())
+
+
+def _from_file(
+    taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None, data: str | Path | None = None
+) -> Task:
+    from fwc_llm.data.locate import find_files, places_from_environment
+
+    if data is not None:
+        taskfile = replace(taskfile, source=_elsewhere(taskfile.source, str(data)))
+    places = places_from_environment(data_dir, beside)
+
+    def load() -> "Tables":
+        from fwc_llm.data.load import load_tables
+
+        return load_tables(taskfile, places)
+
+    return Task(
+        name=taskfile.name,
+        title=taskfile.title,
+        question=taskfile.question,
+        columns=taskfile.columns,
+        protected=tuple(attribute.name for attribute in taskfile.protected),
+        outcome=taskfile.outcome.source,
+        load=load,
+        locate=lambda: find_files(taskfile, places),
+        licence=taskfile.licence,
+        citation=taskfile.citation,
+        note=taskfile.note,
+        text=taskfile.text,
+        folder=beside,
+        about=taskfile.about,
+        offered=tuple(attribute.name for attribute in taskfile.offered),
+        usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
+        weight=taskfile.weight,
+        data=taskfile.source.files[0] if data is not None else "",
+    )
+
+
+def _elsewhere(source: Source, data: str) -> Source:
+    """The source of Parquet files in the place of those that a task file names."""
+    from fwc_llm.data.locate import check_named
+
+    check_named(data)
+    endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
+    if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
+        raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")
+    return Source((str(home_expanded(data).absolute()),), "parquet", markers=source.markers)
+
+
+def _choose(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None = None) -> TaskFile:
+    chosen = taskfile if protected is None else choose_protected(taskfile, _names(protected))
+    return chosen if weight is None else choose_weight(chosen, weight)
+
+
+def _names(protected: str | Sequence[str]) -> list[str]:
+    """One name, several, or a text with commas between them."""
+    names = protected.split(",") if isinstance(protected, str) else protected
+    return [name.strip() for name in names]
