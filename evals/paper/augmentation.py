@@ -13,7 +13,7 @@ import numpy as np
 from evals.paper.augmentation_report import report
 from evals.paper.data import Part, Space, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row, smaller_first
+from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, smaller_first
 from evals.paper.methods import PAPER_FWC, Chosen, balance, choose
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.errors import FwcError
@@ -33,7 +33,7 @@ def plan(options: Options) -> list[Cell]:
         {"dataset": dataset, "features": features, "method": method, "run": run}
         for dataset in smaller_first(options.datasets)
         for features in (("with D", "without D") if dataset == "drug" else ("with D",))
-        for run in range(options.runs)
+        for run in runs_on(dataset, options)
         for method in (NONE, *methods)
     ]
 

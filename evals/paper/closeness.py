@@ -10,7 +10,7 @@ import numpy as np
 from evals.paper.closeness_report import report
 from evals.paper.data import UNITS, Space, Split, open_space
 from evals.paper.distances import clustering_cost, parity_violation, second_opinion, wasserstein
-from evals.paper.experiment import Cell, Experiment, Options, Row, sizes, smaller_first
+from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, sizes, smaller_first
 from evals.paper.methods import TITLES, Chosen, choose, has_metric
 from fwc_llm.errors import FwcError
 
@@ -24,7 +24,7 @@ def plan(options: Options) -> list[Cell]:
     for dataset in smaller_first(options.datasets):
         cells += [
             {"dataset": dataset, "units": units, "size": size, "method": method, "run": run}
-            for run in range(options.runs)
+            for run in runs_on(dataset, options)
             for units in UNITS
             for size in sizes(dataset, options.quick)
             for method in TITLES

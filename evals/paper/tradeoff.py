@@ -11,7 +11,7 @@ import numpy as np
 
 from evals.paper.data import UNITS, open_space
 from evals.paper.downstream import EPOCHS, QUICK_EPOCHS, judge, train
-from evals.paper.experiment import Cell, Experiment, Options, Row, sizes, smaller_first
+from evals.paper.experiment import Cell, Experiment, Options, Row, runs_on, sizes, smaller_first
 from evals.paper.methods import METHODS, PAPER_FWC, choose
 from evals.paper.tradeoff_report import report
 from fwc_llm.errors import FwcError
@@ -25,7 +25,7 @@ def plan(options: Options) -> list[Cell]:
     cells: list[Cell] = []
     methods = ("fwc-0.01", "uniform", "kmeans") if options.quick else METHODS
     for dataset in smaller_first(options.datasets):
-        for run, units in product(range(options.runs), UNITS):
+        for run, units in product(runs_on(dataset, options), UNITS):
             here = {"dataset": dataset, "units": units, "run": run}
             cells.append({**here, "size": 1, "method": FULL})
             cells += [
