@@ -31,7 +31,9 @@ def main(
     quick: Annotated[
         bool, typer.Option("--quick", help="Two runs on small parts, to test that all of it works.")
     ] = False,
-    runs: Annotated[int, typer.Option(help="Runs with different splits and seeds.", min=1)] = 10,
+    runs: Annotated[
+        int, typer.Option(help="Runs with different splits and seeds; on Adult half of them.", min=1)
+    ] = 10,
     datasets: Annotated[str, typer.Option(help="Comma-separated.")] = ",".join(DATASETS),
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results (default evals/results/paper; --quick: none).")
