@@ -36,9 +36,9 @@ def units(form: str, cells: int, support: str) -> float:
     ("form", "cells", "support", "most"),
     [
         ("float32", 4, "free", 2.7),
-        ("float32", 16, "free", 3.3),
+        ("float32", 16, "free", 3.5),
         ("mixed", 4, "free", 3.5),
-        ("mixed", 16, "free", 4.1),
+        ("mixed", 16, "free", 4.0),
         ("float32", 16, "rows", 3.7),
     ],
 )
