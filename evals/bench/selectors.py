@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from evals.bench.memory import resident
 from evals.bench.selectors_peers import peers, peers_report
 from fwc_llm.coreset.threads import count_threads
 
@@ -162,7 +162,7 @@ def one_strategy(name: str, m: int) -> dict[str, Any]:
     start = time.perf_counter()
     shots = select_shots(task, name, m, pool=table, query=query, progress=False, **options)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    peak = resident("VmHWM")  # getrusage would begin with the peak of the parent
     return {
         "strategy": name,
         "n": len(table),
