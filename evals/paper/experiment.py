@@ -34,7 +34,7 @@ def smaller_first(datasets: Iterable[str]) -> list[str]:
 
 
 def runs_on(dataset: str, options: "Options") -> range:
-    """The runs on a data set: on Adult, whose cells take most of the time and differ least, half of them."""
+    """The runs on a data set: on Adult, whose cells take most of the time, half of them."""
     return range((options.runs + 1) // 2 if dataset == "adult" and not options.quick else options.runs)
 
 

@@ -107,3 +107,25 @@ def test_many_representatives_in_a_cell_and_rows_far_away(bounded):
         np.testing.assert_allclose(found.history, expected.history, rtol=1e-5)
         for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
             np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
+    rng = np.random.default_rng(seed)
+    n, p, m = int(rng.integers(200, 1500)), int(rng.integers(1, 9)), int(rng.integers(16, 60))
+    x = rng.normal(size=(n, p))
+    x = [
+        x,
+        rng.integers(0, 4, (n, p)).astype(float),  # ties
+        np.where(np.arange(n)[:, None] % 53, x, 1e6 * x) * 10.0 ** rng.integers(-8, 8),  # rows far away
+        rng.lognormal(sigma=4, size=(n, p)),
+        x[np.arange(n) // 7],  # equal rows
+        1e4 + 1e-6 * x,  # digits that float32 has not
+    ][seed % 6]
+    cost, support = ("l1", "sqeuclidean")[seed // 6 % 2], ("free", "rows")[seed // 12]
+    case = problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n)))
+    plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+    found = descend(fast, start_rows(case, "random", rng), 25)
+    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert found.objective == pytest.approx(plain.certify(found.points)[0].objective, rel=1e-5)
