@@ -1,4 +1,4 @@
-"""The pages are true: links and citations resolve, versions agree, drawings match imports."""
+"""The pages are true: links and citations resolve, versions agree, the architecture is that of the code."""
 
 import ast
 import io
@@ -9,10 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
-
 from fwc_llm.version import __version__
-from tests.test_house import KNOWN, ORDER, SOURCES, dotted, modules
+from tests.test_house import PACKAGE, SOURCES
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 FENCE = re.compile(r"^(?P<fence>```+)(?P<kind>\w*)[^\n]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.S | re.M)
@@ -51,8 +49,13 @@ def anchors(page: Path) -> set[str]:
     return {f"{slug}-{found[:i].count(slug)}" if slug in found[:i] else slug for i, slug in enumerate(found)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
+def test_every_relative_link_leads_somewhere() -> None:
+    for page in PAGES:
+        check_links(page)
+
+
+def check_links(page: Path) -> None:
+    """Every relative link of a page leads to a file of the checkout, and to a section that it has."""
     for link in _LINK.finditer(FENCE.sub("", page.read_text(encoding="utf-8"))):
         target, _, anchor = link["target"].partition("#")
         if re.match(r"[a-z]+:", target):
@@ -85,10 +88,9 @@ def prose(source: str) -> Iterator[str]:
     yield " ".join(comments)
 
 
-@pytest.mark.parametrize("module", MODULES, ids=name)
-def test_every_page_and_section_that_code_cites_exists(module: Path) -> None:
-    source = module.read_text(encoding="utf-8")
-    for text in prose(source) if ".md" in source else ():
+def test_every_page_and_section_that_code_cites_exists() -> None:
+    sources = ((module, module.read_text(encoding="utf-8")) for module in MODULES)
+    for module, text in ((m, text) for m, source in sources if ".md" in source for text in prose(source)):
         for page in _PAGE.findall(text):
             assert (CHECKOUT / page).is_file(), f"{name(module)} cites {page}: no such page"
         for found in _CITATION.finditer(text):
@@ -118,55 +120,16 @@ def test_citation_and_changelog_have_the_version() -> None:
 def test_the_hooks_run_what_ci_runs() -> None:
     script = (CHECKOUT / ".ci" / "run").read_text(encoding="utf-8")
     hooks = (CHECKOUT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
-    in_ci = re.findall(r"^ *((?:ruff|mypy|pytest)\b[^\"\n]*?) *(?:\"\$\{tests\[@\]\}\")?$", script, re.M)
+    in_ci = re.findall(r"^ *((?:ruff|mypy|pytest)\b.*?) *$", script, re.M)
     entries = re.findall(r"^ +entry: (.+)$", hooks, re.M)
-    assert [entry.removesuffix(' -m "not slow"') for entry in entries] == in_ci
+    assert entries == [line for line in in_ci if line != "pytest -m slow"]
     page = (CHECKOUT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert all(f"`{entry}`" in page for entry in entries)
 
 
-def drawn(section: str) -> dict[str, set[str]]:
-    """The arrows of the first drawing under a heading of docs/architecture.md."""
-    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    block = FENCE.search(page, page.index(f"\n## {section}\n"))
-    assert block is not None
-    arrows = (line.partition("──▶") for line in block["body"].splitlines())
-    return {room.strip(): {known.strip() for known in rooms.split(",")} for room, _, rooms in arrows}
-
-
-def imports(prefix: str, left_out: set[str]) -> dict[str, set[str]]:
-    """Which parts of the package `prefix` import which others."""
-    found: dict[str, set[str]] = {}
-    depth = prefix.count(".") + 1
-    for path in SOURCES:
-        here = dotted(path)
-        if not here.startswith(f"{prefix}.") or here.endswith("__main__"):
-            continue
-        part = here.split(".")[depth]
-        others = {
-            known.split(".")[depth] for known in modules(path) & KNOWN if known.startswith(f"{prefix}.")
-        }
-        found.setdefault(part, set()).update(others - {part} - left_out)
-    return {part: others for part, others in found.items() if others}
-
-
-@pytest.mark.parametrize(
-    ("section", "prefix", "left_out"),
-    [
-        ("The import graph", "fwc_llm", {"errors"}),
-        ("The import graph of the solver", "fwc_llm.coreset", set()),
-    ],
-)
-def test_the_drawn_imports_are_the_real_ones(section: str, prefix: str, left_out: set[str]) -> None:
-    assert drawn(section) == imports(prefix, left_out)
-
-
 def test_the_architecture_names_every_room_and_no_file_that_is_gone() -> None:
     page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    assert ", ".join(ORDER) in page
-    present, _, rest = page.partition("## Before the move")
-    present += rest[rest.index("## The layout of each room") :]
-    for folder in {path.parent for path in SOURCES} - {CHECKOUT / "fwc_llm"}:
-        assert f"{folder.name}/" in present, f"docs/architecture.md does not name {name(folder)}"
+    for folder in {path.parent for path in SOURCES if path.parent.parent == PACKAGE}:
+        assert f"{folder.name}/" in page, f"docs/architecture.md does not name {name(folder)}"
     files = {path.name for path in tracked("*.py")} | {"utils.py"}
-    assert set(re.findall(r"\w+\.py\b", present)) <= files
+    assert set(re.findall(r"\w+\.py\b", page)) <= files
