@@ -97,11 +97,11 @@ def _packages() -> Iterator[Finding]:
     for requirement in requires:
         needed, _, marker = requirement.partition(";")
         name = re.split(r"[^\w.-]", needed.strip())[0]
-        extra = re.search(r"""extra\s*==\s*['"](\w+)""", marker)
+        extra = "".join(re.findall(r"""extra\s*==\s*['"](\w+)""", marker))
         if not extra:
             yield _package(name, needed.strip())
-        elif extra[1] in of_extras and name != "fwc-llm" and _version(name) is None:
-            of_extras[extra[1]].append(name)
+        elif extra in of_extras and name != "fwc-llm" and _version(name) is None:
+            of_extras[extra].append(name)
     for extra, missing in of_extras.items():
         if missing:
             todo = f"for {_EXTRAS[extra]}: pip install 'fwc-llm[{extra}]'"
