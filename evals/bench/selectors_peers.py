@@ -1,8 +1,8 @@
 """Large tables: our k-medoids beside its peer, and FairWASP, which has none.
 
 `python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled code being
-warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time includes them, and at
-n = 1e5 they would take 40 GB, so that there ours stands alone.
+warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time
+includes them, and at n = 1e5 they would take 40 GB, so that there ours stands alone.
 """
 
 import time
