@@ -13,7 +13,7 @@ from fwc_llm.data.reading import NEEDS_PYARROW, as_text, is_null, read_frame
 from fwc_llm.errors import FwcError
 from fwc_llm.files import open_binary, reason
 from fwc_llm.metrics.answers import names_of
-from fwc_llm.taskfile.values import ENDINGS
+from fwc_llm.taskfile import ENDINGS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ from fwc_llm.report.lost import lost_lines
 from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.tables.rows import certificate_text
-from fwc_llm.taskfile.edits import without_key
+from fwc_llm.taskfile import without_key
 
 
 def compare_runs(first: Run, second: Run) -> dict[str, Any]:
