@@ -18,8 +18,8 @@ import numpy as np
 
 from fwc_llm import load_task
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import local_search as search
 from fwc_llm.coreset.search.swaps import swap_rows
 from fwc_llm.coreset.threads import Threads

@@ -16,11 +16,11 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "resources", "schema", "untrusted", "version", "notebook",
-    "taskfile", "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
+    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
+    "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
     "testing", "sandbox", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
-BASE = {"apportion", "errors", "files", "lazy", "resources", "schema", "untrusted", "version", "notebook"}
+BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,

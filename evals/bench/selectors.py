@@ -80,7 +80,7 @@ def measure(X: np.ndarray, y: np.ndarray, d: np.ndarray, coreset: tuple[Any, ...
     """Exact W1 in L1, clustering cost (sum of squared distances), largest parity violation."""
     from scipy.spatial.distance import cdist
 
-    from fwc_llm.coreset.distance.wasserstein import wasserstein
+    from fwc_llm.coreset.distance import wasserstein
 
     points, levels, outcomes, weights = coreset
     rows, centres = np.column_stack([d, X, y]), np.column_stack([levels, points, outcomes])

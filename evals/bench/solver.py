@@ -24,7 +24,7 @@ import numpy as np
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset, FairWASP
-from fwc_llm.coreset.descent.compiled import CompiledSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.threads import Threads, count_threads
 from fwc_llm.coreset.warm_up import problems
 

@@ -28,15 +28,15 @@ def problems() -> Iterator[tuple[str, Callable[[], Ready]]]:
 
 def cache_folder() -> Path | None:
     """Where the compiled code lies; None where no folder can be written."""
-    from fwc_llm.coreset.descent import assignment_kernels
-    from fwc_llm.coreset.transport import scan_kernels
+    from fwc_llm.coreset.descent.assignment import assign_rows
+    from fwc_llm.coreset.transport.cost_table import scan
 
-    paths = [kernel.stats.cache_path for kernel in (assignment_kernels.assign_rows, scan_kernels.scan)]
+    paths = [kernel.stats.cache_path for kernel in (assign_rows, scan)]
     return None if None in paths else Path(os.path.commonpath(paths))
 
 
 def _get_ready(run: Callable[[], None]) -> Ready:
-    from fwc_llm.coreset.compiling.kernel import compiled, quietly
+    from fwc_llm.coreset.compiled import compiled, quietly
 
     start, before = time.perf_counter(), len(compiled)
     with quietly():
@@ -75,28 +75,22 @@ def _swaps() -> None:
 
 def _transport() -> None:
     from fwc_llm.coreset.transport.fair import fair_transport
-    from fwc_llm.coreset.transport.repeated.repeated import Repeated
 
     rng = np.random.default_rng(0)
     fair_transport(rng.random((700, 220)), 110, 2, [0.5, 0.5], 0.1)  # many pivots
-    again = Repeated(2, np.array([0.5, 0.5]), 0.01, None, at_once=True)
-    again.solve(
-        *(rng.random((1000, 4), np.float32), np.zeros(4)),
-        lambda cost, prices: fair_transport(cost, 2, 2, [0.5, 0.5], 0.01, prices),
-    )
     cost = rng.random((600_000, 4))
     for kind in (np.float32, np.float64):
         fair_transport(cost.astype(kind), 2, 2, [0.5, 0.5], 0.01)
 
 
 def _fairwasp() -> None:
-    from fwc_llm.coreset.fairwasp import FairWASP
+    from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
 
     FairWASP().fit(*_table(4_000, 8))
 
 
 def _distance() -> None:
-    from fwc_llm.coreset.distance.wasserstein import wasserstein
+    from fwc_llm.coreset.distance import wasserstein
 
     rng = np.random.default_rng(0)
     wasserstein(rng.random((200, 5)), rng.random(5))
@@ -108,6 +102,12 @@ def _medoids() -> None:
     kmedoids(*_table(500, 3), 5)
 
 
+def _means() -> None:
+    from fwc_llm.coreset.rivals.lloyd import kmeans
+
+    kmeans(*_table(20_000, 20), 250, max_iter=3)
+
+
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
@@ -117,4 +117,5 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "FairWASP": _fairwasp,
     "Wasserstein distance": _distance,
     "k-medoids": _medoids,
+    "k-means": _means,
 }

@@ -94,7 +94,7 @@ def measure(shots: Shots, rows: "LabelledTable", pool: "pd.DataFrame") -> Compar
     """Distance, clustering cost, violation and positives of `shots`; `rows` is the pool encoded."""
     import pandas as pd
 
-    from fwc_llm.coreset.distance.wasserstein import wasserstein
+    from fwc_llm.coreset.distance import wasserstein
     from fwc_llm.coreset.problem.ground_cost import cost_matrix
 
     note = str(shots.options.get("note", ""))

@@ -1,8 +1,5 @@
 """`FairCoreset` behaves like scikit-learn's estimators, on arrays and DataFrames."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -196,17 +193,6 @@ def test_a_descent_that_is_cut_off_has_not_converged(data):
     start = {"init": "random", "n_init": 1, "random_state": 0}
     assert not FairCoreset(20, max_iter=1, **start).fit(*table).converged_
     assert FairCoreset(20, **start).fit(*table).converged_
-
-
-def test_neither_import_nor_a_small_fit_loads_numba_or_sklearn():
-    code = (
-        "import sys, numpy as np; from fwc_llm.coreset import FairCoreset;"
-        "r = np.random.default_rng(0); n = 400;"
-        "FairCoreset(8, support='rows', random_state=0).fit(r.normal(size=(n, 4)), r.integers(0, 2, n),"
-        " r.integers(0, 2, n)); print([m for m in ('numba', 'sklearn', 'pandas') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.slow

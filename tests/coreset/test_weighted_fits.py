@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
-from fwc_llm.coreset.distance.wasserstein import wasserstein
+from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.rivals import indfair_coreset, kmeans, kmedian_coreset, kmedoids, reweighing, uniform
 from fwc_llm.errors import InputError
 

@@ -10,10 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.kernel import kernel
-from fwc_llm.coreset.descent import move_kernels as moves
-from fwc_llm.coreset.descent.medians import Changes, cut, make_grid
-from fwc_llm.coreset.descent.move_kernels import NONE
+from fwc_llm.coreset.compiled import kernel
+from fwc_llm.coreset.descent.medians import NONE, Changes, cut, make_grid, put_in_bins
 from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, column_table
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
@@ -49,7 +47,7 @@ class CompiledMedoids(Medoids):
 
         def put(low: int, high: int) -> None:
             values = table.numbers_of(slice(low, high))
-            moves.put_in_bins(values, self._edges, *self._grid, bins[low:high])
+            put_in_bins(values, self._edges, *self._grid, bins[low:high])
             bins[low:high, table.n_numeric :] = table.codes[low:high] % NONE
 
         self._threads.over_rows(put, n=table.n, chunk=_BLOCK)

@@ -14,7 +14,7 @@ from fwc_llm.coreset.descent.updates import Better, Groups, Medoids, Shares, mea
 from fwc_llm.coreset.problem.ground_cost import BLOCK, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.transport.fair import Transport
-from fwc_llm.coreset.transport.tilt import Start
+from fwc_llm.coreset.transport.tie_breaking import Start
 from fwc_llm.coreset.weights import Masses
 
 _TINY = 512  # rows up to which the costs of all pairs of rows are kept

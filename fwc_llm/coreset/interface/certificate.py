@@ -10,7 +10,7 @@ import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.distance.wasserstein import Distance, wasserstein
+from fwc_llm.coreset.distance import Distance, wasserstein
 from fwc_llm.coreset.interface.given import read_given
 from fwc_llm.coreset.interface.represented import Represented, Rows, places
 from fwc_llm.coreset.problem.cells import find_cells, overall_target

@@ -4,8 +4,8 @@
                                  + cost_sensitive [d ≠ d'] + cost_outcome [y ≠ y']
 
 All code that needs this cost takes it from here. Compiled loops take the terms of a column from
-`compiled_cost`. The tiles of `fwc_llm.coreset.compiling` and the plain kernels of `fwc_llm.coreset.exchange`
-repeat them, for speed. All agree (tests/coreset/problem/test_ground_cost.py).
+`fwc_llm.coreset.compiled.column_cost`, and `fwc_llm.coreset.tile` repeats them, for speed. All agree
+(tests/coreset/problem/test_ground_cost.py).
 """
 
 import numpy as np
@@ -14,7 +14,6 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 
 COSTS = ("l1", "sqeuclidean")
-MISMATCH = 1.0  # cost of two different categories
 BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
@@ -35,7 +34,7 @@ def column_costs(
         np.multiply(difference, difference, out=difference)
     total = difference.sum(0, dtype=np.float64)
     if len(codes):
-        total += MISMATCH * (codes != kinds).sum(0)
+        total += (codes != kinds).sum(0)
     return np.asarray(total)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.transport.repeated.repeated import Repeated
-from fwc_llm.coreset.transport.tilt import Start
+from fwc_llm.coreset.transport.tie_breaking import Start
+from fwc_llm.coreset.transport.warm_start import Repeated
 from fwc_llm.coreset.weights import Masses
 
 

@@ -11,13 +11,13 @@ from operator import attrgetter
 
 import numpy as np
 
-from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
-from fwc_llm.coreset.exchange.exchange import Patience
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.samples import even_order, missed, sample_rows
-from fwc_llm.coreset.search.start import spread_rows
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.search.swaps import Swaps
+from fwc_llm.coreset.swaps.engine import Patience
 from fwc_llm.coreset.threads import Threads
 
 _SAMPLE = 2048  # rows on which optima are tried
@@ -66,15 +66,8 @@ def search(
     found = _distinct(threads.over(wander, range(len(found))))
     descents = [descend(steps, rows[optimum.rows], max_iter) for optimum in found]
     if missed(min(descent.history[0] for descent in descents), found[0].objective, len(rows) / problem.m):
-        descents.append(descend(steps, _start(problem, rng, threads), max_iter))
+        descents.append(descend(steps, start_rows(problem, "k-means++", rng, threads), max_iter))
     return min(descents, key=attrgetter("objective"))
-
-
-def _start(problem: Problem, rng: np.random.Generator, threads: Threads | None = None) -> np.ndarray:
-    """(m,) rows by k-means++."""
-    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
-    return spread_rows(seats, problem.pools, *terms)
 
 
 @dataclass(frozen=True)
@@ -105,7 +98,7 @@ class Sample:
 
     def explore(self, rng: np.random.Generator) -> Optimum:
         """The best optimum from one start and some kicks."""
-        return self.wander(self.settle(_start(self._problem, rng), rng), rng, _KICKS)
+        return self.wander(self.settle(start_rows(self._problem, "k-means++", rng), rng), rng, _KICKS)
 
     def wander(self, best: Optimum, rng: np.random.Generator, kicks: int) -> Optimum:
         """The best optimum after some kicks, each of the best one so far."""

@@ -99,3 +99,24 @@ def _widest(numbers: np.ndarray, codes: np.ndarray, start: np.ndarray, size: np.
         count = np.bincount(stretch * _KINDS + column % _KINDS, minlength=len(start) * _KINDS)
         spread[k] = 1 - ((count.reshape(len(start), _KINDS) / size[:, None]) ** 2).sum(axis=1)
     return np.asarray(spread.argmax(axis=0))
+
+
+def sampling_order(
+    problem: Problem, least: int, rng: np.random.Generator, priority: np.ndarray | None = None
+) -> np.ndarray:
+    """All rows in random order, but enough candidates for every cell among the first `least` of them.
+
+    Rows of the highest `priority` (n,) come first.
+    """
+    order = rng.permutation(problem.table.n) if priority is None else np.argsort(-priority, kind="stable")
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    first = []
+    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
+        early = problem.pools[g][np.argsort(place[problem.pools[g]])]
+        _, at = np.unique(problem.ids[early], return_index=True)
+        first.append(early[np.sort(at)[: 2 * seats]])
+    ahead = np.unique(np.concatenate(first))
+    rest = order[~np.isin(order, ahead)]
+    mixed = np.concatenate([ahead, rest[: max(0, least - len(ahead))]])
+    return np.concatenate([rng.permutation(mixed), rest[max(0, least - len(ahead)) :]])

@@ -2,20 +2,21 @@
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.ready import is_ready
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend
 from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.samples import missed
-from fwc_llm.coreset.search.start import random_rows, spread_rows
+from fwc_llm.coreset.search.local_search import search
+from fwc_llm.coreset.search.samples import missed, sampling_order
+from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_on_sample, swap_rows
+from fwc_llm.coreset.threads import Threads
 
-WORTH = 10**9  # pairs of numbers to compare from which compiled code pays, were it compiled only now
-_LOADED = 2 * 10**8  # from which it pays to load it, if it is kept on disk
-_TINY = 4000  # n · m up to which numpy is as fast; many starts are compared there, to all digits
+TINY = 4000  # n · m up to which the plain steps are as fast; many starts are compared there, to all digits
+WORTH = 10**9  # pairs of numbers to compare from which a search on samples pays
 _PASSES = 10  # of the assignment in a descent, about
 _SWAPPED = 2**18  # rows up to which the inner problem judges swaps on all rows
 SEARCHED = 4096  # rows above which many starts are tried on samples, where these hold enough of them:
@@ -58,26 +59,17 @@ class Solver:
         candidates = sum(len(pool) for pool in {id(pool): pool for pool in problem.pools}.values())
         descents = starts * (1 + _SAMPLES if self._sampled_swaps else 1)
         work = n * p * (_PASSES * m * descents + (candidates if self._swaps else 0))
-        self._threads: Any = None
-        self.steps: Steps
-        # The same whether or not compiled code is at hand.
         self._searched = self._swaps and work >= WORTH and n > SEARCHED and _FOR_EACH * m <= SEARCHED // 2
-        if fits and (work >= WORTH or _at_hand(problem, work, self._swaps or self._sampled_swaps)):
-            from fwc_llm.coreset.descent.compiled import CompiledSteps
-            from fwc_llm.coreset.threads import Threads
-
-            self._threads = Threads(effort.n_jobs)
-            self.steps = CompiledSteps(problem, self._threads)
-        else:
-            self.steps = PlainSteps(problem)
+        # By the problem alone: what this process has compiled must not change the result.
+        plain = not fits or n * m <= TINY
+        self._threads = Threads(1 if plain else effort.n_jobs)
+        self.steps: Steps = PlainSteps(problem) if plain else CompiledSteps(problem, self._threads)
 
     def from_name(self, init: str, rng: np.random.Generator) -> Descent:
         """The descent from "k-means++" or "random"."""
         if self._progressive:
             return self._grow(init, rng)
-        if self._searched and self._threads and init == "k-means++":
-            from fwc_llm.coreset.search.local_search import search
-
+        if self._searched and init == "k-means++":
             found = search(self.problem, self.steps, rng, self._threads, self.effort.max_iter)
             return self._swap(found, rng)
         return self.from_start(start_rows(self.problem, init, rng, self._threads), rng)
@@ -92,12 +84,9 @@ class Solver:
 
     def _swap_on_samples(self, found: Descent, rng: np.random.Generator) -> Descent:
         """Swaps on samples, and descends again on all rows, while that gains."""
-        from fwc_llm.coreset.search.swaps import swap_on_sample
-        from fwc_llm.coreset.threads import Threads
 
-        threads = self._threads or Threads(self.effort.n_jobs)
         for _ in range(_SAMPLES if self.effort.max_iter else 0):
-            start = swap_on_sample(self.problem, found, self.steps.prices, rng, threads)
+            start = swap_on_sample(self.problem, found, self.steps.prices, rng, self._threads)
             again = descend(self.steps, start, self.effort.max_iter)
             if again.objective >= found.objective * (1 - _COARSE):
                 break
@@ -108,7 +97,6 @@ class Solver:
         """Swaps, and descends again, while that gains."""
         if not self._swaps or found.rows is None or self.effort.max_iter == 0:
             return found
-        from fwc_llm.coreset.search.swaps import JUDGED, swap_at_prices, swap_rows
 
         if self.problem.table.n > JUDGED:
             return swap_at_prices(self.steps, found, self.effort.max_iter, self._threads, rng)
@@ -175,49 +163,3 @@ class Solver:
         anew = start_rows(self.problem, "k-means++", rng, self._threads)
         again = descend(self.steps, anew, self.effort.max_iter, tolerance)
         return min(found, again, key=attrgetter("objective"))
-
-
-def _at_hand(problem: Problem, work: int, swaps: bool) -> bool:
-    """Whether compiled code that is kept on disk pays; in a process that has loaded it, it always does."""
-    if problem.table.n * problem.m <= _TINY:
-        return False
-    if work >= _LOADED:
-        import numba  # noqa: F401  # else no kernel is ready
-    moves = {"l1": "move_to_middle", "sqeuclidean": "sum_rows"}[problem.cost]
-    needed = [
-        ("descent.assignment_kernels", "assign_rows"),
-        ("descent.move_kernels", moves) if problem.support == "free" else ("descent.medoids", "below"),
-    ]
-    if swaps:
-        needed.append(("exchange.kernels", "_best_exchanges"))
-    return all(is_ready(f"fwc_llm.coreset.{module}", name) for module, name in needed)
-
-
-def start_rows(problem: Problem, init: str, rng: np.random.Generator, threads: Any = None) -> np.ndarray:
-    """Rows (m,) to start from."""
-    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
-    if init == "random":
-        return random_rows(seats, problem.pools, problem.ids, rng, problem.masses)
-    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
-    return spread_rows(seats, problem.pools, *terms)
-
-
-def sampling_order(
-    problem: Problem, least: int, rng: np.random.Generator, priority: np.ndarray | None = None
-) -> np.ndarray:
-    """All rows in random order, but enough candidates for every cell among the first `least` of them.
-
-    Rows of the highest `priority` (n,) come first.
-    """
-    order = rng.permutation(problem.table.n) if priority is None else np.argsort(-priority, kind="stable")
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    first = []
-    for g, seats in enumerate(np.bincount(problem.cell_of, minlength=problem.cells.n_cells)):
-        early = problem.pools[g][np.argsort(place[problem.pools[g]])]
-        _, at = np.unique(problem.ids[early], return_index=True)
-        first.append(early[np.sort(at)[: 2 * seats]])
-    ahead = np.unique(np.concatenate(first))
-    rest = order[~np.isin(order, ahead)]
-    mixed = np.concatenate([ahead, rest[: max(0, least - len(ahead))]])
-    return np.concatenate([rng.permutation(mixed), rest[max(0, least - len(ahead)) :]])

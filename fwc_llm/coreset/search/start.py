@@ -5,14 +5,22 @@ See docs/method.md, "Starts and local optima".
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.ready import is_ready
+from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.ground_cost import feature_costs
+from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses, random_order
 
-WORTH = 10**6  # numbers in a cell from which compiled code pays, were it compiled only now
-_TOGETHER = 100_000  # rows up to which cells are copied side by side
+
+def start_rows(
+    problem: Problem, init: str, rng: np.random.Generator, threads: Threads | None = None
+) -> np.ndarray:
+    """Rows (m,) to start from: "k-means++" or "random"."""
+    seats = np.bincount(problem.cell_of, minlength=problem.cells.n_cells)
+    if init == "random":
+        return random_rows(seats, problem.pools, problem.ids, rng, problem.masses)
+    terms = problem.ids, problem.table, problem.cost, rng, problem.masses, threads
+    return spread_rows(seats, problem.pools, *terms)
 
 
 def random_rows(
@@ -56,64 +64,19 @@ def spread_rows(
             first = int(rng.integers(len(pool))) if mass is None else int(_drawn(mass, rng.random(1))[0])
             cells.append((pool, first, rng.random((count - 1, 2 + int(np.log(count)))), mass))
 
-    def spread(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray | None]) -> np.ndarray:
+    def choose(cell: tuple[np.ndarray, int, np.ndarray, np.ndarray | None]) -> np.ndarray:
         pool, first, uniform, mass = cell
         values = np.ascontiguousarray(table.values_of(pool).T)
-        compiled = values.size >= WORTH or is_ready("fwc_llm.coreset.search.start_kernels", "spread")
-        find = _spread_compiled if compiled else _spread
-        chosen = find(values, ids[pool], mass, first, uniform, table.n_numeric, cost)
+        n, (more, trials) = values.shape[1], uniform.shape
+        chosen = np.full(more + 1, first, np.int64)
+        room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
+        rows = values, ids[pool].astype(np.int64), np.empty(0) if mass is None else mass, uniform
+        spread(*rows, table.n_numeric, cost == "sqeuclidean", chosen, *room)
         return np.asarray(pool[chosen])
 
     return np.concatenate(
-        [spread(cell) for cell in cells] if threads is None else threads.over(spread, cells)
+        [choose(cell) for cell in cells] if threads is None else threads.over(choose, cells)
     )
-
-
-def _spread(
-    values: np.ndarray,
-    ids: np.ndarray,
-    mass: np.ndarray | None,
-    first: int,
-    uniform: np.ndarray,
-    n_numeric: int,
-    cost: str,
-) -> np.ndarray:
-    """The rows chosen (c,) among `values` (p, n), after the `first` by the draws `uniform` (c − 1, t)."""
-    chosen = [first]
-    nearest = feature_costs(values, n_numeric, values[:, first], cost)
-    free = ids != ids[first]
-    for at in uniform:
-        weight = np.where(free, nearest if mass is None else mass * nearest, 0.0)
-        if weight.sum() == 0:  # what is left equals a chosen row in all but its id
-            weight = free.astype(float)
-        draws = _drawn(weight, at)
-        costs = (feature_costs(values, n_numeric, values[:, i], cost) for i in draws)
-        reached = [np.minimum(nearest, own) for own in costs]
-        best = int(np.argmin([r.sum() if mass is None else mass @ r for r in reached]))
-        chosen.append(int(draws[best]))
-        nearest = reached[best]
-        free &= ids != ids[chosen[-1]]
-    return np.array(chosen)
-
-
-def _spread_compiled(
-    values: np.ndarray,
-    ids: np.ndarray,
-    mass: np.ndarray | None,
-    first: int,
-    uniform: np.ndarray,
-    n_numeric: int,
-    cost: str,
-) -> np.ndarray:
-    """The same by compiled code; it rounds the sums over rows in another order."""
-    from fwc_llm.coreset.search.start_kernels import spread
-
-    n, (more, trials) = values.shape[1], uniform.shape
-    chosen = np.full(more + 1, first, np.int64)
-    room = np.empty(n, bool), np.empty(trials, np.int64), np.empty(n), np.empty(n), np.empty((trials, n))
-    given = values, ids.astype(np.int64), np.empty(0) if mass is None else mass, uniform
-    spread(*given, n_numeric, cost == "sqeuclidean", chosen, *room)
-    return chosen
 
 
 def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
@@ -121,3 +84,81 @@ def _drawn(weight: np.ndarray, at: np.ndarray) -> np.ndarray:
     cumulative = np.cumsum(weight)
     draws = np.searchsorted(cumulative, at * cumulative[-1], side="right")
     return np.asarray(np.minimum(draws, np.flatnonzero(weight)[-1]))
+
+
+@kernel
+def spread(  # type: ignore[no-untyped-def]
+    values, ids, mass, uniform, n_numeric, squared, chosen, free, draws, upto, nearest, reached
+):
+    """Writes the rows `chosen` (c,) after the first one, see `start.spread_rows`.
+
+    `values` (p, n) are the rows, columns first; `ids` (n,) are equal for rows that count as the same, `mass`
+    (n,) is empty where each row has the mass 1, and `uniform` (c − 1, t) are the draws. The rest is room:
+    `free`, `upto` and `nearest` (n,), `draws` (t,), `reached` (t, n).
+    """
+    n, trials = values.shape[1], uniform.shape[1]
+    for i in range(n):
+        nearest[i] = 1e308
+    _reach(values, chosen[0], n_numeric, squared, nearest, reached[0])
+    for i in range(n):
+        nearest[i], free[i] = reached[0, i], ids[i] != ids[chosen[0]]
+    for c in range(1, len(chosen)):
+        total, last = 0.0, 0
+        for even in range(2):  # where what is left equals a chosen row in all but its id, it is drawn evenly
+            for i in range(n if total == 0 else 0):
+                weight = 0.0
+                if free[i]:
+                    weight = 1.0 if even else nearest[i]
+                    if len(mass) and not even:
+                        weight *= mass[i]
+                    last = i if weight > 0 else last
+                total += weight
+                upto[i] = total
+        for t in range(trials):
+            low, high, goal = 0, n, uniform[c - 1, t] * total
+            while low < high:
+                middle = (low + high) // 2
+                if upto[middle] <= goal:
+                    low = middle + 1
+                else:
+                    high = middle
+            draws[t] = min(low, last)
+        best, least = 0, 0.0
+        for t in range(trials):
+            _reach(values, draws[t], n_numeric, squared, nearest, reached[t])
+            total = 0.0
+            for i in range(n):
+                total += reached[t, i] * (mass[i] if len(mass) else 1.0)
+            if t == 0 or total < least:
+                best, least = t, total
+        one = chosen[c] = draws[best]
+        for i in range(n):
+            nearest[i] = reached[best, i]
+            free[i] = free[i] and ids[i] != ids[one]
+
+
+@part
+def _reach(values, draw, n_numeric, squared, nearest, own):  # type: ignore[no-untyped-def]
+    """Writes the least of `nearest` (n,) and the cost from the row `draw` to `own` (n,).
+
+    The sums over columns have numpy's order, see `column_costs`.
+    """
+    for i in range(len(own)):
+        own[i] = 0.0
+    for k in range(n_numeric):
+        column = values[k]
+        value = column[draw]
+        if squared:
+            for i in range(len(own)):
+                own[i] += (column[i] - value) * (column[i] - value)
+        else:
+            for i in range(len(own)):
+                own[i] += abs(column[i] - value)
+    if n_numeric < len(values):
+        for i in range(len(own)):
+            apart = 0
+            for k in range(n_numeric, len(values)):
+                apart += values[k, i] != values[k, draw]
+            own[i] += apart
+    for i in range(len(own)):
+        own[i] = min(nearest[i], own[i])

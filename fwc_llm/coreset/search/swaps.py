@@ -1,4 +1,4 @@
-"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.exchange.exchange`).
+"""Swaps of a problem's representatives for its rows (see `fwc_llm.coreset.swaps.engine`).
 
 `swap_rows` solves the inner problem after every swap, on all rows. `swap_at_prices` keeps the prices, on all
 rows of large tables, and `swap_on_sample` on a sample of the rows; the descent on all rows that follows says
@@ -9,10 +9,10 @@ on.
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps, descend, points_at
-from fwc_llm.coreset.exchange.exchange import Exchanged, Judge, Patience, estimate, exchange
-from fwc_llm.coreset.exchange.space import Points, Space
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.samples import sample_rows
+from fwc_llm.coreset.swaps.engine import Exchanged, Judge, Patience, estimate, exchange
+from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
 
 _LEAST = 1e-6  # gain of the objective, relative, that makes a swap
@@ -31,7 +31,7 @@ _ON_SAMPLE = Patience(passes=4, least=1e-5)
 class Swaps:
     """A problem's rows as candidates for its representatives."""
 
-    def __init__(self, problem: Problem, threads: Threads | None, points: np.ndarray | None = None) -> None:
+    def __init__(self, problem: Problem, threads: Threads, points: np.ndarray | None = None) -> None:
         """`points` (m, p): representatives that need not be rows of the problem."""
         self.problem = problem
         self.candidates, self.cells = problem.candidates()
@@ -96,9 +96,7 @@ class Swaps:
         return self.screen(points, prices, some, rng)[:wanted]
 
 
-def swap_rows(
-    steps: Steps, rows: np.ndarray, threads: Threads | None, rng: np.random.Generator
-) -> np.ndarray:
+def swap_rows(steps: Steps, rows: np.ndarray, threads: Threads, rng: np.random.Generator) -> np.ndarray:
     """Rows (m,) that swaps make of `rows`; each of them has lowered the objective."""
     swaps, table = Swaps(steps.problem, threads), steps.problem.table
 
@@ -113,7 +111,7 @@ def swap_rows(
 
 
 def swap_at_prices(
-    steps: Steps, found: Descent, max_iter: int, threads: Threads | None, rng: np.random.Generator
+    steps: Steps, found: Descent, max_iter: int, threads: Threads, rng: np.random.Generator
 ) -> Descent:
     """What swaps on all rows of a large table make of a descent, at prices that stay while rows are swapped.
 
@@ -138,7 +136,7 @@ def swap_at_prices(
 
 
 def swap_on_sample(
-    problem: Problem, found: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads | None
+    problem: Problem, found: Descent, prices: np.ndarray, rng: np.random.Generator, threads: Threads
 ) -> np.ndarray:
     """Where swaps lead from a descent and its prices (G,): points (m, p), or rows (m,) if it is on rows."""
     priority = problem.priorities(rng)

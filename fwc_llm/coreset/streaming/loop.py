@@ -16,8 +16,8 @@ from fwc_llm.coreset.streaming.passes.medoids import Medoids
 from fwc_llm.coreset.streaming.passes.moves import Means, Medians, Mover, Sampled
 from fwc_llm.coreset.streaming.passes.readings import NoReadingLeftError, Readings
 from fwc_llm.coreset.streaming.sampled import as_published, widths_of
+from fwc_llm.coreset.transport.column_generation import two_cheapest
 from fwc_llm.coreset.transport.cost_table import CostTable
-from fwc_llm.coreset.transport.narrowing import two_cheapest
 from fwc_llm.errors import SampleWarning
 
 GAIN = 2e-5  # of the objective, below which a move is the last

@@ -1,21 +1,21 @@
-"""The caller's table of costs, read in blocks by numpy or by compiled code."""
+"""The caller's table of costs, read in blocks."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from fwc_llm.coreset.compiled import kernel, read_only
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.narrowing import Columns, Optimum, Scan, Supply, two_cheapest
-from fwc_llm.coreset.transport.parity import Flags, Floats, Ints
-from fwc_llm.coreset.transport.simplex.dual_simplex import Vertex
-from fwc_llm.coreset.transport.tilt import Tilt, parts_of
+from fwc_llm.coreset.transport.column_generation import Columns, Optimum, Scan, Supply
+from fwc_llm.coreset.transport.dual_simplex import Vertex
+from fwc_llm.coreset.transport.parity import Floats, Ints
+from fwc_llm.coreset.transport.tie_breaking import GOLDEN, Tilt, parts_of
 from fwc_llm.errors import InputError
 
 _IN_MEMORY = 20_000  # up to this many entries a second copy of the costs is cheap
-_COMPILED = 2_000_000  # from this many entries compiled code is faster
-AT_ONCE = 8192  # rows that numpy reads at once
-BLOCK = 65_536  # rows per block; numpy and compiled code both sum block by block
+AT_ONCE = 8192  # rows that are copied at once
+BLOCK = 65_536  # rows per block of a scan, whose sums are added in order
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class CostTable:
     """
 
     cost: np.ndarray
-    compiled: bool | None = None  # None: by size
     slope: Floats | None = None  # (G,) of a tilt of the costs, see `tilt`
     mass: Floats | None = None
 
@@ -40,7 +39,7 @@ class CostTable:
         """The mass of all rows."""
         return float(self.size) if self.mass is None else float(self.mass.sum())
 
-    def table(self) -> Supply:
+    def table(self) -> Supply | Columns:
         """Return the table to solve: a checked copy in memory if it is small, else the table itself."""
         if self.cost.size > _IN_MEMORY:
             return self
@@ -126,7 +125,6 @@ class CostTable:
 
     def scan(self, prices: Floats, margin: float) -> Scan:
         """See `Supply`."""
-        compiled = self.cost.size >= _COMPILED if self.compiled is None else self.compiled
         mass = np.ones(0) if self.mass is None else self.mass
         slope = np.ones(0) if self.slope is None else self.slope
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
@@ -134,65 +132,14 @@ class CostTable:
         kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
         given, out = (mass, prices, slope, margin, BLOCK), (key, unsure, kept, kept_cost, faulty)
-        if compiled:
-            from fwc_llm.coreset.compiling.kernel import read_only
-            from fwc_llm.coreset.transport.scan_kernels import scan
-
-            threads = Threads(1 if blocks == 1 else None)
-            threads.over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
-        else:
-            for low in range(0, self.size, BLOCK):
-                _scan_block(self.cost, *given, *out, low, min(low + BLOCK, self.size))
+        threads = Threads(1 if blocks == 1 else None)
+        threads.over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
         for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
         rows = np.flatnonzero(unsure)
         del unsure, out
         columns = self._columns(rows, None if self.mass is None else self.mass[rows])
         return Scan(key, rows, columns, kept.sum(axis=0), float(kept_cost.sum()))
-
-
-def _scan_block(
-    cost: np.ndarray,
-    mass: Floats,
-    prices: Floats,
-    slope: Floats,
-    margin: float,
-    size: int,
-    key: Ints,
-    unsure: Flags,
-    kept: Floats,
-    kept_cost: Floats,
-    faulty: Flags,
-    low: int,
-    high: int,
-) -> None:
-    """Scan a block; the same as the compiled `scan`, up to rounding in the sums."""
-    block, count = low // size, 0
-    cheapest = np.empty(high - low, dtype=cost.dtype)  # of the sure rows
-    for start in range(low, high, AT_ONCE):
-        some = slice(start, min(start + AT_ONCE, high))
-        table = cost[some]
-        tilted = table.T
-        if len(slope):
-            tilted = tilted + slope[:, None] * parts_of(np.arange(some.start, some.stop))
-        cells, least, second = two_cheapest(tilted, prices)
-        if not np.isfinite(least).all() or np.isnan(table).any():
-            faulty[block] = True
-            return
-        key[some] = cells
-        unsure[some] = second <= least + margin
-        sure = np.flatnonzero(~unsure[some])
-        cheapest[count : count + len(sure)] = table[sure, cells[sure]]
-        count += len(sure)
-        if not len(mass):
-            kept[block] += np.bincount(cells[sure], minlength=len(prices))
-    if len(mass):
-        sure = low + np.flatnonzero(~unsure[low:high])
-        own = mass[sure]
-        kept[block] = np.bincount(key[sure], own, minlength=len(prices))
-        kept_cost[block] = own @ cheapest[:count].astype(np.float64)
-    else:
-        kept_cost[block] = cheapest[:count].sum(dtype=np.float64)
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:
@@ -209,3 +156,44 @@ def _check(cost: np.ndarray, first: int | None) -> None:
     if len(lost):
         where = "a row" if first is None else f"row {first + lost[0]}"
         raise InputError(f"{where} has no cell to go to: its cost to every usable cell is inf")
+
+
+@kernel
+def scan(  # type: ignore[no-untyped-def]
+    cost, mass, prices, slope, margin, size, key, unsure, kept, kept_cost, faulty, low, high
+):
+    """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
+
+    Row i costs `parts_of(i) · slope[g]` more in cell g, unless there is no slope; the sums are without that.
+    `mass` (n,) are the rows' masses; empty, it stands for 1 each. Rows `low` to `high` are one block of
+    `size`, b = low / size: it writes key[low:], marks the doubtful rows in unsure[low:], and the mass
+    (kept[b, g]) and cost (kept_cost[b]) of the others.
+    """
+    cells = cost.shape[1]
+    block = low // size
+    total = 0.0
+    fault = False
+    weighted, tilted = len(mass) > 0, len(slope) > 0
+    counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
+    for i in range(low, high):
+        best, second, cell = np.inf, np.inf, 0
+        part = i * GOLDEN
+        part -= np.floor(part)
+        for g in range(cells):
+            value = np.float64(cost[i, g]) - (prices[g] - part * slope[g] if tilted else prices[g])
+            less = value < best
+            second = min(second, best if less else value)
+            cell = g if less else cell
+            best = value if less else best
+            fault |= value != value
+        fault |= not np.isfinite(best)
+        key[i] = cell
+        unsure[i] = second <= best + margin
+        if not unsure[i]:
+            own = mass[i] if weighted else 1.0
+            counts[cell] += own
+            total += own * np.float64(cost[i, cell])
+    for g in range(cells):
+        kept[block, g] = counts[g]
+    kept_cost[block] = total
+    faulty[block] = fault

@@ -20,11 +20,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
+from fwc_llm.coreset.transport.column_generation import EXACT, Columns, Optimum, solve, two_cheapest
 from fwc_llm.coreset.transport.cost_table import AT_ONCE, BLOCK, CostTable
-from fwc_llm.coreset.transport.narrowing import EXACT, Optimum, solve, two_cheapest
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
+from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, violation
-from fwc_llm.coreset.transport.simplex.dual_simplex import InfeasibleError
-from fwc_llm.coreset.transport.tilt import Start, slope_of
+from fwc_llm.coreset.transport.tie_breaking import Start, slope_of
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
@@ -36,6 +37,7 @@ _EXTREME = 400  # exponents of two beyond which products of costs overflow or va
 _FINER = (1.0, 1e-3)  # tilts that are tried
 _SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
+_PROGRAM = 4_000_000  # costs that HiGHS solves in some minutes
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,8 +100,8 @@ def fair_transport(
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
 
-    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`, `narrowing`).
-    Compiled code reads costs of two million entries and more, numpy reads smaller ones, with equal results.
+    The method: a long-step dual simplex on the rows whose cell is in doubt (`dual_simplex`,
+    `column_generation`). Where double precision stalls it, HiGHS solves the linear program.
     The result does not depend on the number of threads. To save memory, loops read `cell` and the few splits;
     `plan` is made on request.
 
@@ -139,16 +141,16 @@ def fair_transport(
     else:
         start = Start(_checked_prices(given, costs.shape[1]))
     terms = share, epsilon, start, given is not None
-    for rows, exact in _ways(masses):
+    for rows, by_highs in _ways(masses):
         try:
-            return _plan_of(rows, costs, masses, exact, *terms)
+            return _plan_of(rows, costs, masses, by_highs, *terms)
         except _TooRareError as error:
             refused = error
     raise refused
 
 
 def _ways(masses: Masses | None) -> Iterator[tuple[NDArray[np.intp] | None, bool]]:
-    """The rows to plan for, None for all, and whether in exact arithmetic: the fastest way first."""
+    """The rows to plan for, None for all, and whether by HiGHS: the fastest way first."""
     rows = None if masses is None else masses.positive
     yield rows, False
     if masses is not None:
@@ -170,13 +172,13 @@ def _plan_of(
 def _plan(
     costs: NDArray[Any],
     masses: Masses | None,
-    exact: bool,
+    by_highs: bool,
     share: Floats,
     epsilon: float | None,
     start: Start,
     given: bool,
 ) -> Transport:
-    """The plan of rows with a mass, from prices that may have been `given`; `exact` as in `solve`."""
+    """The plan of rows with a mass, from prices that may have been `given`."""
     n_outcomes = len(share)
     cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon)
@@ -197,12 +199,15 @@ def _plan(
         first = start.of(live)
         warm = given and _are_better_than_none(first.prices, rows, fair)
         try:
-            found, again = _solve(rows, first if warm else Start(np.zeros(len(live))), fair, warm, exact)
-        except InfeasibleError as error:
-            if exact and np.isinf(rows.cost).any():
+            if by_highs:
+                found, again = _solve_by_highs(rows, fair), first
+            else:
+                found, again = _solve(rows, first if warm else Start(np.zeros(len(live))), fair, warm)
+        except (InfeasibleError, StalledError) as error:
+            if by_highs and np.isinf(rows.cost).any():
                 raise
             raise _too_rare(share, rows) from error
-    result = _transport(found, fair, share, live, cells, rows)
+    result = transport_of(found, fair, share, live, cells, rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share, rows)
     if exponent:
@@ -210,7 +215,15 @@ def _plan(
     return result if again is None else replace(result, start=again.among(live, cells))
 
 
-def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool, exact: bool) -> tuple[Optimum, Start]:
+def _solve_by_highs(rows: CostTable, fair: ParitySet) -> Optimum:
+    """Solve the linear program as a whole."""
+    if rows.cost.size > _PROGRAM:
+        raise StalledError(f"{rows.cost.size:,} costs are too many for HiGHS")
+    cost, mass = rows.cost.astype(np.float64), np.ones(rows.size) if rows.mass is None else rows.mass
+    return Columns(np.ascontiguousarray(cost.T), mass).optimum(linear_program(cost, mass, fair))
+
+
+def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool) -> tuple[Optimum, Start]:
     """Solve the costs, tilted where many rows tie, but judged as they are; and where to start next time."""
     noise, prices = rows.noise(), start.prices
     slope = slope_of(rows.cost) if rows.is_large() else None
@@ -218,19 +231,20 @@ def _solve(rows: CostTable, start: Start, fair: ParitySet, warm: bool, exact: bo
         fits = warm and start.fits(steep)
         if fits and start.slope is not None and start.tilted is not None:
             steep, prices = start.slope, start.tilted
-        tilted = solve(replace(rows, slope=steep).table(), prices, fair, noise, warm, exact, fits)
+        tilted = solve(replace(rows, slope=steep).table(), prices, fair, noise, warm, fits)
         found = rows.judge(tilted)
         prices, warm = found.vertex.prices, True
         gap = found.cost - found.bound - rows.total * fair.best(prices)[0]
         if gap <= EXACT * max(noise / 1e-12 * rows.total, abs(found.cost)):
             return found, Start(prices, tilted.vertex.prices, steep)
-    found = solve(rows.table(), prices, fair, noise, warm, exact)
+    found = solve(rows.table(), prices, fair, noise, warm)
     return found, Start(found.vertex.prices)
 
 
-def _transport(
+def transport_of(
     found: Optimum, fair: ParitySet | None, share: Floats, live: NDArray[np.intp], cells: int, rows: CostTable
 ) -> Transport:
+    """The plan of a table's `live` cells (G',) as one of all `cells`, with its certificate."""
     vertex, total = found.vertex, rows.total
     key = vertex.key if len(live) == cells else live[vertex.key]
     mass, prices = np.zeros(cells), np.zeros(cells)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import read_weights

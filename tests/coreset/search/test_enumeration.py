@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.search.enumeration import best_of_all
+from fwc_llm.coreset.search.restarts import best_of_all
 from fwc_llm.coreset.search.schedule import Effort, Solver
 
 

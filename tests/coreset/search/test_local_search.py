@@ -5,12 +5,12 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend, points_at
 from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.local_search import Sample, search
-from fwc_llm.coreset.search.schedule import start_rows
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.threads import Threads
 
 

@@ -6,18 +6,13 @@ import pytest
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.descent.compiled import CompiledSteps
 from fwc_llm.coreset.descent.loop import descend
 from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.search import schedule
-from fwc_llm.coreset.search.schedule import Effort, Solver, sampling_order, start_rows
-from fwc_llm.coreset.threads import Threads
-
-
-@pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small tables are compiled too, as large ones are."""
-    monkeypatch.setattr(schedule, "WORTH", 0)
+from fwc_llm.coreset.search.samples import sampling_order
+from fwc_llm.coreset.search.schedule import Effort, Solver
+from fwc_llm.coreset.search.start import start_rows
 
 
 def test_the_path_is_chosen_by_size() -> None:
@@ -27,25 +22,15 @@ def test_the_path_is_chosen_by_size() -> None:
     assert isinstance(Solver(large, effort, 1).steps, CompiledSteps)
 
 
-def test_small_tables_take_compiled_code_where_it_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
-    effort = Effort(300, "auto", "auto", None)
-    small = FairCoreset(8).problem(*synthetic(1000))
-    descend(CompiledSteps(small, Threads(1)), start_rows(small, "random", np.random.default_rng(0)), 1)
-    assert isinstance(Solver(small, effort, 1).steps, CompiledSteps)
-    monkeypatch.setattr(schedule, "is_ready", lambda module, name: False)
-    assert isinstance(Solver(small, effort, 1).steps, PlainSteps)
-
-
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_ready_or_not_the_coreset_is_the_same(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_and_compiled_steps_find_the_same_coreset(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x, y, d = synthetic(800, 5)
     frame = (
         pd.DataFrame(x).rename(columns=str).assign(kind=(10 * x[:, 4]).astype(int) % 5).astype({"kind": str})
     )
     found = []
-    for worth in (0, 10**12):
-        monkeypatch.setattr(schedule, "WORTH", worth)
-        monkeypatch.setattr(schedule, "is_ready", lambda module, name: False)
+    for tiny in (0, 10**9):
+        monkeypatch.setattr(schedule, "TINY", tiny)
         found.append(FairCoreset(20, cost=cost, random_state=0).fit(frame, y, d))
     fast, plain = found
     pd.testing.assert_frame_equal(fast.representatives_, plain.representatives_, rtol=1e-12)
@@ -54,7 +39,7 @@ def test_ready_or_not_the_coreset_is_the_same(cost: str, monkeypatch: pytest.Mon
     assert fast.n_iter_ == plain.n_iter_
 
 
-def test_extreme_scales_stay_with_numpy(compiled: None) -> None:
+def test_extreme_scales_stay_with_numpy() -> None:
     X, y, d = synthetic(1000)
     huge = FairCoreset(20).problem(X * np.float32(1e20), y, d)
     assert isinstance(Solver(huge, Effort(1, "auto", False, None), 1).steps, PlainSteps)
@@ -62,24 +47,13 @@ def test_extreme_scales_stay_with_numpy(compiled: None) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("searched", [False, True])
-def test_any_number_of_threads_gives_the_same(
-    compiled: None, monkeypatch: pytest.MonkeyPatch, searched: bool
-) -> None:
+def test_any_number_of_threads_gives_the_same(monkeypatch: pytest.MonkeyPatch, searched: bool) -> None:
+    monkeypatch.setattr(schedule, "WORTH", 0)
     monkeypatch.setattr(schedule, "SEARCHED", 0 if searched else 10**9)
     table = synthetic(900, 4)
     one, three = (FairCoreset(12, support="rows", random_state=0, n_jobs=jobs).fit(*table) for jobs in (1, 3))
     np.testing.assert_array_equal(one.row_index_, three.row_index_)
     np.testing.assert_array_equal(one.weights_, three.weights_)
-
-
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_compiled_or_not_gives_the_same_rows(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schedule, "SEARCHED", 10**9)
-    table = synthetic(700, 5)
-    plain = FairCoreset(12, support="rows", cost=cost, random_state=3).fit(*table)
-    monkeypatch.setattr(schedule, "WORTH", 0)
-    fast = FairCoreset(12, support="rows", cost=cost, random_state=3).fit(*table)
-    np.testing.assert_array_equal(plain.row_index_, fast.row_index_)
 
 
 @pytest.mark.parametrize("support", ["rows", "features"])
@@ -105,7 +79,8 @@ def test_without_iterations_nothing_is_swapped() -> None:
 
 
 @pytest.mark.slow
-def test_the_search_beats_a_single_descent(compiled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_beats_a_single_descent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schedule, "WORTH", 0)
     monkeypatch.setattr(schedule, "SEARCHED", 0)
     problem = FairCoreset(16, support="rows").problem(*synthetic(1000, 4))
     solver = Solver(problem, Effort(300, "auto", "auto", 1), 1)

@@ -1,14 +1,9 @@
 """Where the descent starts: the seats of every cell, no value twice, and rows that lie apart."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from evals.synthetic import synthetic
-from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.problem.encoding import Table, value_ids
-from fwc_llm.coreset.search import start
-from fwc_llm.coreset.search.schedule import start_rows
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 
@@ -58,18 +53,3 @@ def test_what_costs_nothing_more_is_still_chosen_by_its_id() -> None:
     rows, _ = table(np.array([[1.0], [1.0], [1.0]]))
     found = spread_rows(np.array([3]), [np.arange(3)], np.arange(3), rows, "l1", np.random.default_rng(0))
     assert sorted(found) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
-def test_compiled_starts_are_the_same_rows(cost: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    x, y, d = synthetic(600, 4)
-    frame = (
-        pd.DataFrame(x).rename(columns=str).assign(kind=np.where(x[:, 1] > 1, "a", "b"), odd=y.astype(str))
-    )
-    problem = FairCoreset(24, cost=cost).problem(frame, y, d)
-    monkeypatch.setattr(start, "is_ready", lambda module, name: False)
-    rows = []
-    for worth in (0, 10**12):
-        monkeypatch.setattr(start, "WORTH", worth)
-        rows.append(start_rows(problem, "k-means++", np.random.default_rng(3)))
-    np.testing.assert_array_equal(*rows)

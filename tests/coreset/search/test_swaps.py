@@ -9,7 +9,7 @@ from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.loop import Descent, descend, points_at
 from fwc_llm.coreset.descent.plain import PlainSteps
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.search.schedule import start_rows
+from fwc_llm.coreset.search.start import start_rows
 from fwc_llm.coreset.search.swaps import swap_at_prices, swap_on_sample, swap_rows
 from fwc_llm.coreset.threads import Threads
 
@@ -27,12 +27,12 @@ def objective(problem: Problem, rows: np.ndarray) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [None, Threads(1), Threads(2)], ids=["plain", "one", "two"])
+@pytest.mark.parametrize("threads", [Threads(1), Threads(2)], ids=["one", "two"])
 @pytest.mark.parametrize("support", ["rows", "features"])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
 @pytest.mark.parametrize("epsilon", [None, 0.0, 0.1])
 def test_in_the_end_no_swap_gains_in_the_whole_problem(
-    cost: str, support: str, epsilon: float | None, threads: Threads | None
+    cost: str, support: str, epsilon: float | None, threads: Threads
 ) -> None:
     for seed in range(3):
         problem = tiny(seed, cost, support, epsilon)
@@ -52,12 +52,12 @@ def test_in_the_end_no_swap_gains_in_the_whole_problem(
                 assert objective(problem, swapped) >= lowest * (1 - 2e-6)
 
 
-def test_swaps_do_not_depend_on_threads_or_compiling() -> None:
+def test_swaps_do_not_depend_on_threads() -> None:
     problem = FairCoreset(20, support="rows").problem(*synthetic(1500, 5))
     start = start_rows(problem, "random", np.random.default_rng(0))
     found = [
         swap_rows(PlainSteps(problem), start, threads, np.random.default_rng(1))
-        for threads in (None, Threads(1), Threads(3))
+        for threads in (Threads(1), Threads(3))
     ]
     np.testing.assert_array_equal(found[1], found[2])
     np.testing.assert_array_equal(found[0], found[1])

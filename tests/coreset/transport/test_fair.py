@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, vstack
 
-from fwc_llm.coreset.transport.cost_table import BLOCK, CostTable
+from fwc_llm.coreset.transport.column_generation import solve
+from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.transport.narrowing import solve
 from fwc_llm.coreset.transport.parity import ParitySet
 from fwc_llm.errors import FwcError
 
@@ -213,28 +213,6 @@ def test_a_warm_start_changes_the_time_only(start: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_numpy_and_compiled_scans_agree(kind: str, dtype: type, order: Any) -> None:
-    n = 3 * BLOCK // 2
-    full, _ = instance(np.random.default_rng(7), n, 4, 2, 2, kind)
-    cost = np.asarray(full, dtype=dtype, order=order)
-    fair = ParitySet(np.array([0.4, 0.6]), 0.01, 2)
-    plain, fast = (solve(CostTable(cost, compiled), np.zeros(4), fair, 1e-12) for compiled in (False, True))
-    assert fast.cost == pytest.approx(plain.cost, rel=1e-13)
-    assert fast.bound == pytest.approx(plain.bound, rel=1e-13)
-    np.testing.assert_array_equal(fast.vertex.key, plain.vertex.key)
-    np.testing.assert_allclose(fast.vertex.split_mass, plain.vertex.split_mass, rtol=1e-6)
-    np.testing.assert_allclose(fast.load, plain.load, rtol=1e-12)
-    scans = [CostTable(cost, compiled).scan(fast.vertex.prices, 0.01) for compiled in (False, True)]
-    np.testing.assert_array_equal(scans[0].key, scans[1].key)
-    np.testing.assert_array_equal(scans[0].doubt, scans[1].doubt)
-    np.testing.assert_array_equal(scans[0].kept, scans[1].kept)
-    assert scans[0].kept_cost == pytest.approx(scans[1].kept_cost, rel=1e-13)
-
-
-@pytest.mark.slow
 def test_the_result_does_not_depend_on_the_threads() -> None:
     script = (
         "import os, sys, zlib, numpy as np\n"
@@ -327,15 +305,14 @@ def test_bad_input_is_named(
         fair_transport(cost, levels, outcomes, target, epsilon)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_bad_rows_of_a_large_table_are_named(compiled: bool) -> None:
+def test_bad_rows_of_a_large_table_are_named() -> None:
     for bad, message in [(np.nan, "row 40001 to cell 2 is nan"), (-np.inf, "row 40001 to cell 2 is -inf")]:
         cost = realistic(50_000, 4, 0)
         cost[40_001, 2] = bad
         with pytest.raises(FwcError, match=message):
-            solve(CostTable(cost, compiled), np.zeros(4), ParitySet(np.array([0.5, 0.5]), 0.1, 2), 1e-12)
+            solve(CostTable(cost), np.zeros(4), ParitySet(np.array([0.5, 0.5]), 0.1, 2), 1e-12)
         with pytest.raises(FwcError, match=message):
-            CostTable(cost, compiled).nearest()
+            CostTable(cost).nearest()
 
 
 @pytest.mark.parametrize("prices", [[0.0], [0.0, np.nan, 0.0, 0.0], [[0.0] * 4]])
@@ -344,9 +321,8 @@ def test_bad_prices_are_named(prices: Any) -> None:
         fair_transport(good, 2, 2, [0.5, 0.5], 0.1, prices=prices)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_ties_between_huge_costs_count_without_a_limit(compiled: bool) -> None:
+def test_ties_between_huge_costs_count_without_a_limit() -> None:
     cost = np.repeat(np.array([[3e17, 3e17, 5e17, 9e17]]), 8, axis=0)
-    found = CostTable(cost, compiled).nearest()
+    found = CostTable(cost).nearest()
     assert found.cost == pytest.approx(8 * 3e17)
     assert found.load.tolist() == [8, 0, 0, 0]

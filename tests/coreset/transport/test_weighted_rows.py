@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fwc_llm.coreset.transport.column_generation import solve
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
-from fwc_llm.coreset.transport.narrowing import solve
 from fwc_llm.coreset.transport.parity import ParitySet, violation
 from fwc_llm.errors import FwcError
 
@@ -78,14 +78,13 @@ def test_weights_without_a_parity_limit() -> None:
     assert (found.objective, found.mass.tolist()) == (2.5, [0.25, 0.75])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_table_that_is_narrowed(compiled: bool) -> None:
+def test_a_table_that_is_narrowed() -> None:
     rng = np.random.default_rng(5)
     cost, weights = rng.random((60_000, 4)), rng.integers(1, 4, 60_000)
     weights[7] = 3000
     fair = ParitySet(np.array([0.3, 0.7]), 0.01, 2)
     mass = weights.astype(float)
-    found = solve(CostTable(cost, compiled, mass=mass), np.zeros(4), fair, 1e-13)
+    found = solve(CostTable(cost, mass=mass), np.zeros(4), fair, 1e-13)
     repeated = fair_transport(np.repeat(cost, weights, axis=0), 2, 2, [0.3, 0.7], 0.01)
     assert found.cost / mass.sum() == pytest.approx(repeated.objective, rel=1e-9)
     assert violation(found.load, np.array([0.3, 0.7])) <= 0.01 + 1e-9

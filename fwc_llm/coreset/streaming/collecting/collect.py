@@ -52,7 +52,7 @@ class Sums:
 
     def of(self, rows: Carried) -> BlockSums:
         """See `Collector`."""
-        from fwc_llm.coreset.descent.move_kernels import sum_rows
+        from fwc_llm.coreset.descent.medians import sum_rows
 
         sums = np.zeros((self.m + 1, rows.table.n_numeric))
         wanted = np.append(np.ones(self.m, bool), False)

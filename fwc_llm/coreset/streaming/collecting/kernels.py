@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.compiled_cost import column_cost
-from fwc_llm.coreset.compiling.kernel import kernel
+from fwc_llm.coreset.compiled import column_cost, kernel
 
 
 @kernel

@@ -6,10 +6,9 @@ representative in exact arithmetic, too. All other rows get −1.
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.compiled_cost import column_cost
-from fwc_llm.coreset.compiling.kernel import kernel, part
-from fwc_llm.coreset.compiling.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_tile
-from fwc_llm.coreset.descent.assignment_kernels import FAR
+from fwc_llm.coreset.compiled import column_cost, kernel, part
+from fwc_llm.coreset.descent.assignment import FAR
+from fwc_llm.coreset.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_tile
 
 _ROUNDING = 1e-12  # of sums of a few numbers in float64, relative to the largest: far more than it is
 _DOWN = 0.999999  # so that float32 does not round a gap up

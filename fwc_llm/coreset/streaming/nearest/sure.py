@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fwc_llm.coreset.compiling.kernel import read_only
-from fwc_llm.coreset.descent.compiled import tiles_of
+from fwc_llm.coreset.compiled import read_only
+from fwc_llm.coreset.descent.steps import tiles_of
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.tables.table import Table, by_column

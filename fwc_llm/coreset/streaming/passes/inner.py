@@ -10,10 +10,10 @@ from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
 from fwc_llm.coreset.streaming.passes.readings import Readings
 from fwc_llm.coreset.streaming.passes.visit import Doubt, Part, Visit
+from fwc_llm.coreset.transport.column_generation import EXACT, Columns, Optimum, Scan, solve, two_cheapest
 from fwc_llm.coreset.transport.cost_table import CostTable
-from fwc_llm.coreset.transport.narrowing import EXACT, Columns, Optimum, Scan, solve, two_cheapest
 from fwc_llm.coreset.transport.parity import Floats, ParitySet
-from fwc_llm.coreset.transport.tilt import Tilt, parts_of, slope_of
+from fwc_llm.coreset.transport.tie_breaking import Tilt, parts_of, slope_of
 from fwc_llm.errors import InputError
 
 _DOUBT = 3.0  # width of the margin, in standard deviations of the sample's prices
@@ -43,7 +43,7 @@ class Solved:
 
 
 class InBlocks:
-    """A `Supply` (see `fwc_llm.coreset.transport.narrowing`) whose scans read the table.
+    """A `Supply` (see `fwc_llm.coreset.transport.column_generation`) whose scans read the table.
 
     A reading sets more rows aside than were asked for. They answer further scans at prices that are near.
     """

@@ -13,8 +13,8 @@ from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.nearest.kept import KEPT, Known
 from fwc_llm.coreset.streaming.passes.terms import Terms
 from fwc_llm.coreset.threads import Threads
-from fwc_llm.coreset.transport.narrowing import two_cheapest
-from fwc_llm.coreset.transport.tilt import parts_of
+from fwc_llm.coreset.transport.column_generation import two_cheapest
+from fwc_llm.coreset.transport.tie_breaking import parts_of
 from fwc_llm.errors import InputError
 
 
@@ -44,7 +44,7 @@ class Part:
 class Visit:
     """Reads a block at these points and prices; rows within `margin` of another cell are in doubt.
 
-    Costs are tilted by `slope` (G,), if there is one (see `fwc_llm.coreset.transport.tilt`).
+    Costs are tilted by `slope` (G,), if there is one (see `fwc_llm.coreset.transport.tie_breaking`).
     """
 
     terms: Terms
@@ -145,6 +145,6 @@ class Visit:
         problem = self.terms.problem_of(some)
         if not len(rows) or not coded.table.fits_single:
             return PlainSteps(problem).nearest(self.points)
-        from fwc_llm.coreset.descent.compiled import CompiledSteps
+        from fwc_llm.coreset.descent.steps import CompiledSteps
 
         return CompiledSteps(problem, Threads(1)).nearest(self.points)

@@ -1,0 +1,120 @@
+"""The decorators of compiled functions, and the one message while they compile.
+
+A `kernel` is called from Python and kept on disk, a `part` is called from kernels and becomes part of them.
+
+What compiles fast: a kernel that takes the room it needs as an argument (numba compiles a function for every
+`np.zeros` and each of its types), that assigns numbers and no slices, and that sees one type of table. So
+callers convert tables to float64, a chunk at a time.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_log = logging.getLogger("fwc_llm.coreset")
+
+compiled: list[str] = []  # names of the kernels and parts that this process had to compile
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compiles the function at its first call and keeps the code on disk; it runs without Python's lock."""
+    if function is None:
+        return lambda function: kernel(function, **options)
+    return _kept([], {"nogil": True, "error_model": "numpy", **options}, function)
+
+
+def part(function: Callable[..., Any] | None = None, *, signature: Any = None, **options: Any) -> Any:
+    """Compiles the function as a part of the kernels that call it.
+
+    With a `signature` it is compiled at once, and kept on disk.
+    """
+    if function is None:
+        return lambda function: part(function, signature=signature, **options)
+    options = {"error_model": "numpy", **options}
+    decorate: Any = njit
+    return decorate(**options)(function) if signature is None else _kept([signature], options, function)
+
+
+def _kept(signatures: list[Any], options: dict[str, Any], function: Callable[..., Any]) -> Any:
+    """The function, compiled code of which is kept on disk, if there is a folder that can be written."""
+    decorate: Any = njit
+    try:
+        return decorate(*signatures, cache=True, **options)(function)
+    except RuntimeError:  # not even the user's own folder of caches
+        _warn_of_no_cache()
+        return decorate(*signatures, **options)(function)
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """The same memory for kernels that only read it, whether or not it may be written.
+
+    numba compiles a kernel anew for arrays that must not be written, and pandas marks what it gives as such.
+    """
+    if array.flags.writeable:
+        return array
+    interface = {**array.__array_interface__, "data": (array.__array_interface__["data"][0], False)}
+    return np.asarray(SimpleNamespace(__array_interface__=interface, keep=array))
+
+
+@cache
+def _warn_of_no_cache() -> None:
+    _log.warning("the compiled solver is not kept, as no folder can be written: set NUMBA_CACHE_DIR to one")
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """No message about compiling meanwhile: for a caller that says it itself."""
+    _quiet.append(True)
+    try:
+        yield
+    finally:
+        _quiet.pop()
+
+
+_quiet: list[bool] = []
+
+
+@cache
+def _announce() -> None:
+    """Says once what happens, and how long it takes."""
+    _log.warning(
+        "compiling the solver for this machine: this takes five to ten seconds, once; "
+        "`fwc-llm warm-up` does it ahead of time"
+    )
+
+
+def _watch() -> None:
+    """Notices every compilation from now on."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc, name-defined]
+        def on_start(self, event: Any) -> None:
+            # Every compilation in the process comes by, whoever asked for it.
+            function: Any = getattr(event.data.get("dispatcher"), "py_func", None)
+            module = getattr(function, "__module__", None) or ""
+            if module.startswith("fwc_llm."):
+                compiled.append(f"{module}.{function.__qualname__}")
+                if not _quiet:
+                    _announce()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]
+
+
+_watch()
+
+
+@part
+def column_cost(apart, numeric, squared):  # type: ignore[no-untyped-def]
+    """What a column adds to the cost where two values differ by `apart`."""
+    if not numeric:
+        return 1.0 if apart != 0 else 0.0
+    return apart * apart if squared else abs(apart)

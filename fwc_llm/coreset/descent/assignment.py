@@ -1,0 +1,341 @@
+"""Compiled kernels of the assignment: nearest representative per cell, with bounds that skip most of it.
+
+Threads share no output rows, and no sum depends on how rows are shared out: results are the same for any
+number of threads. Compiled code is kept in numba's cache on disk.
+
+The bounds live in the metric of the cost (the cost itself for L1, its square root for squared L2; a
+categorical mismatch is a squared Euclidean distance between half-scaled one-hot columns). Of a row and a
+cell, two numbers are kept:
+
+    cost[i, g]    of the nearest representative, or a lower bound of it, after the last iteration
+    second[i, g]  least distance to another one in g, in an iteration that is known
+
+The second is kept as a whole number of units, rounded down, in two bytes. Two more hold which one is the
+nearest, that iteration, and the state of the cost (`BITS`).
+
+What the nearest one comes in an iteration is taken off the first at once. The other has lost at most the
+longest way, as the crow flies, that a representative of g has come since then (Hamerly 2010, per cell and
+iteration). Mostly a few have come far, the *fast* ones: without them the bound is higher, and only they have
+to be looked at.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fwc_llm.coreset.compiled import column_cost, kernel, part
+from fwc_llm.coreset.tile import ROWS, WIDTH, l1_pair, l1_tile, sqeuclidean_pair, sqeuclidean_tile
+
+# A cost is a lower bound; exact in float32; its nearest one is in doubt; or it must be made exact.
+STALE, FRESH, DOUBTFUL, WANTED = 0, 1, 2, 3
+BOUNDED, EVERY = -1, -2  # the pairs to look at, or WANTED ones
+
+AGES = 16  # iterations for which the places of the representatives are kept
+
+# Of a row and a cell: the nearest one's place in it, above BITS bits of iteration (modulo AGES) and state.
+BITS, STATES = 6, 4
+
+FAR = np.float32(1e30)  # further than any row: no infinity, which would turn bounds into NaN
+_NO_SECOND, _BEYOND = np.float32(1e15), np.float32(9e14)  # √FAR, and what is meant by it
+MOST, _FURTHEST = np.float32(2**16 - 2), np.uint16(2**16 - 1)  # units that are kept; no second one
+_BOUND_ERROR = np.float32(1e-6)  # of the sums and differences in a bound, relative to its largest term
+
+
+class Rows(NamedTuple):
+    """The rows: `x` (n, p) float32, their `cell` (n,), and the state of each row and cell."""
+
+    x: Any
+    cell: Any
+    chosen: Any  # (n,) cell that carried the row last
+    cost: Any  # (n, G) feature cost plus `move`, or a lower bound of it
+    known: Any  # (n, G) nearest one, iteration and state (`BITS`): STALE, FRESH, DOUBTFUL or WANTED
+    second: Any  # (n, G) uint16, in units
+
+
+class Representatives(NamedTuple):
+    """The representatives: `points` (m, p) float32, tiled by cell, and how far they have come."""
+
+    points: Any
+    tiles: Any  # (T, p, WIDTH)
+    tile_label: Any  # (T, WIDTH), -1 where a tile is not full
+    tile_start: Any  # (G + 1,)
+    first: Any  # (G,) the cell's first one
+    fast: Any  # (G,) how many of the cell's tiles, the first ones, hold the fast ones
+    still: Any  # (m,) whether it is where it was in the last iteration
+    step: Any  # (m,) how far it has come since then, rounded up
+    now: int  # this iteration modulo AGES
+    come: Any  # (2, AGES, G) the longest way since each iteration: of all, and of those that are not fast
+    unit: Any  # of `second`: a power of two, so that only whole numbers are rounded
+
+
+class Costs(NamedTuple):
+    """The cost: kind of columns, cells, and what float32 may get wrong (relative, and in the inputs)."""
+
+    n_numeric: int
+    squared: bool
+    move: Any  # (G, G)
+    relative: Any
+    absolute: Any
+
+
+def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, ...]]:
+    """Room for the rows that wait in each cell, for how many they are, and for what `_scan` needs."""
+    # Arrays of their own: of parts of one, LLVM does not see that they do not overlap.
+    work = np.empty((p, ROWS), np.float32), np.empty((WIDTH, ROWS), np.float32)
+    nearest = np.empty(ROWS, np.float32), np.empty(ROWS, np.float32), np.empty(ROWS, np.int32)
+    own = np.empty(ROWS, np.int32)
+    return np.empty((2, cells, 2 * ROWS), np.int32), np.zeros((2, cells), np.int64), (*work, *nearest, own)
+
+
+@kernel
+def measure_ways(before, points, cell, is_fast, n_numeric, squared, ways, come):  # type: ignore[no-untyped-def]
+    """Writes the longest way from `before` (m, p, AGES) to `points` (m, p) in each cell, see `come`.
+
+    `ways` (AGES,) is room.
+    """
+    for age in range(len(ways)):
+        for g in range(come.shape[2]):
+            come[0, age, g], come[1, age, g] = 0.0, 0.0
+    for j in range(len(points)):
+        g = cell[j]
+        for age in range(len(ways)):
+            ways[age] = 0.0
+        for k in range(points.shape[1]):
+            for age in range(len(ways)):  # side by side: the processor adds several at once
+                difference = np.float64(points[j, k]) - np.float64(before[j, k, age])
+                ways[age] += column_cost(difference, k < n_numeric, squared)
+        for age in range(len(ways)):
+            # Rounded up: a bound must not be too high.
+            way = np.float32(1.000001 * (np.sqrt(ways[age]) if squared else ways[age]))
+            come[0, age, g] = max(come[0, age, g], way)
+            if not is_fast[j]:
+                come[1, age, g] = max(come[1, age, g], way)
+
+
+@part(forceinline=True)
+def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
+    """How far a float32 cost may be off."""
+    inputs = absolute
+    if squared:
+        inputs *= np.float32(2) * np.sqrt(value) + absolute
+    return relative * value + inputs
+
+
+@part(forceinline=True)
+def _lower(value, lost):  # type: ignore[no-untyped-def]
+    """A lower bound of what is left of a distance."""
+    return max(value - lost - _BOUND_ERROR * (value + lost), np.float32(0))
+
+
+@part(forceinline=True)
+def _age(word):  # type: ignore[no-untyped-def]
+    """The iteration in what is known of a pair."""
+    return np.uintp((word // STATES) % AGES)
+
+
+@part(forceinline=True)
+def _packed(value, unit):  # type: ignore[no-untyped-def]
+    """A distance as a whole number of units, rounded down; that of no second one stays so."""
+    return _FURTHEST if value >= _BEYOND else np.uint16(min(value / unit, MOST))
+
+
+@part(forceinline=True)
+def _unpacked(code, unit):  # type: ignore[no-untyped-def]
+    """The distance of `_packed`, or less."""
+    return _NO_SECOND if code == _FURTHEST else np.float32(code) * unit
+
+
+@part
+def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the first `count` queued rows (ROWS, at least).
+
+    Where only the `fast` ones are looked at, rows that may be nearer to another one are not changed; they
+    have −1 in the places of `work`. Returns how many of the others are in doubt.
+    """
+    x, cell, _, cost, known, second = rows
+    begin, unit = reps.first[g], reps.unit
+    block, out, best, next_best, place, own = work
+    for lane in range(ROWS):
+        for k in range(x.shape[1]):
+            block[k, lane] = x[queue[lane], k]
+    for lane in range(ROWS):
+        i = queue[lane]
+        best[lane], next_best[lane] = FAR, FAR
+        place[lane], own[lane] = -1, -1
+        if fast:
+            place[lane] = own[lane] = begin + (known[i, g] >> BITS)
+            best[lane] = cost[i, g]  # without `move`, see `assign_rows`
+    stop = reps.tile_start[g] + reps.fast[g] if fast else reps.tile_start[g + 1]
+    for t in range(reps.tile_start[g], stop):
+        if costs.squared:
+            sqeuclidean_tile(block, reps.tiles, t, costs.n_numeric, out)
+        else:
+            l1_tile(block, reps.tiles, t, costs.n_numeric, out)
+        for w in range(WIDTH):
+            j = reps.tile_label[t, w]
+            if j < 0:
+                break
+            for lane in range(ROWS):
+                value = FAR if j == own[lane] else out[w, lane]
+                nearer = value < best[lane] or (value == best[lane] and j < place[lane])
+                next_best[lane] = min(next_best[lane], max(value, best[lane]))
+                place[lane] = j if nearer else place[lane]
+                best[lane] = min(value, best[lane])
+    doubtful = 0
+    for lane in range(count):
+        i = queue[lane]
+        near, far = best[lane], next_best[lane]
+        error = _error(near, costs.squared, costs.relative, costs.absolute)
+        if fast:
+            rest = _lower(_unpacked(second[i, g], unit), reps.come[1, _age(known[i, g]), g])
+            rest = rest * rest if costs.squared else rest
+            if near + error + _error(rest, costs.squared, costs.relative, costs.absolute) >= rest:
+                place[lane] = -1
+                continue
+            far = min(far, rest)
+        error += _error(far, costs.squared, costs.relative, costs.absolute)
+        doubt = costs.relative > 0 and far - near <= error
+        doubtful += doubt
+        state = DOUBTFUL if doubt else FRESH
+        known[i, g] = ((place[lane] - begin) << BITS) | (reps.now * STATES) | state
+        cost[i, g] = near + costs.move[cell[i], g]
+        second[i, g] = _packed(np.sqrt(far) if costs.squared else far, unit)
+    return doubtful
+
+
+@part(forceinline=True)
+def _is_far(value, other, squared, relative, absolute):  # type: ignore[no-untyped-def]
+    """Whether the cost `value` is less than any that belongs to the distance `other` or a longer one."""
+    other = other * other if squared else other
+    error = _error(value, squared, relative, absolute) + _error(other, squared, relative, absolute)
+    return value + error < other
+
+
+@kernel
+def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, low, high):  # type: ignore[no-untyped-def]
+    """Brings the costs of rows low … high − 1 up to date, as far as they can matter.
+
+    With `which` BOUNDED, a cell whose lower bound, at the prices (G,), exceeds the value of the row's chosen
+    cell by more than `margin` keeps the bound as its cost and is marked STALE. With EVERY all pairs are
+    looked at, with WANTED only those so marked. `make_work` makes `queue`, `waiting` and `work`. Returns 0 if
+    no pair is DOUBTFUL.
+    """
+    # As locals: numba counts references whenever a tuple of arrays changes hands.
+    x, cell, chosen, cost, known, second = rows
+    points, tile_start, fast, still, step = reps.points, reps.tile_start, reps.fast, reps.still, reps.step
+    now, come, first, unit = reps.now, reps.come, reps.first, reps.unit
+    n_numeric, squared, move, relative, absolute = costs
+    place = work[4]
+    cells, doubtful = len(prices), 0
+    for row in range(low, high):
+        i: Any = np.uintp(row)  # without a sign: else every look-up asks whether it counts from the end
+        own, chose = cell[i], chosen[i]
+        limit = np.float32(0)
+        full = row == high - 1
+        if which == EVERY:
+            for c in range(cells):
+                queue[0, c, waiting[0, c]] = i
+                waiting[0, c] += tile_start[c] < tile_start[c + 1]
+                full |= waiting[0, c] == ROWS
+        for turn in range(cells if which != EVERY else 0):
+            g = np.uintp(chose if turn == 0 else turn - (turn <= chose))  # the chosen cell sets the limit
+            word = known[i, g]
+            state = word % STATES
+            if tile_start[g] == tile_start[g + 1] or (which == WANTED and state != WANTED):
+                continue
+            if which == BOUNDED:
+                j, age = first[g] + np.uintp(word >> BITS), _age(word)
+                other, rest = _lower(_unpacked(second[i, g], unit), come[0, age, g]), np.float32(0)
+                if age == now:  # AGES iterations ago: what came before is forgotten now
+                    second[i, g] = _packed(other, unit)
+                    rest = other
+                if turn > 0:
+                    bound = _lower(cost[i, g], move[own, g])
+                    bound = min(_lower(np.sqrt(bound) if squared else bound, step[j]), other)
+                    bound = bound * bound if squared else bound
+                    bound = max(bound - _error(bound, squared, relative, absolute), np.float32(0))
+                    bound += move[own, g]
+                    if bound - prices[g] > limit:
+                        cost[i, g] = bound
+                        known[i, g] = word - state + STALE
+                        continue
+                if still[j] and state == FRESH:
+                    value = cost[i, g] - move[own, g]
+                    value += _BOUND_ERROR * cost[i, g]
+                    if come[0, age, g] == 0 or _is_far(value, other, squared, relative, absolute):
+                        if turn == 0:
+                            limit = cost[i, g] - prices[g] + margin
+                        continue
+                if squared:
+                    value = sqeuclidean_pair(x, row, points, np.intp(j), n_numeric)
+                else:
+                    value = l1_pair(x, row, points, np.intp(j), n_numeric)
+                if turn == 0:
+                    limit = value + move[own, g] - prices[g] + margin
+                if _is_far(value, other, squared, relative, absolute):
+                    cost[i, g] = value + move[own, g]
+                    known[i, g] = word - state + FRESH
+                    continue
+                if age != now and fast[g]:
+                    rest = _lower(_unpacked(second[i, g], unit), come[1, age, g])
+                    if _is_far(value, rest, squared, relative, absolute):
+                        cost[i, g] = value
+                        queue[1, g, waiting[1, g]] = i
+                        waiting[1, g] += 1
+                        full |= waiting[1, g] == ROWS
+                        continue
+            queue[0, g, waiting[0, g]] = i
+            waiting[0, g] += 1
+            full |= waiting[0, g] == ROWS
+        for c in range(cells if full else 0):
+            count = waiting[1, c]
+            if count == ROWS or (row == high - 1 and count > 0):
+                for lane in range(count, ROWS):
+                    queue[1, c, lane] = queue[1, c, 0]  # looked at again: loops of known length are faster
+                doubtful += _scan(rows, reps, costs, c, queue[1, c], count, True, work)
+                waiting[1, c] = 0
+                for lane in range(count):
+                    if place[lane] < 0:
+                        queue[0, c, waiting[0, c]] = queue[1, c, lane]
+                        waiting[0, c] += 1
+            while waiting[0, c] >= ROWS or (row == high - 1 and waiting[0, c] > 0):
+                count = min(waiting[0, c], ROWS)
+                waiting[0, c] -= count
+                start = waiting[0, c]
+                for lane in range(count, ROWS):
+                    queue[0, c, start + lane] = queue[0, c, start]
+                doubtful += _scan(rows, reps, costs, c, queue[0, c, start:], count, False, work)
+    return doubtful
+
+
+@kernel
+def find_exactly(values, points, start, stop, n_numeric, squared, place, least):  # type: ignore[no-untyped-def]
+    """The nearest of the points start[q] … stop[q] − 1 to the row `values[q]`, and its cost, in float64.
+
+    `values` (d, p), `points` (m, p); writes `place` (d,), the first of equally near ones, and `least` (d,).
+    Where there is no point these are −1 and inf.
+    """
+    for q in range(len(values)):
+        best, nearest = np.inf, -1
+        for j in range(start[q], stop[q]):
+            total = 0.0
+            for k in range(n_numeric):
+                total += column_cost(values[q, k] - points[j, k], True, squared)
+            for k in range(n_numeric, values.shape[1]):
+                total += column_cost(values[q, k] - points[j, k], False, squared)
+            if total < best:
+                best, nearest = total, j
+        place[q], least[q] = nearest, best
+
+
+@kernel
+def pick(known, first, cell, label, low, high):  # type: ignore[no-untyped-def]
+    """Writes the labels of rows low … high − 1 in their `cell` (n,), −1 for STALE ones; counts these."""
+    stale = 0
+    for i in range(low, high):
+        g = cell[i]
+        word = known[i, g]
+        is_stale = word % STATES == STALE
+        label[i] = -1 if is_stale else first[g] + (word >> BITS)
+        stale += is_stale
+    return stale

@@ -1,1 +1,0 @@
-"""The exact Wasserstein distance between a table and a weighted coreset."""

@@ -1,0 +1,1 @@
+"""FairWASP: fair weights for the rows of a table, with no new points."""

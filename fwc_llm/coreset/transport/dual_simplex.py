@@ -1,0 +1,180 @@
+"""A long-step dual simplex method for the inner problem, exact even if rows tie.
+
+The dual function  D(u) = Σ_i r_i min_g (c_ig − u_g) + R min_{w fair} ⟨u, w⟩,  R = Σ_i r_i, is concave and
+piecewise linear in the G prices `u`. The method walks along its edges. A *basis* has G ties that fix the
+prices. In a tie, row `i` costs the same in its key cell and in another one; or two vertices of the parity set
+cost the same; or, at the start, the price of a cell is held (an artificial tie, free to leave). The masses on
+the ties balance the flow into every cell. While a mass is negative, its tie leaves the basis, and the prices
+move along the edge that keeps the other ties. Rows (and the vertex) change their key on the way as long as D
+rises. The change at which D stops rising becomes the new tie. If no mass is negative, the plan is feasible
+and, because of the ties, optimal.
+
+`pivots` walks; here are the start and, from the last basis, the prices and the plan.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.pivots import HELD, OPTIMAL, RISES_FOR_EVER, VERTEX, lay_out, pivot
+from fwc_llm.coreset.transport.tie_breaking import Tilt
+from fwc_llm.errors import InputError
+
+_MAX_PIVOTS = 20_000
+_RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
+_NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
+
+
+class InfeasibleError(InputError):
+    """No plan satisfies the parity limit."""
+
+
+class StalledError(InputError):
+    """Rounding has led the method astray: a basis is singular, or the pivots do not end."""
+
+
+@dataclass(frozen=True)
+class Vertex:
+    """An optimal vertex: every row is in its key cell, except for the parts that the splits move."""
+
+    prices: Floats  # (G,)
+    untilted: Floats  # (G,) the prices at which the same ties hold without the tilt
+    key: Ints  # (N,) cell of each row
+    split_row: Ints  # (s,) rows that are split, possibly several times
+    split_cell: Ints  # (s,) where a part of the row goes
+    split_mass: Floats  # (s,) how much of the row's mass goes there
+    pivots: int
+
+
+@dataclass(frozen=True)
+class _Basis:
+    """The ties of an optimal basis, one in each of G slots."""
+
+    key: Ints  # (N,) cell of each row
+    owner: Ints  # (G,) the row that is tied, VERTEX or HELD
+    cell: Ints  # (G,) the other cell of such a row
+    shapes: Floats  # (k, G) masses of the key vertex and the tied ones, each of sum 1
+    levels: Ints  # (k,) of these vertices
+
+
+def dual_simplex(
+    cost: Floats,
+    mass: Floats,
+    prices: Floats,
+    fair: ParitySet,
+    noise: float,
+    width: float = np.inf,
+    anchors: int = 0,
+    tilt: Tilt | None = None,
+) -> Vertex:
+    """Minimise the `cost` (G, N) of moving rows of these masses (N,) to cells, from the `prices` (G,).
+
+    A row may go to cells that cost at most `width` more than its cheapest one; the last `anchors` rows may go
+    anywhere. Random changes of the costs, of at most `noise`, break ties: a simplex method stalls and cycles
+    if more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
+    The costs contain the `tilt`.
+    """
+    cells, n = cost.shape
+    start, key, own = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n)
+    terms = cost, prices, width, anchors, noise, _RANDOM
+    count = lay_out(*terms, np.empty(0, np.int64), np.empty(0), start, key, own)
+    cell, excess = np.empty(count, np.int64), np.empty(count)
+    lay_out(*terms, cell, excess, start, key, own)
+    moving = prices + noise * np.random.default_rng(1).random(cells)
+    shift = moving - prices
+    top = fair.best(moving)[1]
+    level = np.array([fair.level(top)])
+    lean = top[1].reshape(fair.n_levels, -1)[level[0]].copy()
+    owner, pair, load = np.full(cells, HELD), np.zeros(cells, np.int64), np.zeros(cells)
+    tie_level, tie_lean = np.zeros(cells, np.int64), np.zeros((cells, len(lean)))
+    basis, inverse = np.zeros((2, cells, cells))
+    reason, pivots = pivot(
+        *(cell, excess, start, key, own, mass, moving, owner, pair, fair.target, fair.epsilon),
+        *(float(mass.sum()), level, lean, tie_level, tie_lean, load, basis, inverse, _MAX_PIVOTS),
+    )
+    if reason == RISES_FOR_EVER:
+        raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
+    if reason != OPTIMAL:
+        raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
+    turns = np.flatnonzero(owner == VERTEX)
+    levels = np.append(level, tie_level[turns])
+    leans = [lean, *tie_lean[turns]]
+    shapes = np.array(
+        [fair.masses(fair.vertex(d, own)) for d, own in zip(levels.tolist(), leans, strict=True)]
+    )
+    ties = _Basis(key, owner, cell[pair], shapes, levels)
+    owed, tilted = _owed(ties, cost, moving - shift, tilt)
+    untilted = found = _prices(owed, basis, inverse)
+    if tilt is not None:
+        untilted = _prices(owed - tilted, basis, inverse)
+    splits = _split(ties, mass, fair)
+    return Vertex(found, untilted, key, *splits, int(pivots))
+
+
+def _owed(ties: _Basis, cost: Floats, prices: Floats, tilt: Tilt | None) -> tuple[Floats, Floats]:
+    """What each tie's cell costs more than its key, and how much of that is the tilt's; held prices."""
+    slots = np.flatnonzero(ties.owner >= 0)
+    row, to = ties.owner[slots], ties.cell[slots]
+    owed, tilted = np.where(ties.owner == HELD, prices, 0.0), np.zeros(len(prices))
+    owed[slots] = cost[to, row] - cost[ties.key[row], row]
+    if tilt is not None:
+        tilted[slots] = tilt.between(row, to, ties.key[row])
+    return owed, tilted
+
+
+def _prices(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
+    """The prices at which each tie costs what it owes, without the rounding of the way to them."""
+    prices = owed @ inverse
+    for _ in range(2):
+        prices += (owed - prices @ basis) @ inverse
+    return np.asarray(prices)
+
+
+def _split(ties: _Basis, mass: Floats, fair: ParitySet) -> tuple[Ints, Ints, Floats]:
+    """The splits of a basis as in `Vertex`; a split row's `key` becomes the cell of its largest part.
+
+    Each row gives all it has, and each cell gets its share of a mixture of vertices of the parity set. These
+    equations are solved each at its own scale, so that parity holds to all digits in rare outcomes too.
+    """
+    slots, key = np.flatnonzero(ties.owner >= 0), ties.key
+    cells, total = len(ties.owner), float(mass.sum())
+    rows, at = np.unique(ties.owner[slots], return_inverse=True)
+    own = np.concatenate([at, np.arange(len(rows))])
+    to = np.concatenate([ties.cell[slots], key[rows]])
+    unsplit = mass.copy()
+    unsplit[rows] = 0.0
+    settled, supply = np.bincount(key, unsplit, cells), mass[rows]
+    r, e = len(rows), len(to)
+    most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
+    size = most.reshape(fair.n_levels, -1).sum(axis=1)[ties.levels]
+    system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
+    system[own, np.arange(e)] = supply[own]
+    system[r + to, np.arange(e)] = supply[own]
+    system[r:, e:] = -(ties.shapes * np.where(size > 0, size, total)[:, None]).T
+    scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
+    scale[scale == 0] = 1.0
+    amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
+    held = settled + np.bincount(to, amount, cells)
+    empty = held.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * total
+    amount[empty[to // len(fair.target)]] = 0.0
+    # A row's key has its largest part: what the other parts leave of the row is then no small difference.
+    order = np.lexsort((-amount, own))
+    largest = order[np.unique(own[order], return_index=True)[1]]
+    key[rows] = to[largest]
+    amount[largest] = 0.0
+    real = amount > 0
+    return rows[own[real]], to[real], amount[real]
+
+
+def _solve(system: Floats, right: Floats) -> Floats:
+    """Solve linear equations, once refined; the nearest solution where they are not square or singular."""
+    try:
+        if system.shape[0] != system.shape[1]:
+            raise np.linalg.LinAlgError
+        found = np.linalg.solve(system, right)
+        found += np.linalg.solve(system, right - system @ found)
+    except np.linalg.LinAlgError:
+        found = np.linalg.lstsq(system, right)[0]
+        found += np.linalg.lstsq(system, right - system @ found)[0]
+    return np.asarray(found)

@@ -1,0 +1,557 @@
+"""The pivots of the dual simplex method, see `dual_simplex`, in compiled code.
+
+The inverse of the basis is updated where a pivot changes a column, and made anew now and then. A heap orders
+the changes along an edge.
+"""
+
+import numpy as np
+
+from fwc_llm.coreset.compiled import kernel, part
+
+HELD = -2  # owner of an artificial tie
+VERTEX = -1  # owner of a tie of the parity set
+_INEXACT = 1e-9  # residual of the equations, relative to the masses, that shows an inverse worn out
+
+OPTIMAL, RISES_FOR_EVER, MANY_PIVOTS, SINGULAR = 0, 1, 2, 3
+
+
+@kernel
+def lay_out(  # type: ignore[no-untyped-def]
+    cost, prices, width, anchors, noise, random, cell, excess, start, key, own
+):
+    """Write the cells to which each row may go as pairs, row by row; returns how many there are.
+
+    The arguments are those of `dual_simplex`. Row i has the pairs `start[i]` to `start[i + 1]`, each with its
+    `cell` and its `excess`, cost less price, over the cheapest, the row's `key`. With an empty `cell` pairs
+    are only counted. Random parts of `noise` break ties.
+    """
+    cells, n = cost.shape
+    at = 0
+    for i in range(n):
+        least, best = cost[0, i] - prices[0], 0
+        for g in range(1, cells):
+            value = cost[g, i] - prices[g]
+            if value < least:
+                least, best = value, g
+        start[i], key[i], own[i] = at, best, 0.0
+        reach = width if i < n - anchors else np.inf
+        for g in range(cells):
+            more = cost[g, i] - prices[g] - least
+            if more <= reach and more < np.inf:
+                if len(cell):
+                    cell[at] = g
+                    excess[at] = more if g == best else more + noise * random[at % len(random)]
+                at += 1
+    start[n] = at
+    return at
+
+
+@kernel  # type: ignore[misc]
+def pivot(  # type: ignore[no-untyped-def]
+    cell, excess, start, key, own, mass, prices, owner, pair, target, epsilon, total,
+    top_level, top_lean, tie_level, tie_lean, load, basis, inverse, most,
+):  # fmt: skip
+    """Pivots until every tie has a feasible mass, at most `most` times; returns the reason and the number.
+
+    The first arrays are those of `lay_out`, changed in place. `owner` (G,) is the row tied in each slot,
+    VERTEX or HELD, and `pair` the second pair of a row's tie. A vertex of the parity set is its level and how
+    far (Y,) it leans from the target: `top_level[0]` and `top_lean` are the key vertex, `tie_level[slot]` and
+    `tie_lean[slot]` the ones that are tied. `load` (G,) gets what the ties carry; `basis` (G, G) gets the
+    ties as columns, and `inverse` its inverse.
+    """
+    cells, n, outcomes = len(prices), len(key), len(target)
+    fresh, room = np.zeros((cells, cells)), np.zeros((cells, 2 * cells))
+    size, scale, parent = np.zeros(cells), np.zeros(cells), np.zeros(cells, np.int64)
+    first_of = np.zeros(cells // outcomes, np.int64)
+    lack, rest, edge, best_edge = np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    tied = np.zeros(n, np.bool_)
+    time, goal = np.zeros(n + 1), np.zeros(n + 1, np.int64)
+    heap = np.zeros(n + 1, np.int64)
+    touched = np.zeros(n, np.int64)
+    lean, other_lean, at = np.zeros(outcomes), np.zeros(outcomes), np.zeros(cells)
+    order = np.zeros(outcomes, np.int64)
+    updates = np.int64(-1)  # no inverse yet
+    for pivots in range(most):
+        _columns(
+            fresh, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
+            top_level[0], top_lean, tie_level, tie_lean,
+        )  # fmt: skip
+        updates = follow(basis, fresh, inverse, room, rest, updates)
+        if updates < 0:
+            return SINGULAR, pivots
+        while True:
+            _lack(lack, mass, key, total, target, epsilon, top_level[0], top_lean)
+            times(inverse, lack, load)
+            wrong = 0.0
+            for g in range(cells):
+                value = lack[g]
+                for k in range(cells):
+                    value -= basis[g, k] * load[k]
+                rest[g] = value
+                wrong = max(wrong, abs(value))
+            if updates > 0 and wrong > _INEXACT * total:
+                updates = invert(basis, inverse, room)
+                if updates < 0:
+                    return SINGULAR, pivots
+                continue
+            for g in range(cells):
+                value = 0.0
+                for k in range(cells):
+                    value += inverse[g, k] * rest[k]
+                load[g] += value
+            slot, empties_key, slope = _leaving(
+                owner, load, inverse, size, scale, parent, mass, total, edge, best_edge
+            )
+            if slot >= 0 or updates == 0:
+                break
+            updates = invert(basis, inverse, room)  # is it the optimum without the rounding of updates?
+            if updates < 0:
+                return SINGULAR, pivots
+        if slot < 0:
+            return OPTIMAL, pivots
+        wide, high = 0.0, 0.0
+        for g in range(cells):
+            for k in range(cells):
+                wide += basis[g, k] * basis[g, k]
+                high += inverse[g, k] * inverse[g, k]
+        if empties_key:
+            one = owner[slot]
+            if one == VERTEX:
+                top_level[0] = tie_level[slot]
+                for y in range(outcomes):
+                    top_lean[y] = tie_lean[slot, y]
+            else:
+                key[one] = cell[pair[slot]]
+                own[one] = excess[pair[slot]]
+        owner[slot] = HELD
+        steep = 0.0
+        for g in range(cells):
+            steep = max(steep, abs(best_edge[g]))
+        least = max(1e-13, 1e-16 * np.sqrt(wide) * np.sqrt(high)) * steep
+        peak = -np.inf
+        for g in range(cells):
+            edge[g] = best_edge[g] if abs(best_edge[g]) > least else 0.0
+            peak = max(peak, edge[g])
+        vertex_tied = False
+        for g in range(cells):
+            if owner[g] >= 0:
+                tied[owner[g]] = True
+            vertex_tied |= owner[g] == VERTEX
+        # Events: the first change of each row, and of the vertex (number n).
+        count = 0
+        for i in range(n):
+            touched[i] = -1
+            pace = edge[key[i]]
+            if pace >= peak - least:
+                continue
+            soonest, aim = np.inf, -1
+            for p in range(start[i], start[i + 1]):
+                rise = edge[cell[p]] - pace
+                if rise > least:
+                    when = max(excess[p] - own[i], 0.0) / rise
+                    if when < soonest:
+                        soonest, aim = when, p
+            if aim >= 0:
+                time[i], goal[i] = soonest, aim
+                heap[count] = i
+                count += 1
+        level = top_level[0]
+        for y in range(outcomes):
+            lean[y] = top_lean[y]
+        when, new_level = turn(prices, edge, level, lean, other_lean, target, epsilon, least, at, order)
+        if new_level >= 0:
+            time[n] = when
+            heap[count] = n
+            count += 1
+        for k in range(count // 2 - 1, -1, -1):
+            sink(heap, time, k, count)
+        left = slope * (1 - 1e-12)
+        ended = False
+        while count > 0:
+            i = heap[0]
+            now = time[i]
+            if i == n:
+                drop = np.inf
+                if not vertex_tied:
+                    drop = 0.0
+                    for y in range(outcomes):
+                        g, h = level * outcomes + y, new_level * outcomes + y
+                        if level == new_level:
+                            drop += edge[g] * epsilon * (lean[y] - other_lean[y])
+                        else:
+                            drop += edge[g] * (target[y] + epsilon * lean[y])
+                            drop -= edge[h] * (target[y] + epsilon * other_lean[y])
+                    drop *= total
+            elif tied[i]:
+                drop = np.inf
+            else:
+                before = key[i] if touched[i] < 0 else cell[touched[i]]
+                drop = mass[i] * (edge[cell[goal[i]]] - edge[before])
+            left -= drop
+            if left <= 0:
+                ended = True
+                break
+            again = False
+            if i == n:
+                level = new_level
+                for y in range(outcomes):
+                    lean[y] = other_lean[y]
+                when, new_level = turn(
+                    prices, edge, level, lean, other_lean, target, epsilon, least, at, order
+                )
+                if new_level >= 0:
+                    again = True
+                    time[n] = max(when, now)
+            else:
+                touched[i] = goal[i]
+                here, pace = excess[goal[i]], edge[cell[goal[i]]]
+                if pace < peak - least:
+                    soonest, aim = np.inf, -1
+                    for p in range(start[i], start[i + 1]):
+                        rise = edge[cell[p]] - pace
+                        if rise > least:
+                            when = (excess[p] - here) / rise
+                            if when < soonest:
+                                soonest, aim = when, p
+                    if aim >= 0:
+                        again = True
+                        time[i], goal[i] = max(soonest, now), aim
+            if not again:
+                count -= 1
+                heap[0] = heap[count]
+            sink(heap, time, np.int64(0), count)
+        for g in range(cells):
+            if owner[g] >= 0:
+                tied[owner[g]] = False
+        if not ended:
+            return RISES_FOR_EVER, pivots
+        i = heap[0]
+        if time[i] > 0:
+            for g in range(cells):
+                prices[g] += time[i] * edge[g]
+                edge[g] *= time[i]
+            for p in range(len(cell)):
+                excess[p] -= edge[cell[p]]
+            for k in range(n):
+                own[k] -= edge[key[k]]
+        for k in range(n):
+            if touched[k] >= 0:
+                key[k] = cell[touched[k]]
+                own[k] = excess[touched[k]]
+        top_level[0] = level
+        for y in range(outcomes):
+            top_lean[y] = lean[y]
+        if i == n:
+            owner[slot] = VERTEX
+            tie_level[slot] = new_level
+            for y in range(outcomes):
+                tie_lean[slot, y] = other_lean[y]
+        else:
+            owner[slot], pair[slot] = i, goal[i]
+    return MANY_PIVOTS, most
+
+
+@part
+def _columns(  # type: ignore[no-untyped-def]
+    basis, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
+    level, lean, tie_level, tie_lean,
+):  # fmt: skip
+    """Write the ties as columns: what a unit on each adds to the cells.
+
+    Vertices of one level may differ by as little as ε. So each is tied to the level's first one (its parent),
+    and only the first one to the key vertex: then no two columns are nearly parallel.
+
+    `parent` is the slot of the vertex to which a vertex is tied, or VERTEX for the key; HELD for other ties.
+    """
+    cells, outcomes = len(owner), len(target)
+    for g in range(cells):
+        for k in range(cells):
+            basis[g, k] = 0.0
+    for d in range(len(first_of)):
+        first_of[d] = HELD
+    first_of[level] = VERTEX
+    for k in range(cells):
+        size[k], scale[k], parent[k] = 1.0, 1.0, HELD
+        if owner[k] == HELD:
+            basis[k, k] = 1.0
+        elif owner[k] >= 0:
+            basis[cell[pair[k]], k] = 1.0
+            basis[key[owner[k]], k] -= 1.0
+        else:
+            here = tie_level[k]
+            above = first_of[here]
+            if above == HELD:
+                first_of[here] = k
+                above = VERTEX
+            parent[k] = above
+            other = level if above == VERTEX else tie_level[above]
+            length = 0.0
+            for y in range(outcomes):
+                from_lean = lean[y] if above == VERTEX else tie_lean[above, y]
+                if other == here:
+                    moved = epsilon * (from_lean - tie_lean[k, y])
+                    basis[here * outcomes + y, k] = moved
+                    length += moved * moved
+                else:
+                    given, taken = target[y] + epsilon * from_lean, target[y] + epsilon * tie_lean[k, y]
+                    basis[other * outcomes + y, k] = given
+                    basis[here * outcomes + y, k] = -taken
+                    length += given * given + taken * taken
+            length = np.sqrt(length)
+            size[k], scale[k] = length, 1.0 / length
+            for y in range(outcomes):
+                basis[here * outcomes + y, k] /= length
+                if other != here:
+                    basis[other * outcomes + y, k] /= length
+            if above >= 0:
+                size[above] = min(size[above], length)
+
+
+@part
+def _lack(lack, mass, key, total, target, epsilon, level, lean):  # type: ignore[no-untyped-def]
+    """The fair masses of the key vertex less what the cells' rows have."""
+    for g in range(len(lack)):
+        lack[g] = 0.0
+    for i in range(len(key)):
+        lack[key[i]] -= mass[i]
+    for y in range(len(target)):
+        lack[level * len(target) + y] += total * (target[y] + epsilon * lean[y])
+
+
+@part
+def _leaving(  # type: ignore[no-untyped-def]
+    owner, load, inverse, size, scale, parent, mass, total, edge, best_edge
+):
+    """The tie along whose edge D rises fastest (steepest edge).
+
+    Returns its slot or -1, whether its owner's key is empty, and the slope; the edge is `best_edge`.
+    """
+    cells = len(owner)
+    slot, empties_key, slope, steepest = -1, False, 0.0, 0.0
+    for k in range(cells):
+        if owner[k] == HELD:
+            sign = 1.0 if load[k] > 0 else -1.0
+            amount = load[k]
+            for g in range(cells):
+                edge[g] = inverse[k, g]
+        else:
+            sign = -1.0
+            amount = scale[k] * load[k]
+            for g in range(cells):
+                edge[g] = scale[k] * inverse[k, g]
+            if owner[k] == VERTEX:
+                for child in range(cells):
+                    if parent[child] == k:
+                        amount -= scale[child] * load[child]
+                        for g in range(cells):
+                            edge[g] -= scale[child] * inverse[child, g]
+        length = 0.0
+        for g in range(cells):
+            length += edge[g] * edge[g]
+        length = np.sqrt(length)
+        amount *= sign
+        if amount > total * max(1e-13 / size[k], 4e-15 * length) and amount / length > steepest:
+            slot, empties_key, slope, steepest = k, False, amount, amount / length
+            for g in range(cells):
+                best_edge[g] = sign * edge[g]
+    for k in range(cells):
+        one = owner[k]
+        first = one != HELD
+        for j in range(k):
+            first &= owner[j] != one
+        if not first:
+            continue
+        amount, least = -(total if one == VERTEX else mass[one]), np.inf
+        for g in range(cells):
+            edge[g] = 0.0
+        for j in range(k, cells):
+            if owner[j] == one and (one >= 0 or parent[j] == VERTEX):
+                amount += scale[j] * load[j]
+                least = min(least, 1.0 / scale[j])
+                for g in range(cells):
+                    edge[g] += scale[j] * inverse[j, g]
+        length = 0.0
+        for g in range(cells):
+            length += edge[g] * edge[g]
+        length = np.sqrt(length)
+        if amount > total * max(1e-13 / least, 4e-15 * length) and amount / length > steepest:
+            slot, empties_key, slope, steepest = k, True, amount, amount / length
+            for g in range(cells):
+                best_edge[g] = edge[g]
+    return slot, empties_key, slope
+
+
+@part
+def cheapest(prices, target, epsilon, lean, order):  # type: ignore[no-untyped-def]
+    """The level of the cheapest vertex, whose `lean` it writes, see `ParitySet.best`."""
+    outcomes = len(target)
+    found, least = 0, np.inf
+    for again in range(2):  # first the cheapest level, then its lean
+        for d in range(len(prices) // outcomes):
+            if again and d != found:
+                continue
+            for y in range(outcomes):
+                place = y
+                while place > 0 and prices[d * outcomes + order[place - 1]] > prices[d * outcomes + y]:
+                    order[place] = order[place - 1]
+                    place -= 1
+                order[place] = y
+            upto, value = 0.0, 0.0
+            for k in range(outcomes):
+                y = order[k]
+                share = target[y]
+                upto += share
+                tilt = 2 * min(max(0.5 - (upto - share), 0.0), share) - share
+                value += (share + epsilon * tilt) * prices[d * outcomes + y]
+                if again:
+                    lean[y] = tilt
+            if not again and value < least:
+                found, least = d, value
+    return found
+
+
+@part
+def turn(  # type: ignore[no-untyped-def]
+    prices, edge, level, lean, other_lean, target, epsilon, least, at, order
+):
+    """When the key vertex is no longer the cheapest, and the level of the one that is then.
+
+    See `ParitySet.first_break`. The new vertex leans `other_lean`; its level is -1 if there is none.
+    """
+    cells, outcomes = len(prices), len(target)
+    size, steep = 0.0, 0.0
+    for g in range(cells):
+        size, steep = max(size, abs(prices[g])), max(steep, abs(edge[g]))
+    time, found = np.inf, -1
+    trial = np.empty(outcomes)
+    while True:
+        end = time == np.inf
+        for g in range(cells):
+            at[g] = edge[g] if end else prices[g] + time * edge[g]
+        other = cheapest(at, target, epsilon, trial, order)
+        apart, length, lead, faster = 0.0, 0.0, 0.0, 0.0
+        for y in range(outcomes):
+            g, h = level * outcomes + y, other * outcomes + y
+            if level == other:
+                moved = epsilon * (lean[y] - trial[y])
+                apart = max(apart, abs(lean[y] - trial[y]))
+                length += abs(moved)
+                lead -= prices[g] * moved
+                faster += edge[g] * moved
+            else:
+                apart = 1.0
+                given, taken = target[y] + epsilon * lean[y], target[y] + epsilon * trial[y]
+                length += given + taken
+                lead -= prices[g] * given - prices[h] * taken
+                faster += edge[g] * given - edge[h] * taken
+        if apart <= 1e-14:
+            break
+        gain = faster if end else time * faster - lead
+        noise = 1e-14 * length * (steep if end else size + time * steep)
+        earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
+        if gain <= noise or earlier >= time:
+            break
+        time, found = earlier, other
+        for y in range(outcomes):
+            other_lean[y] = trial[y]
+    return time, found
+
+
+@part
+def sink(heap, time, k, count):  # type: ignore[no-untyped-def]
+    """Put the entry at place k of the heap where it belongs; of equal times the lower number comes first."""
+    one = heap[k]
+    while True:
+        child = 2 * k + 1
+        if child >= count:
+            break
+        if child + 1 < count:
+            a, b = heap[child], heap[child + 1]
+            if time[b] < time[a] or (time[b] == time[a] and b < a):
+                child += 1
+        a = heap[child]
+        if time[a] > time[one] or (time[a] == time[one] and a > one):
+            break
+        heap[k] = a
+        k = child
+    heap[k] = one
+
+
+_UPDATES = 40  # of the inverse, until it is made anew
+_FEW = 24  # cells up to which it always is
+_THIN = 1e-6  # a pivot of an update that is smaller than this costs too many digits
+
+
+@part
+def follow(basis, fresh, inverse, room, rest, updates):  # type: ignore[no-untyped-def]
+    """Bring the inverse from `basis` to `fresh`; returns the number of updates since it was made, or -1."""
+    cells = len(basis)
+    make = updates < 0
+    for k in range(cells):
+        same = True
+        for g in range(cells):
+            same &= basis[g, k] == fresh[g, k]
+        if same:
+            continue
+        for g in range(cells):
+            basis[g, k] = fresh[g, k]
+        if make:
+            continue
+        for g in range(cells):
+            value = 0.0
+            for h in range(cells):
+                value += inverse[g, h] * fresh[h, k]
+            rest[g] = value
+        updates += 1
+        if abs(rest[k]) < _THIN or updates > _UPDATES or cells <= _FEW:
+            make = True
+            continue
+        for h in range(cells):
+            inverse[k, h] /= rest[k]
+        for g in range(cells):
+            if g != k and rest[g] != 0.0:
+                for h in range(cells):
+                    inverse[g, h] -= rest[g] * inverse[k, h]
+    return invert(basis, inverse, room) if make else updates
+
+
+@part
+def invert(basis, inverse, room):  # type: ignore[no-untyped-def]
+    """Invert by elimination with row exchanges; returns 0, or -1 if the matrix is singular."""
+    cells = len(basis)
+    for g in range(cells):
+        for k in range(cells):
+            room[g, k] = basis[g, k]
+            room[g, cells + k] = 1.0 if g == k else 0.0
+    for k in range(cells):
+        best = k
+        for g in range(k + 1, cells):
+            if abs(room[g, k]) > abs(room[best, k]):
+                best = g
+        if not abs(room[best, k]) > 0.0:
+            return -1
+        if best != k:
+            for h in range(2 * cells):
+                room[k, h], room[best, h] = room[best, h], room[k, h]
+        whole = room[k, k]
+        for h in range(k, 2 * cells):
+            room[k, h] /= whole
+        for g in range(cells):
+            factor = room[g, k]
+            if g != k and factor != 0.0:
+                for h in range(k, 2 * cells):
+                    room[g, h] -= factor * room[k, h]
+    for g in range(cells):
+        for k in range(cells):
+            inverse[g, k] = room[g, cells + k]
+    return 0
+
+
+@part
+def times(matrix, vector, out):  # type: ignore[no-untyped-def]
+    """Write the product of a matrix and a vector to `out`."""
+    for g in range(len(out)):
+        value = 0.0
+        for k in range(len(vector)):
+            value += matrix[g, k] * vector[k]
+        out[g] = value

@@ -1,1 +1,0 @@
-"""The simplex method for the inner problem: its steps, and the plan that its last basis gives."""

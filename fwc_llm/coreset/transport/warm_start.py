@@ -1,0 +1,92 @@
+"""The inner problem of one table again and again, while its costs change little.
+
+From one iteration to the next, few rows change their cell. The prices of the last time, and how far they
+moved then, say which rows may: these alone are in doubt. Where the prices move far, or rounding leaves a gap,
+`fair_transport` solves the problem as one that is met for the first time.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fwc_llm.coreset.transport.column_generation import EXACT, Optimum, narrow
+from fwc_llm.coreset.transport.cost_table import CostTable
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
+from fwc_llm.coreset.transport.fair import Transport, transport_of
+from fwc_llm.coreset.transport.parity import Floats, ParitySet
+from fwc_llm.coreset.weights import Masses
+
+_TRIES = 3
+_WIDER = 4.0  # from one try to the next
+_AHEAD = 2.0  # times as far as the prices moved the last time
+_LEAST, _MOST = 48, 4096  # rows in doubt
+_FAIR = 1e-9  # by which the violation may exceed the limit
+
+
+class Repeated:
+    """Solves the inner problem for costs (n, G) float32 that change little from one call to the next."""
+
+    def __init__(self, n_levels: int, target: Floats, epsilon: float, masses: Masses | None) -> None:
+        self._fair = ParitySet(target, epsilon, n_levels)
+        self._masses = masses
+        self._noise = 0.0
+        self._margin = np.inf
+        self._least, self._most = 0.0, np.inf  # margins
+        self._rest = 0  # calls to leave out, after some in vain
+        self._vain = 0
+
+    def solve(
+        self, cost: np.ndarray, prices: Floats, otherwise: Callable[[np.ndarray, Floats], Transport]
+    ) -> Transport:
+        """The inner problem for these costs; `prices` (G,) are those of the last time.
+
+        `otherwise` solves it where this way fails.
+        """
+        table = CostTable(cost, mass=None if self._masses is None else self._masses.values)
+        found = None
+        if self._rest:
+            self._rest -= 1
+        elif self._noise or len(cost) <= _MOST:
+            self._noise = self._noise or table.noise()
+            found = self._solve(table, prices)
+            self._vain = 0 if found else self._vain + 1
+            self._rest = 0 if found else 2 ** min(self._vain, 6) - 2
+        if found is None:
+            found = otherwise(cost, prices)
+            self._noise = table.noise()
+            self._margin = np.inf
+            self._follow(table, prices, found.prices)
+        return found
+
+    def _follow(self, table: CostTable, before: Floats, prices: Floats) -> None:
+        """Set the margin by how far the prices moved: not too few rows, nor too many, are in doubt."""
+        if self._margin == np.inf:
+            some = table.sample(_MOST // 4)
+            self._least, self._most = (
+                some.margin(prices, min(1.0, rows / table.size)) for rows in (_LEAST, _MOST)
+            )
+        self._margin = float(np.clip(_AHEAD * np.ptp(prices - before), self._least, self._most))
+
+    def _solve(self, table: CostTable, start: Floats) -> Transport | None:
+        """The plan from these prices, if it is proven to be optimal."""
+        prices, margin = start, self._margin
+        for _ in range(_TRIES):
+            try:
+                proven, prices = narrow(table, prices, margin, self._fair, self._noise, 2 * _MOST)
+            except (InfeasibleError, StalledError):
+                return None
+            if proven:
+                self._follow(table, start, prices)
+                return self._checked(proven, table)
+            margin *= _WIDER
+        return None
+
+    def _checked(self, found: Optimum, table: CostTable) -> Transport | None:
+        """The plan, unless the certificate has a gap."""
+        fair, total = self._fair, table.total
+        gap = found.cost - found.bound - total * fair.best(found.vertex.prices)[0]
+        every = np.arange(fair.n_cells)
+        plan = transport_of(found, fair, fair.target, every, fair.n_cells, table)
+        if gap > EXACT * max(self._noise / 1e-12 * total, abs(found.cost)):
+            return None
+        return plan if plan.violation <= fair.epsilon + _FAIR else None

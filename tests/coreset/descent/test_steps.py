@@ -1,0 +1,131 @@
+"""The compiled steps give what numpy alone gives, whatever the number of threads."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evals.synthetic import synthetic
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.descent import steps
+from fwc_llm.coreset.descent.loop import descend
+from fwc_llm.coreset.descent.plain import PlainSteps
+from fwc_llm.coreset.descent.steps import CompiledSteps
+from fwc_llm.coreset.search.start import start_rows
+from fwc_llm.coreset.threads import Threads
+
+pytestmark = pytest.mark.slow
+
+
+def mixed(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    table = synthetic(n, 5, seed)
+    frame = pd.DataFrame(table.features.astype(float)).rename(columns=str)
+    frame["kind"] = rng.choice(list("abcd"), n)
+    frame["whole"] = rng.integers(0, 4, n)
+    return frame, table.outcome, table.sensitive
+
+
+def problem(cost="l1", support="free", m=24, data=None, **options):
+    x, y, d = data or mixed()
+    return FairCoreset(m, cost=cost, support=support, **options).problem(x, y, d)
+
+
+@pytest.fixture
+def bounded(monkeypatch):
+    """Small tables leave pairs at their bounds too, as large ones do."""
+    monkeypatch.setattr(steps, "SMALL", 0)
+
+
+@pytest.mark.parametrize("support", ["free", "rows", "features"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_compiled_descents_are_the_same(cost, support, bounded):
+    case = problem(cost, support)
+    start = start_rows(case, "random", np.random.default_rng(0))
+    plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+    expected, found = descend(plain, start, 40), descend(fast, start, 40)
+    np.testing.assert_allclose(found.history, expected.history, rtol=1e-6)
+    np.testing.assert_allclose(found.points, expected.points, atol=1e-5)
+    np.testing.assert_allclose(
+        fast.certify(found.points)[0].objective, plain.certify(found.points)[0].objective, rtol=1e-12
+    )
+
+
+def test_equal_columns_and_whole_numbers_tie_alike(bounded):
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 3, (2000, 6)).astype(np.float32)
+    case = problem(data=(x, rng.integers(0, 2, 2000), rng.integers(0, 2, 2000)))
+    points = x[start_rows(case, "random", rng)].astype(float)
+    cost, label = PlainSteps(case).nearest(points)
+    found = CompiledSteps(case, Threads(2)).nearest(points)
+    np.testing.assert_array_equal(found[0], cost)
+    np.testing.assert_array_equal(found[1], label)
+
+
+def test_near_ties_are_settled_in_float64(bounded):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(1000, 4)) + 1e4
+    y, d = rng.integers(0, 2, 1000), rng.integers(0, 2, 1000)
+    case = problem(data=(x, y, d), m=8)
+    # Pairs of points that differ by less than float32 can see in the cost.
+    points = np.repeat(x[start_rows(case, "random", rng)][::2], 2, axis=0)
+    points[1::2] += rng.choice([-1e-8, 1e-8], points[1::2].shape)
+    _, label = PlainSteps(case).nearest(points)
+    found = CompiledSteps(case, Threads(2)).nearest(points)
+    np.testing.assert_array_equal(found[1], label)
+
+
+def test_any_number_of_threads_gives_the_same(bounded):
+    table = synthetic(40_000, 8)
+    case = FairCoreset(30).problem(*table)
+    start = start_rows(case, "random", np.random.default_rng(0))
+    one, three = (descend(CompiledSteps(case, Threads(t)), start, 15) for t in (1, 3))
+    assert one.history == three.history
+    np.testing.assert_array_equal(one.points, three.points)
+
+
+def test_bounds_skip_most_pairs_and_lose_nothing(bounded):
+    table = synthetic(20_000, 6)
+    case = FairCoreset(40).problem(*table)
+    steps = CompiledSteps(case, Threads(2))
+    found = descend(steps, start_rows(case, "random", np.random.default_rng(0)), 30)
+    assert steps.skipped > 0.2
+    exact = PlainSteps(case).certify(found.points)[0].objective
+    assert found.objective == pytest.approx(exact, rel=1e-6)
+    assert (np.diff(found.history) <= 1e-6).all()
+
+
+def test_many_representatives_in_a_cell_and_rows_far_away(bounded):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(5000, 2))
+    x[::250] *= 1e5  # no distance from these can be kept in units of the others
+    y, d = rng.integers(0, 2, 5000), rng.integers(0, 2, 5000)
+    cases = [problem(data=(x, y, d), m=m) for m in (12, 4600)]  # of the second, a cell has more than 1,023
+    for case, iterations in zip(cases, (20, 2), strict=True):
+        start = start_rows(case, "random", np.random.default_rng(0))
+        plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+        expected, found = descend(plain, start, iterations), descend(fast, start, iterations)
+        np.testing.assert_allclose(found.history, expected.history, rtol=1e-5)
+        for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
+            np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_hard_tables_have_the_nearest_points_of_numpy(seed, bounded):
+    rng = np.random.default_rng(seed)
+    n, p, m = int(rng.integers(200, 1500)), int(rng.integers(1, 9)), int(rng.integers(16, 60))
+    x = rng.normal(size=(n, p))
+    x = [
+        x,
+        rng.integers(0, 4, (n, p)).astype(float),  # ties
+        np.where(np.arange(n)[:, None] % 53, x, 1e6 * x) * 10.0 ** rng.integers(-8, 8),  # rows far away
+        rng.lognormal(sigma=4, size=(n, p)),
+        x[np.arange(n) // 7],  # equal rows
+        1e4 + 1e-6 * x,  # digits that float32 has not
+    ][seed % 6]
+    cost, support = ("l1", "sqeuclidean")[seed // 6 % 2], ("free", "rows")[seed // 12]
+    case = problem(cost, support, m, (x, rng.integers(0, 2, n), rng.integers(0, 4, n)))
+    plain, fast = PlainSteps(case), CompiledSteps(case, Threads(2))
+    found = descend(fast, start_rows(case, "random", rng), 25)
+    for own, other in zip(fast.nearest(found.points), plain.nearest(found.points), strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert found.objective == pytest.approx(plain.certify(found.points)[0].objective, rel=1e-5)

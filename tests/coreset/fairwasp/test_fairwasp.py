@@ -1,0 +1,125 @@
+"""FairWASP against full n × n linear programs, and as an estimator."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import linprog
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from fwc_llm.coreset.fairwasp import nearest
+from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+from fwc_llm.errors import FwcError
+
+
+def rows(n: int, seed: int, ties: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    sensitive = np.where(rng.random(n) < 0.4, "a", "b")
+    x = rng.standard_normal((n, 3)) + (sensitive == "a")[:, None] * [0.8, 0, 0]
+    y = (x[:, 0] + rng.standard_normal(n) > 0.5).astype(int)
+    return (np.round(x) if ties else x), y, sensitive
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize(("cost", "metric"), [("l1", "cityblock"), ("sqeuclidean", "sqeuclidean")])
+def test_equals_the_full_linear_program(cost: str, metric: str, epsilon: float, ties: bool) -> None:
+    x, y, sensitive = rows(34, 3, ties)
+    n = len(x)
+    full = cdist(x, x, metric) + (y[:, None] != y) + (sensitive[:, None] != sensitive)
+    target = np.bincount(y) / n
+    limits = []
+    for d in "ab":
+        for k in (0, 1):
+            own, level = (sensitive == d) & (y == k), sensitive == d
+            limits += [own - (1 + epsilon) * target[k] * level, (1 - epsilon) * target[k] * level - own]
+    sums = np.kron(np.eye(n), np.ones(n))
+    answer = linprog(
+        full.ravel(),
+        A_ub=np.array([np.tile(limit, n) for limit in limits]),
+        b_ub=np.zeros(len(limits)),
+        A_eq=sums,
+        b_eq=np.full(n, 1.0),
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    model = FairWASP(epsilon=epsilon, cost=cost).fit(x, y, sensitive)
+    assert model.objective_ == pytest.approx(answer.fun / n, abs=1e-9)
+    assert model.objective_ == pytest.approx(model.lower_bound_, abs=1e-9)
+    assert model.weights_.shape == (n,)
+    assert (model.weights_ >= 0).all()
+    assert model.weights_.sum() == pytest.approx(n, abs=1e-9)
+    for d in "ab":
+        share = np.bincount(y, model.weights_ * (sensitive == d))
+        assert np.abs(share / share.sum() / target - 1).max() <= epsilon + 1e-9
+    # The weights themselves are as far from the rows as the objective says.
+    given = linprog(
+        full.ravel(),
+        A_eq=np.vstack([sums, np.kron(np.ones(n), np.eye(n))]),
+        b_eq=np.concatenate([np.ones(n), model.weights_]),
+    )
+    assert given.fun / n == pytest.approx(model.objective_, abs=1e-7)
+
+
+def test_without_a_limit_nothing_moves() -> None:
+    x, y, sensitive = rows(50, 0)
+    model = FairWASP(epsilon=None).fit(x, y, sensitive)
+    assert model.objective_ == 0
+    np.testing.assert_array_equal(model.weights_, 1.0)
+
+
+def test_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "COMPILED", 0)
+    said: list[str] = []
+    FairWASP().fit(*rows(3000, 0), progress=said.append)
+    assert len(said) > 1
+    assert said[0].startswith("nearest rows: ")
+
+
+def test_weights_make_a_model_fairer() -> None:
+    x, y, sensitive = rows(3000, 2)
+    model = FairWASP(epsilon=0.0).fit(x, y, sensitive)
+    plain, fair = (LogisticRegression().fit(x, y, sample_weight=w).predict(x) for w in (None, model.weights_))
+    gaps = [abs(p[sensitive == "a"].mean() - p[sensitive == "b"].mean()) for p in (plain, fair)]
+    assert gaps[1] < gaps[0]
+
+
+def test_takes_a_data_frame_and_crossed_attributes_and_clones() -> None:
+    x, y, sensitive = rows(200, 4)
+    frame = pd.DataFrame(x, columns=["age", "hours", "gain"]).assign(work=np.where(x[:, 1] > 0, "x", "y"))
+    crossed = np.stack([sensitive, np.where(x[:, 2] > 0, "u", "v")], axis=1)
+    model = clone(FairWASP(epsilon=0.1)).set_params(cost="l1").fit(frame, y, crossed)
+    assert model.feature_names_in_.tolist() == ["age", "hours", "gain", "work"]
+    assert model.n_features_in_ == 4
+    assert model.violation_ <= 0.1 + 1e-9
+    assert model.get_params()["epsilon"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "change", "message"),
+    [
+        ({"cost": "l2"}, None, "cost"),
+        ({"epsilon": 1.5}, None, "epsilon"),
+        ({"cost_outcome": -1}, None, "cost_outcome"),
+        ({"cost_sensitive": "x"}, None, "cost_sensitive"),
+        ({"target": [0.5, 0.6]}, None, "target"),
+        ({}, "one level", "one level only"),
+        ({}, "empty cell", "has no rows"),
+        ({}, "nan", "row 1"),
+        ({}, "short", "sensitive has 39 rows"),
+    ],
+)
+def test_bad_input_is_named(parameters: dict[str, Any], change: str | None, message: str) -> None:
+    x, y, sensitive = rows(40, 0)
+    if change == "one level":
+        sensitive = np.full(40, "a")
+    elif change == "empty cell":
+        y = np.where(sensitive == "a", 1, y)
+    elif change == "nan":
+        x[1, 2] = np.nan
+    elif change == "short":
+        sensitive = sensitive[:-1]
+    with pytest.raises(FwcError, match=message):
+        FairWASP(**parameters).fit(x, y, sensitive)
