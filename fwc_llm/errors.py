@@ -3,6 +3,7 @@
 The command line turns an `FwcError` into one line on standard error and into its exit code.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -100,3 +101,12 @@ class InterruptedRunError(FwcError):
     """The run was interrupted (Ctrl-C); what was answered is saved: exit code 130."""
 
     exit_code = 130
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown `name`: the nearest of `names`, or a list of them."""
+    from difflib import get_close_matches
+
+    names = list(names)
+    nearest = get_close_matches(name, names, 1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else f"; there are {', '.join(names[:20])}"

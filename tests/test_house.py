@@ -16,11 +16,15 @@ PACKAGE = CHECKOUT / "fwc_llm"
 # The rooms from the ground up: each may know of those above it in this list, none of those below, and
 # `KNOWS` narrows that where a room is meant to stand alone.
 ORDER = (
-    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "taskfile",
+    "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "schema",
+    "options", "taskfile",
     "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
     "testing", "sandbox", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
-BASE = {"apportion", "errors", "files", "lazy", "resources", "untrusted", "version", "notebook"}
+BASE = {
+    "apportion", "errors", "files", "lazy", "notebook", "options", "resources", "schema", "untrusted",
+    "version",
+}  # fmt: skip
 ALONE = {
     "taskfile": BASE,
     "coreset": BASE,

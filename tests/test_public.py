@@ -55,8 +55,8 @@ reveal_type(fair_transport([[1.0]], 1, 1, [1.0], None))
 reveal_type(load_shots("x.json"))
 reveal_type(strategies())
 reveal_type(first)
-evaluate(task, model, speed=9)
-evaluate(task, model, m="many")
+Settings(speed=9)
+Settings(m="many")
 fwc_llm.evaluat
 """
 REVEALED = [
@@ -116,5 +116,5 @@ def test_a_type_checker_knows_every_type(tmp_path: Path) -> None:
         assert words in text.replace("builtins.", "")
     errors = [line for line in lines if " error: " in line]
     assert len(errors) == 3, done.stdout
-    for error, words in zip(errors, ('expected "Never"', 'expected "int"', "evaluat"), strict=True):
+    for error, words in zip(errors, ("speed", 'expected "int"', "evaluat"), strict=True):
         assert words in error

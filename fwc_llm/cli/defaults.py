@@ -1,7 +1,7 @@
 """What the commands do where nobody says otherwise: one task for all of them, and numbers that may move."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
 
@@ -16,8 +16,8 @@ PROTECTED_HELP = (
     "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
     "what a task offers). [default: the task's own choice]"
 )
-N_TEST_HELP = "[default: 200, or the nearest number that the table allows]"
-PARITY_HELP = "or `none`: rows as they fall. [default: 0.5, or none where cells are too small]"
+
+
 M_HELP = "[default: 16, or what the table's cells can give]"
 
 
@@ -52,11 +52,6 @@ def open_task(
     return task
 
 
-def given(**options: Any) -> dict[str, Any]:
-    """The options that were given: the others keep their defaults, which may move."""
-    return {name: value for name, value in options.items() if value is not None}
-
-
 def number_or_none(text: str, flag: str) -> float | None:
     """The number that a flag was given, or None for `none`; its range is checked where it is used."""
     if text.strip().lower() == "none":
@@ -65,18 +60,3 @@ def number_or_none(text: str, flag: str) -> float | None:
         return float(text)
     except ValueError:
         raise FwcError(f"{flag} is {text!r}: give a number, or `none`") from None
-
-
-def read_threshold(text: str | None) -> float | str | None:
-    """What --threshold was given: a number, or the word that names a rule; the run refuses other words."""
-    if text is None:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip().lower()
-
-
-def parity(text: str | None) -> dict[str, Any]:
-    """`base_parity` as an option of `Settings`; empty when it was not given."""
-    return {} if text is None else {"base_parity": number_or_none(text, "--base-parity")}

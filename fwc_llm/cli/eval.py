@@ -5,26 +5,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli import service
 from fwc_llm.cli.as_json import Json
-from fwc_llm.cli.defaults import (
-    M_HELP,
-    N_TEST_HELP,
-    PARITY_HELP,
-    PROTECTED_HELP,
-    TASK_HELP,
-    given,
-    open_task,
-    parity,
-    read_threshold,
-)
+from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.forecast import print_forecast
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
+from fwc_llm.cli.options import CancelBatch, read, takes
 from fwc_llm.cli.outcome import ask, ask_one, before_asking, eval_json
-from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.several import ask_several, model_names
 from fwc_llm.cli.words import ARMS, ablation, wordings, words
+from fwc_llm.models import Client
+from fwc_llm.options import COST, EXPERIMENT, SERVICE
+from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -41,7 +33,15 @@ measures a real model. To measure one:
 
 
 def _experiment(help_text: str, *names: str, metavar: str | None = None) -> Any:
-    return typer.Option(*names, help=help_text, rich_help_panel="The experiment", metavar=metavar)
+    return typer.Option(*names, help=help_text, rich_help_panel=EXPERIMENT, metavar=metavar)
+
+
+def _service(help_text: str) -> Any:
+    return typer.Option(help=help_text, rich_help_panel=SERVICE)
+
+
+def _cost(help_text: str, *names: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=COST)
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
@@ -51,6 +51,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+@takes(Settings, Client)
 def evaluate(
     experiment: Annotated[
         Path | None,
@@ -68,7 +69,7 @@ def evaluate(
     protected: Annotated[str | None, _experiment(PROTECTED_HELP)] = None,
     model: Annotated[
         str | None,
-        service.about(
+        _service(
             "The model's name as its provider spells it, `azure:DEPLOYMENT`, or `inspect:PROVIDER/MODEL` "
             "(what Inspect reaches), `python:MODULE:FUNCTION`, or a name that an installed package provides; "
             "without key or network `gguf:FILE` and `smollm2`, language models in this process, `baseline`, "
@@ -83,58 +84,6 @@ def evaluate(
             "protected attribute out of the prompt, +instruction asks for fairness (fwc+instruction)."
         ),
     ] = ARMS,
-    m: Annotated[int | None, _experiment(f"Examples per prompt. {M_HELP}", "--m")] = None,
-    epsilon: Annotated[float, _experiment("Largest relative parity violation of the coreset.")] = 0.01,
-    n_test: Annotated[int | None, _experiment(f"Test rows per repeat. {N_TEST_HELP}")] = None,
-    base_parity: Annotated[
-        str | None, _experiment(f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
-    ] = None,
-    repeats: Annotated[int, _experiment("Repeat r draws rows and examples from seed + r.")] = 1,
-    seed: Annotated[int, _experiment("Seed of the first repeat.")] = 0,
-    template: Annotated[
-        str | None,
-        _experiment(
-            "Template set: default, decision, paper, decodingtrust, or a folder of your own; several, "
-            "comma-separated, make an arm each. [default: default; decision with --api decisions or "
-            "systemone]"
-        ),
-    ] = None,
-    samples: Annotated[
-        int, _experiment("Ask every prompt so often, to see how often the model agrees with itself.")
-    ] = 1,
-    order: Annotated[
-        str | None,
-        _experiment(
-            "Order of the examples: alternate, random, by-weight, given; several, comma-separated, make an "
-            "arm each. [default: the strategy's own]"
-        ),
-    ] = None,
-    weights: Annotated[str, _experiment("show or hide the weights of the examples.")] = "show",
-    redraw: Annotated[
-        str, _experiment("Balanced examples drawn `once` a repeat, or anew `per-row`.")
-    ] = "once",
-    counterfactual: Annotated[
-        bool,
-        _experiment("Ask again with the protected level changed (doubles the calls).", "--counterfactual"),
-    ] = False,
-    threshold: Annotated[
-        str | None,
-        _experiment(
-            "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
-            "`base-rate` (as many yes as there are), both chosen on rows of the pool that are asked first."
-        ),
-    ] = None,
-    threshold_rows: Annotated[
-        int | None, _experiment("Rows of the pool that this asks about. [default: as --n-test, at most 200]")
-    ] = None,
-    consistency: Annotated[
-        bool,
-        _experiment(
-            "Ask for the negation and a paraphrase in the same request, and count contradictions (not with "
-            "--api chat).",
-            "--consistency",
-        ),
-    ] = False,
     reference: Annotated[
         bool,
         _experiment(
@@ -142,9 +91,6 @@ def evaluate(
             "--reference",
         ),
     ] = False,
-    option: Annotated[
-        list[str] | None, _experiment("KEY=VALUE for the strategies that take it (slots=equal); repeatable.")
-    ] = None,
     ablate: Annotated[
         bool,
         _experiment(
@@ -180,30 +126,18 @@ def evaluate(
     allow_changed_data: Annotated[
         bool, _experiment("Accept saved shots although the data has changed.", "--allow-changed-data")
     ] = False,
-    api: service.Api = "chat",
-    base_url: service.BaseUrl = None,
-    api_key_env: service.ApiKeyEnv = None,
-    concurrency: service.Concurrency = 8,
-    rpm: service.Rpm = None,
-    tpm: service.Tpm = None,
-    deadline: service.Deadline = 300.0,
-    max_tokens: service.MaxTokens = None,
-    logprobs: service.Logprobs = False,
-    param: service.Param = None,
-    batch: service.Batch = False,
-    cancel_batch: service.CancelBatch = False,
+    cancel_batch: CancelBatch = False,
     dry_run: Annotated[
-        bool, service.cost("Print the number of requests and their cost; send none.", "--dry-run")
+        bool, _cost("Print the number of requests and their cost; send none.", "--dry-run")
     ] = False,
-    max_cost: service.MaxCost = None,
-    prices: service.Prices = None,
     max_prompt_tokens: Annotated[
-        int | None, service.cost("Choose the largest m, up to --m, whose prompts fit.")
+        int | None, _cost("Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Query a model over test rows and report accuracy and demographic parity.
 
@@ -211,48 +145,14 @@ def evaluate(
     """
     from fwc_llm.cli import console
     from fwc_llm.evaluation.job import prepare
-    from fwc_llm.models import Client
-    from fwc_llm.runs.settings import Settings
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
     models = model_names(model)
-    options = read_pairs(option, "--option")
     if ablate:
-        shots, repeats, options = ablation(shots, order, repeats, options)
+        shots, options = ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
-    settings = Settings(
-        **given(m=m, n_test=n_test),
-        **parity(base_parity),
-        epsilon=epsilon,
-        repeats=repeats,
-        seed=seed,
-        **wordings(template),
-        samples=samples,
-        orders=words(order),
-        weights=weights,
-        redraw=redraw,
-        counterfactual=counterfactual,
-        threshold=read_threshold(threshold),
-        threshold_rows=threshold_rows,
-        api=api,
-        consistency=consistency,
-        strategy_options=options,
-    )
-    client = Client(
-        base_url=base_url,
-        api_key_env=api_key_env,
-        params=read_pairs(param, "--param"),
-        max_tokens=max_tokens,
-        logprobs=logprobs,
-        rpm=rpm,
-        tpm=tpm,
-        deadline=deadline,
-        concurrency=concurrency,
-        batch=batch,
-        max_cost=max_cost,
-        prices=prices,
-    )
+    settings, client = read(Settings, options, **wordings(options.pop("template"))), read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data

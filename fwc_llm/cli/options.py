@@ -2,14 +2,23 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
+import typer
 from typer.core import HAS_RICH, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, ParameterInfo
 
+from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.words import words
+from fwc_llm.options import SERVICE, Options, default_words, extended, facts_of
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
 _F = TypeVar("_F", bound=Callable[..., Any])
+_O = TypeVar("_O", bound=Options)
 _PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
 
 
@@ -76,6 +85,15 @@ def experiments(incomplete: str) -> Iterator[str]:
     yield from _matching(_files("*.toml"), incomplete)
 
 
+CancelBatch = Annotated[
+    bool,
+    typer.Option(
+        "--cancel-batch",
+        help="Cancel the folder's batches that are under way and ask their open questions live. [default: "
+        "wait for them]",
+        rich_help_panel=SERVICE,
+    ),
+]
 _COMPLETED: dict[str, Callable[[str], Iterator[str]]] = {
     "experiment": experiments,
     "task": tasks,
@@ -133,6 +151,67 @@ def _next_of(words: Iterable[str], incomplete: str) -> Iterator[str]:
 
 def _files(pattern: str) -> list[str]:
     return sorted(path.name for path in Path().glob(pattern))
+
+
+def takes(*models: type[Options], names: Sequence[str] = ()) -> Callable[[_F], _F]:
+    """Give a command with `**options` a flag for every field of the models, or for those with these `names`.
+
+    `read` makes the models' values of what the command then gets.
+    """
+
+    def decorate(command: _F) -> _F:
+        flags = [
+            _flag(name, field)
+            for model in models
+            for name, field in model.model_fields.items()
+            if facts_of(field)["flag"] != "" and (not names or name in names or model is not models[0])
+        ]
+        return extended(command, flags)
+
+    return decorate
+
+
+def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
+    """A field as a parameter of a command. Not given it is None; a word for no value is `none`."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    kind: Any = str
+    if get_origin(field.annotation) is Mapping:
+        kind = list[str]
+    elif type(None) not in kinds or field.default is None:
+        kind = next(
+            (kind for kind in (bool, Path, int, float) if kind in kinds and not kinds & {str} - {kind}), str
+        )
+    flag = facts_of(field)["flag"] or name
+    info = typer.Option(
+        f"--{flag.replace('_', '-')}",
+        help=f"{field.description}{default_words(field)}",
+        rich_help_panel=facts_of(field)["panel"],
+        show_default=False,
+    )
+    return inspect.Parameter(
+        flag, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+    )
+
+
+def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
+    """Return the value of a model that flags give, with `others` by their fields' names.
+
+    Errors: `FwcError` for a flag's value that makes no sense.
+    """
+    found: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        flag = facts_of(field)["flag"] or name
+        value = options.get(flag)
+        if value is None:
+            continue
+        if isinstance(value, list):
+            value = read_pairs(value, f"--{flag}")
+        elif get_origin(field.annotation) is tuple:
+            value = words(value)
+        elif isinstance(value, str) and value.strip().lower() == "none" and field.default is not None:
+            value = None if type(None) in get_args(field.annotation) else value
+        found[name] = value
+    return model(**found | others)
 
 
 class _Plain:

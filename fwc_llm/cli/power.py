@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import N_TEST_HELP, PARITY_HELP, PROTECTED_HELP, TASK_HELP, given, open_task, parity
+from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
+from fwc_llm.cli.options import read, takes
 from fwc_llm.cli.words import ARMS, words
 from fwc_llm.errors import FwcError
+from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.planning import Assumptions, Design
@@ -25,16 +27,11 @@ _QUESTIONS = {
 }
 
 
+@takes(Settings, names=("m", "n_test", "base_parity", "repeats"))
 def power(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
-    n_test: Annotated[int | None, typer.Option(help=f"Test rows per repeat. {N_TEST_HELP}")] = None,
-    repeats: Annotated[int, typer.Option(help="Repeats, each with rows and examples of its own.")] = 1,
-    base_parity: Annotated[
-        str | None, typer.Option(help=f"Gap of the groups' base rates in the test rows, {PARITY_HELP}")
-    ] = None,
     shots: Annotated[str, typer.Option(help="The arms, comma-separated: each asks about every row.")] = ARMS,
-    m: Annotated[int, typer.Option("--m", help="Examples per prompt.")] = 16,
     detect: Annotated[
         float | None, typer.Option(help="Print how many rows and repeats detect this difference.")
     ] = None,
@@ -56,6 +53,7 @@ def power(
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Print the differences that a design detects 4 times in 5, before it costs anything.
 
@@ -68,7 +66,6 @@ def power(
     from fwc_llm.report.design import power_lines
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.needed import needed, sample_cost
-    from fwc_llm.runs.settings import Settings
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:
@@ -77,15 +74,15 @@ def power(
     arms = _arms(shots)
     with console.working("reading the table") as step:
         table = open_task(task, data_dir, protected)
-        wanted = Settings(m=m, **given(n_test=n_test), **parity(base_parity))
-        settings, notes = fit_defaults(table, wanted)
+        settings, notes = fit_defaults(table, read(Settings, options))
+        repeats = settings.repeats
         design = design_of(table, settings.n_test, settings.base_parity, repeats)
         cost = None
         if detect is not None and model is not None:
             step("counting tokens")
             opened = open_model(model)
             cost = sample_cost(
-                table, arms, m, settings.base_parity, opened, price_of(opened.name, prices), batch
+                table, arms, settings.m, settings.base_parity, opened, price_of(opened.name, prices), batch
             )  # fmt: skip
     found = (
         []

@@ -1,22 +1,20 @@
 """`fwc-llm prompt`: what is sent for one row."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import (
-    M_HELP,
-    N_TEST_HELP,
-    PARITY_HELP,
-    PROTECTED_HELP,
-    TASK_HELP,
-    given,
-    open_task,
-    parity,
-)
+from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
+from fwc_llm.cli.options import read, takes
+from fwc_llm.runs.settings import Settings
+
+_SETTINGS = (
+    "m", "epsilon", "n_test", "base_parity", "seed", "api", "template", "consistency", "weights",
+)  # fmt: skip
 
 
+@takes(Settings, names=_SETTINGS)
 def prompt(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
@@ -27,29 +25,6 @@ def prompt(
         ),
     ] = "zero",
     row: Annotated[int, typer.Option(help="Which row of the seeded test split, counted from 0.")] = 0,
-    m: Annotated[
-        int | None, typer.Option("--m", help=f"Examples, when a strategy chooses them. {M_HELP}")
-    ] = None,
-    epsilon: Annotated[float, typer.Option(help="Largest relative parity violation of the coreset.")] = 0.01,
-    n_test: Annotated[int | None, typer.Option(help=f"Rows of the test split. {N_TEST_HELP}")] = None,
-    base_parity: Annotated[
-        str | None, typer.Option(help=f"Gap of the groups' base rates in the split, {PARITY_HELP}")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the strategy.")] = 0,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            help="Template set: default, decision, paper, decodingtrust, or a folder of your own. [default: "
-            "default; decision with --api decisions or systemone]"
-        ),
-    ] = None,
-    api: Annotated[
-        str, typer.Option(help="chat, or decisions or systemone: the question then goes apart.")
-    ] = "chat",
-    consistency: Annotated[
-        bool, typer.Option("--consistency", help="The question's other wordings too (not with --api chat).")
-    ] = False,
-    weights: Annotated[str, typer.Option(help="show or hide the weights of the examples.")] = "show",
     as_json: Annotated[bool, typer.Option("--json", help="Print the messages as JSON.")] = False,
     data_dir: Annotated[
         Path | None, typer.Option(help="Look for data here first.", show_default=False)
@@ -57,6 +32,7 @@ def prompt(
     allow_changed_data: Annotated[
         bool, typer.Option("--allow-changed-data", help="Accept saved shots although the data has changed.")
     ] = False,
+    **options: Any,
 ) -> None:
     """Show what is sent to the model for one row of the test split that `eval` draws from this seed."""
     import json
@@ -67,17 +43,8 @@ def prompt(
     from fwc_llm.errors import FwcError
     from fwc_llm.models.tokens import TokenCounter
     from fwc_llm.runs.plan import make_plan
-    from fwc_llm.runs.settings import Settings
 
-    settings = Settings(
-        **given(m=m, n_test=n_test, template=template),
-        **parity(base_parity),
-        epsilon=epsilon,
-        seed=seed,
-        api=api,
-        consistency=consistency,
-        weights=weights,
-    )
+    settings = read(Settings, options)
     with working("choosing examples") as step:
         plan = make_plan(open_task(task, data_dir, protected), (shots,), settings, allow_changed_data, step)
     for note in plan.notes:

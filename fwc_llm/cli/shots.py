@@ -34,7 +34,10 @@ def shots(
             "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
-    m: Annotated[int | None, typer.Option("--m", help=f"How many examples. {M_HELP}")] = None,
+    m: Annotated[
+        int | None,
+        typer.Option("--m", help=f"How many examples. {M_HELP}"),
+    ] = None,
     weight: Annotated[
         str | None,
         typer.Option(
@@ -96,7 +99,7 @@ def shots(
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.runs.settings import M
+    from fwc_llm.runs.settings import DEFAULT_M
     from fwc_llm.shots.streamed import streamed_shots
 
     options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
@@ -108,14 +111,14 @@ def shots(
         _check_streamed(strategy, compare, max_prompt_tokens)
         with before_asking(out), console.working("reading the files") as step:
             chosen, notes = streamed_shots(
-                table, data, M if m is None else m, limit, seed, order, step, **options
+                table, data, DEFAULT_M if m is None else m, limit, seed, order, step, **options
             )
         for note in notes:
             console.err.print(note, soft_wrap=True, markup=False)
         _show(chosen, table, task, out, as_json, data)
         return
     with before_asking(out), console.working("reading the table") as step:
-        m, moved = fit_m(table, M if m is None else m)
+        m, moved = fit_m(table) if m is None else (m, "")
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
 

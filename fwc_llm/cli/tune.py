@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli import service
 from fwc_llm.cli.as_json import Json, print_json, run_json
 from fwc_llm.cli.defaults import PROTECTED_HELP
+from fwc_llm.cli.options import CancelBatch, read, takes
 from fwc_llm.cli.outcome import before_asking
-from fwc_llm.cli.pairs import read_pairs
 from fwc_llm.cli.words import words
+from fwc_llm.models import Client
+from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 12
 
 
+@takes(Settings, Client, names=("n_test", "base_parity", "seed", "api"))
 def tune(
     task: Annotated[str, typer.Option(help="A built-in task or a task file (.toml).")] = "adult",
     protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
@@ -49,11 +51,6 @@ def tune(
     strategy: Annotated[
         str | None, typer.Option(help="Only these strategies, comma-separated. [default: all]")
     ] = None,
-    n_test: Annotated[int, typer.Option(help="Rows of the test at the end.")] = 200,
-    base_parity: Annotated[
-        float, typer.Option(help="Gap of the groups' base rates in pool rows and test rows.")
-    ] = 0.5,
-    seed: Annotated[int, typer.Option(help="Seed of rows and candidates.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -61,45 +58,28 @@ def tune(
         ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where the data lies.")] = None,
-    api: service.Api = "chat",
-    base_url: service.BaseUrl = None,
-    api_key_env: service.ApiKeyEnv = None,
-    concurrency: service.Concurrency = 8,
-    rpm: service.Rpm = None,
-    tpm: service.Tpm = None,
-    deadline: service.Deadline = 300.0,
-    max_tokens: service.MaxTokens = None,
-    logprobs: service.Logprobs = False,
-    param: service.Param = None,
-    batch: service.Batch = False,
-    cancel_batch: service.CancelBatch = False,
-    max_cost: service.MaxCost = None,
-    prices: service.Prices = None,
+    cancel_batch: CancelBatch = False,
     as_json: Json = False,
+    **options: Any,
 ) -> None:
     """Find examples with which a model reaches a fairness target at the least loss of accuracy."""
     from fwc_llm.cli import console
     from fwc_llm.errors import FwcError, IncompleteRunError
     from fwc_llm.evaluation.tune import tune as run
-    from fwc_llm.models import Client
     from fwc_llm.tasks import load_task
 
     try:
         sizes = [int(size) for size in words(m)]
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
-    client = Client(
-        base_url=base_url, api_key_env=api_key_env, params=read_pairs(param, "--param"),
-        max_tokens=max_tokens, logprobs=logprobs, rpm=rpm, tpm=tpm, deadline=deadline,
-        concurrency=concurrency, batch=batch, max_cost=max_cost, prices=prices,
-    )  # fmt: skip
+    settings, client = read(Settings, options), read(Client, options)
     with before_asking(out):
         found = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,
             templates=words(template) or None, orders=words(order) or None,
-            strategies=words(strategy) or None, n_test=n_test, base_parity=base_parity, seed=seed, out=out,
-            api=api, client=client, data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
+            strategies=words(strategy) or None, out=out, client=client, **settings.given,
+            data_dir=data_dir, cancel_batch=cancel_batch, shown=console.shown,
         )  # fmt: skip
     if as_json:
         print_json(_as_json(found))

@@ -23,12 +23,12 @@ def wordings(text: str | None) -> dict[str, Any]:
     return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
 
 
-def ablation(
-    shots: str, order: str | None, repeats: int, options: dict[str, Any]
-) -> tuple[str, int, dict[str, Any]]:
-    """The arms, repeats and options of an ablation."""
+def ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
     from fwc_llm.runs import ablation as parts
 
-    if shots not in (ARMS, ",".join(parts.ARMS)) or order:
+    if shots not in (ARMS, ",".join(parts.ARMS)) or options["order"]:
         raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
-    return ",".join(parts.ARMS), parts.REPEATS if repeats == 1 else repeats, parts.OPTIONS | options
+    repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
+    pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
+    return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}

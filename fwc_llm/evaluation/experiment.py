@@ -6,7 +6,6 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +40,7 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
     wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
     found |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
-    for one in fields(Client):
-        if (value := getattr(client, one.name)) != getattr(bare, one.name):
-            found[_flag(one.name)] = value
+    found |= {_flag(name): value for name, value in client if value != getattr(bare, name)}
     found |= {_flag(name): value for name, value in others.items() if value not in (None, False)}
     found |= {name: relative(found[name], folder) for name in _PATHS if name in found}
     lines = [_line(name, value) for name, value in found.items() if value not in ([], {})]

@@ -251,7 +251,7 @@ class Job:
         said = traits(model)
         limited = self.client.max_cost is not None and not (said.simulated or said.reference or said.local)
         return replace(
-            self, model=model, client=self.client if limited else replace(self.client, max_cost=None)
+            self, model=model, client=self.client if limited else self.client.updated(max_cost=None)
         )
 
     def used(self, folder: Path) -> float:
@@ -365,24 +365,12 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
         )
     if api != "chat" and client.batch:
         raise FwcError(f"--batch and --api {api} do not go together: the Batch API takes no decisions")
-    return replace(settings, api=api)
+    return settings if settings.api == api else settings.updated(api=api)
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
-    return open_model(
-        name,
-        api=api,
-        base_url=client.base_url,
-        api_key_env=client.api_key_env,
-        params=client.params,
-        max_tokens=client.max_tokens,
-        logprobs=client.logprobs,
-        rpm=client.rpm,
-        tpm=client.tpm,
-        deadline=client.deadline,
-        concurrency=client.concurrency,
-        notice=notice,
-    )
+    options = client.model_dump(exclude={"batch", "max_cost", "prices"})  # those are the run's
+    return open_model(name, api=api, notice=notice, **options)
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:

@@ -1,7 +1,6 @@
 """What a threshold needs of a model before the run is paid for: P(yes) (docs/protocol.md, "A threshold")."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
 from fwc_llm.errors import ProviderError
@@ -20,7 +19,7 @@ def with_logprobs(model: object, settings: Settings, client: Client) -> tuple[Cl
     if not needed or client.logprobs:
         return client, ""
     said = f"--threshold {settings.threshold} needs P(yes): --logprobs is switched on"
-    return replace(client, logprobs=True), said
+    return client.updated(logprobs=True), said
 
 
 def needs_trial(plan: Plan, model: Model, client: Client) -> bool:

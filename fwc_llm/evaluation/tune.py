@@ -30,7 +30,7 @@ from fwc_llm.progress import choose as choose_progress
 from fwc_llm.report.tuning import FILE_NAME, kind_words
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.plan import make_plan
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -97,7 +97,7 @@ def tune(
     base_parity: float | None = 0.5,
     seed: int = 0,
     out: str | Path | None = None,
-    api: str = "chat",
+    api: Api = "chat",
     client: Client | None = None,
     data_dir: str | Path | None = None,
     test: bool = True,
@@ -300,7 +300,7 @@ def _tested(
 ) -> Result:
     """Ask once about the test rows: the winner, and what it is measured against."""
     arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
-    wording = replace(settings, template=template)
+    wording = settings.updated(template=template)
     with done.show.working("choosing the examples of the test") as step:
         plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
     job = Job(plan, done.job.model, done.job.client, reference=None)

@@ -162,7 +162,7 @@ def _described(
         sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
     )
     seen = {question["arm"] for question in questions}
-    settings = dict(run["settings"])
+    settings = {name: value for name, value in run["settings"].items() if name != "samples"}  # epochs say it
     settings["repeats"] = len({question["repeat"] for question in questions})
     designed = settings.get("base_parity") is not None
     if len(questions) < run["calls"] * epochs:  # what is left has no base rates that anybody set

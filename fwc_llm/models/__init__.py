@@ -1,6 +1,5 @@
 """Who answers: OpenAI-compatible services, Azure, Inspect, and models without a network."""
 
-from dataclasses import fields
 from typing import Any, Unpack
 
 from fwc_llm.errors import FwcError
@@ -101,5 +100,6 @@ def open_model(
 
 def _of_client(options: ChatOptions) -> dict[str, Any]:
     """The options that a `Client` has, too."""
-    known = {one.name for one in fields(Client)}
-    return {name: value for name, value in options.items() if name in known and value is not None}
+    return {
+        name: value for name, value in options.items() if name in Client.model_fields and value is not None
+    }

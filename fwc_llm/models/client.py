@@ -1,10 +1,11 @@
 """`Client`: how a model is reached and asked, as one value."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any, TypedDict
+
+from fwc_llm.options import COST, SERVICE, Options, option
 
 
 class ChatOptions(TypedDict, total=False):
@@ -25,35 +26,37 @@ class ChatOptions(TypedDict, total=False):
     today: date | None
 
 
-@dataclass(frozen=True)
-class Client:
+class Client(Options):
     """How a model is asked: the service, what is sent beside the messages, the pace, and the cost.
-
-    base_url     any OpenAI-compatible server; None is OpenAI. The OpenAI key is not sent elsewhere
-    api_key_env  the environment variable that holds the key (default: OPENAI_API_KEY; none with a base_url)
-    params       anything else to send, as it is
-    max_tokens   limit of a reply (default: a few)
-    logprobs     ask for the probabilities of the top tokens, which give P(yes)
-    rpm, tpm     requests and tokens a minute that are not exceeded
-    deadline     seconds for one row, retries included
-    concurrency  requests under way at once
-    batch        use the provider's Batch API: cheaper, may take hours
-    max_cost     dollars; the run stops before it has cost more
-    prices       a price file of your own (TOML), for models whose price is not known
 
     A model that is an object, not a name, has its own service and parameters: of the client only
     `concurrency`, `batch`, `max_cost` and `prices` concern it.
     """
 
-    base_url: str | None = None
-    api_key_env: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    max_tokens: int | None = None
-    logprobs: bool = False
-    rpm: float | None = None
-    tpm: float | None = None
-    deadline: float = 300.0
-    concurrency: int = 8
-    batch: bool = False
-    max_cost: float | None = None
-    prices: str | Path | None = None
+    base_url: str | None = option(
+        None,
+        "Any OpenAI-compatible server, OpenAI's by default; the OpenAI key is not sent elsewhere.",
+        SERVICE,
+    )
+    api_key_env: str | None = option(
+        None,
+        "The environment variable that holds the key.",
+        SERVICE,
+        shown="OPENAI_API_KEY; none with a base URL",
+    )
+    params: Mapping[str, Any] = option(
+        dict, "KEY=VALUE, anything else to send, as it is; repeatable.", SERVICE, flag="param"
+    )
+    max_tokens: int | None = option(None, "Largest number of tokens in a reply.", SERVICE, shown="a few")
+    logprobs: bool = option(False, "Ask for the probabilities of the top tokens, which give P(yes).", SERVICE)
+    rpm: float | None = option(None, "Limit of requests per minute.", SERVICE)
+    tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE)
+    deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE)
+    concurrency: int = option(8, "Requests under way at once.", SERVICE)
+    batch: bool = option(
+        False, "Use the provider's Batch API: cheaper, may take hours, survives restarts.", SERVICE
+    )
+    max_cost: float | None = option(None, "Stop before the run costs more dollars than this.", COST)
+    prices: str | Path | None = option(
+        None, "A price file of your own (TOML), for models whose price is not known.", COST
+    )

@@ -3,12 +3,12 @@
 A number that somebody gives is taken or refused, never moved.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
 from fwc_llm.runs.same import row_hashes
-from fwc_llm.runs.settings import Settings, Share, Whole
+from fwc_llm.runs.settings import DEFAULT_M, Settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,10 +31,10 @@ def fit_defaults(task: "Task", settings: Settings, chooses: bool = True) -> tupl
     return settings, tuple(line for line in (said, said_too) if line)
 
 
-def fit_m(task: "Task", m: int) -> tuple[int, str]:
-    """Return `m`, moved where it is a default that the pool's cells cannot give, and a line that says so."""
+def fit_m(task: "Task") -> tuple[int, str]:
+    """Return the default of `m`, moved where the pool's cells cannot give it, and a line that says so."""
     cells = _Cells.of(task)
-    return _fitting_m(cells, m, cells.values) if isinstance(m, Whole) else (m, "")
+    return _fitting_m(cells, DEFAULT_M, cells.values)
 
 
 @dataclass(frozen=True)
@@ -108,36 +108,36 @@ class _Cells:
 
 
 def _fit_rows(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
-    if not isinstance(settings.n_test, Whole):
+    if "n_test" in settings.model_fields_set:
         return settings, ""
-    wanted, groups, parity = int(settings.n_test), cells.task.groups, settings.base_parity
+    wanted, groups, parity = settings.n_test, cells.task.groups, settings.base_parity
     as_they_fall = min(wanted, max(1, int(cells.rows.sum()) // (2 if cells.is_split else 1)))
     if parity is None:
         moved = "" if as_they_fall == wanted else f"{wanted} test rows are too many: {as_they_fall} are drawn"
-        return replace(settings, n_test=as_they_fall), moved
+        return settings.updated(n_test=as_they_fall), moved
     nearest, step = nearest_whole(groups, wanted, parity), whole_step(groups, parity)
     reserve = -(-settings.m // (2 * len(groups)))
     least = max(step, _LEAST)
     fitting = next((n for n in range(nearest, least - 1, -step) if cells.holds(n, parity, reserve)), None)
-    if fitting is None and isinstance(parity, Share):
+    if fitting is None and "base_parity" not in settings.model_fields_set:
         said = (
             f"the cell {cells.smallest(cells.rows)} has {cells.rows.min():,} rows, too few for equal numbers "
             f"of every group: {as_they_fall} test rows are drawn as they fall (--base-parity none); a map in "
             "the task file can merge groups"
         )
-        return replace(settings, n_test=as_they_fall, base_parity=None), said
+        return settings.updated(n_test=as_they_fall, base_parity=None), said
     if fitting is None:  # an explicit parity: what can be drawn at all, or the draw says why not
         fitting = next((n for n in range(nearest, 0, -step) if cells.holds(n, parity, 0)), nearest)
     if fitting == wanted:
-        return replace(settings, n_test=wanted), ""
+        return settings.updated(n_test=wanted), ""
     why = f"{wanted} test rows over {len(groups)} groups do not come out whole"
     if fitting != nearest:
         why = f"the cell {cells.smallest(cells.left(nearest, parity))} is too small for {nearest} test rows"
-    return replace(settings, n_test=fitting), f"{why}: {fitting} are drawn (--n-test sets another number)"
+    return settings.updated(n_test=fitting), f"{why}: {fitting} are drawn (--n-test sets another number)"
 
 
 def _fit_examples(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
-    if not isinstance(settings.m, Whole):
+    if "m" in settings.model_fields_set:
         return settings, ""
     n, parity = settings.n_test, settings.base_parity
     if parity is None:
@@ -147,7 +147,7 @@ def _fit_examples(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
     else:
         left = cells.left(n, parity)
     m, said = _fitting_m(cells, settings.m, left)
-    return replace(settings, m=m), said
+    return settings.updated(m=m), said
 
 
 def _fitting_m(cells: _Cells, m: int, left: "np.ndarray") -> tuple[int, str]:

@@ -18,7 +18,7 @@ from typing import IO, Any
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
 from fwc_llm.runs.contents import answer_check, check_described, check_results, is_question
-from fwc_llm.runs.settings import LATER
+from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
@@ -307,7 +307,7 @@ def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
 
     Settings that its version did not know have the value that they had then.
     """
-    described = described | {"settings": {**LATER, **described.get("settings", {})}}
+    described = described | {"settings": Settings().as_json() | described.get("settings", {})}
     sources = described.get("sources") or {}
     plain = {
         arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()

@@ -12,7 +12,6 @@ from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
 from fwc_llm.runs.same import row_values
 from fwc_llm.runs.settings import FITTED, Settings
 from fwc_llm.runs.splits import Split, hold_out
-from fwc_llm.untrusted import finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,25 +19,6 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 _MOST, _LEAST = 200, 20  # rows, where nobody says how many
-
-
-def check_threshold(settings: Settings) -> None:
-    """Refuse with `FwcError` what is no threshold, and a number of rows that makes no sense."""
-    if settings.threshold in ("fit", "base-rate") and settings.samples > 1:
-        raise FwcError(
-            f"threshold {settings.threshold} asks about rows of the pool once, not {settings.samples} times: "
-            "give a number, or samples=1"
-        )
-    threshold, rows = settings.threshold, settings.threshold_rows
-    number = finite(threshold)
-    if threshold not in (None, *FITTED) and (number is None or not 0.0 <= number <= 1.0):
-        raise FwcError(f"threshold is {threshold!r}: give a number from 0 to 1, 'fit' or 'base-rate'")
-    if rows is None:
-        return
-    if threshold not in FITTED:
-        raise FwcError("threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'")
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 2:
-        raise FwcError(f"threshold_rows is {rows!r}: choosing a threshold takes rows, at least 2")
 
 
 def hold(

@@ -13,8 +13,8 @@ from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD, file_name
-from fwc_llm.runs.held import check_threshold, hold
-from fwc_llm.runs.settings import APIS, Settings
+from fwc_llm.runs.held import hold
+from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -295,22 +295,7 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _check(settings: Settings) -> None:
-    if settings.repeats < 1:
-        raise FwcError(f"repeats is {settings.repeats}: a run needs at least 1")
-    if settings.samples < 1:
-        raise FwcError(f"samples is {settings.samples}: every prompt is asked at least once")
-    if isinstance(settings.templates, str):
-        raise FwcError("templates is a list of template sets, for example ['default', 'paper']")
-    if settings.seed < 0:
-        raise FwcError(f"seed is {settings.seed}: give a whole number from 0 up")
-    if settings.weights not in {"show", "hide"}:
-        raise FwcError(f"weights is {settings.weights!r}: choose 'show' or 'hide'")
-    if settings.redraw not in {"once", "per-row"}:
-        raise FwcError(f"redraw is {settings.redraw!r}: choose 'once' or 'per-row'")
-    check_threshold(settings)
-    if settings.api not in APIS:
-        raise FwcError(f"api is {settings.api!r}: choose {', '.join(map(repr, APIS))}")
-    if settings.consistency and settings.api == "chat":
+    if settings.consistency and settings.api == "chat":  # a model that is an object decides the api
         raise FwcError(
             "consistency (--consistency) puts several questions into one request, which a chat does not "
             "take: choose --api decisions or --api systemone"

@@ -44,6 +44,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     replies = Replies(journal)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rule = described["settings"].get("threshold")
+    samples = described["settings"].get("samples", 1)
     marks, held = Marks({}), []
     if rule is not None:
         asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
@@ -80,7 +81,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "reference": described.get("reference", False),
         **({"local": True} if described.get("local") else {}),
         **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
-        **({"samples": described["settings"]["samples"]} if "samples" in described["settings"] else {}),
+        **({"samples": samples} if samples != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
         **({"untrue": described["untrue"]} if described.get("untrue") else {}),

@@ -1,100 +1,122 @@
-"""What determines a run, and which of it nobody has said."""
+"""What determines a run: `Settings`."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+from pydantic import field_validator, model_validator
 
-class Whole(int):
-    """A whole number that is only a default: it may move."""
+from fwc_llm.options import SERVICE, Options, option
+from fwc_llm.untrusted import finite
 
-    __slots__ = ()
-
-
-class Share(float):
-    """A share that is only a default: it may be given up."""
-
-    __slots__ = ()
-
-
-class Words(str):
-    """A text that is only a default: another may stand in its place."""
-
-    __slots__ = ()
-
-
-TEMPLATE, APIS = Words("default"), ("chat", "decisions", "systemone")
+Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
-LATER: Mapping[str, Any] = {  # settings that earlier versions lack
-    "api": "chat",
-    "consistency": False,
-    "threshold": None,
-    "threshold_rows": None,
-    "templates": [],
-    "samples": 1,
-}
-N_TEST, BASE_PARITY, M = Whole(200), Share(0.5), Whole(16)
+DEFAULT_M = 16
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Everything that determines what is asked. Defaults are the paper's experiment.
+def _template(values: Mapping[str, Any]) -> str:
+    return "default" if values.get("api", "chat") == "chat" else DECISION_TEMPLATE
 
-    See docs/protocol.md, "The paper's experiment". The defaults of `m`, `n_test` and `base_parity` move to
-    the nearest that the table allows, and the plan says so (docs/own-data.md, "What the defaults do"); a
-    number that is given is taken or refused.
 
-    m                 examples per prompt
-    epsilon           largest relative parity violation of the coreset; None for no limit
-    n_test            test rows per repeat
-    base_parity       gap of the groups' base rates in the test rows; None draws rows as they fall
-    repeats           repeat r draws its rows and its examples from seed + r
-    seed              of the first repeat
-    template          a template set's name, or a folder with one of your own; "decision" with an `api`
-                      other than "chat"
-    templates         several of them: each makes an arm, and `template` is not looked at
-    orders            of the examples; empty: the strategy's own; each of several makes an arm
-    weights           "show" or "hide" the weights of the examples
-    redraw            balanced examples: "once" a repeat, or "per-row"
-    counterfactual    ask again with the protected level changed
-    threshold         P(yes) from which the answer is yes, beside the answer as it was given: a number, or
-                      "fit" (most accurate) or "base-rate" (as many yes as there are), both chosen on rows
-                      of the pool that are asked beforehand (docs/protocol.md, "A threshold")
-    threshold_rows    how many rows of the pool that takes; None: as many as test rows, at most 200
-    api               "chat", or "decisions" or "systemone" for models that give P(yes) and no text
-    consistency       ask for the negation and a paraphrase in the same request (not with "chat")
-    strategy_options  for the strategies that take them, by name
-    samples           how often every prompt is asked
+class Settings(Options):
+    """Everything that determines what is asked. Defaults are the paper's experiment (docs/protocol.md).
+
+    The defaults of `m`, `n_test` and `base_parity` move to the nearest that the table allows, and the plan
+    says so (docs/own-data.md, "What the defaults do"); a number that is given is taken or refused.
     """
 
-    m: int = M
-    epsilon: float | None = 0.01
-    n_test: int = N_TEST
-    base_parity: float | None = BASE_PARITY
-    repeats: int = 1
-    seed: int = 0
-    template: str = TEMPLATE
-    orders: tuple[str, ...] = ()
-    weights: str = "show"
-    redraw: str = "once"
-    counterfactual: bool = False
-    threshold: float | str | None = None
-    threshold_rows: int | None = None
-    api: str = "chat"
-    consistency: bool = False
-    strategy_options: Mapping[str, Any] = field(default_factory=dict)
-    templates: tuple[str, ...] = ()
-    samples: int = 1
+    m: int = option(
+        DEFAULT_M, "Examples per prompt.", shown=f"{DEFAULT_M}, or what the table's cells can give"
+    )
+    epsilon: float | None = option(
+        0.01, "Largest relative parity violation of the coreset; `none` for no limit."
+    )
+    n_test: int = option(
+        200, "Test rows per repeat.", shown="200, or the nearest number that the table allows"
+    )
+    base_parity: float | None = option(
+        0.5,
+        "Gap of the groups' base rates in the test rows, or `none`: rows as they fall.",
+        shown="0.5, or none where cells are too small",
+    )
+    repeats: int = option(1, "Repeat r draws its rows and its examples from seed + r.", ge=1)
+    seed: int = option(0, "Seed of the first repeat.", ge=0)
+    api: Api = option(
+        "chat",
+        "How the question is put: chat, or decisions or systemone to a decision model, which gives P(yes) "
+        "and no text.",
+        SERVICE,
+    )
+    template: str = option(
+        _template,
+        "Template set: default, decision, paper, decodingtrust, or a folder of your own.",
+        shown="default; decision with another api than chat",
+    )
+    templates: tuple[str, ...] = option((), "Several template sets: each makes an arm.", flag="")
+    orders: tuple[str, ...] = option(
+        (),
+        "Order of the examples: alternate, random, by-weight, given; each of several makes an arm.",
+        shown="the strategy's own",
+        flag="order",
+    )
+    weights: Literal["show", "hide"] = option("show", "show or hide the weights of the examples.")
+    redraw: Literal["once", "per-row"] = option(
+        "once", "Balanced examples drawn `once` a repeat, or anew `per-row`."
+    )
+    samples: int = option(
+        1, "How many times to ask each prompt, to see how often the model agrees with itself.", ge=1
+    )
+    counterfactual: bool = option(False, "Ask again with the protected level changed (doubles the calls).")
+    threshold: float | str | None = option(
+        None,
+        "Answer yes from this P(yes) up, beside the answers as given: a number, `fit` (most accurate) or "
+        "`base-rate` (as many yes as there are), both chosen on rows of the pool that are asked first "
+        '(docs/protocol.md, "A threshold").',
+    )
+    threshold_rows: int | None = option(
+        None,
+        "Rows of the pool that this asks about.",
+        shown="as many as test rows, at most 200",
+        ge=2,
+    )
+    consistency: bool = option(
+        False,
+        "Ask for the negation and a paraphrase in the same request, and count contradictions (not with the "
+        "api chat).",
+    )
+    strategy_options: Mapping[str, Any] = option(
+        dict, "KEY=VALUE for the strategies that take it (slots=equal); repeatable.", flag="option"
+    )
+
+    @field_validator("threshold", mode="before")
+    @classmethod
+    def _read_threshold(cls, value: Any) -> Any:
+        if value is None or value in FITTED:
+            return value
+        try:
+            number = finite(float(value) if isinstance(value, str) else value)
+        except ValueError:
+            number = None
+        if number is None or not 0.0 <= number <= 1.0:
+            raise ValueError(f"give a number from 0 to 1, 'fit' or 'base-rate', not {value!r}")
+        return number
+
+    @model_validator(mode="after")
+    def _check_threshold(self) -> "Settings":
+        fitted = self.threshold in FITTED
+        if fitted and self.samples > 1:
+            raise ValueError(
+                f"threshold {self.threshold} asks about rows of the pool once, not {self.samples} times: "
+                "give a number, or samples=1"
+            )
+        if self.threshold_rows is not None and not fitted:
+            raise ValueError("threshold_rows (--threshold-rows) is for a threshold of 'fit' or 'base-rate'")
+        return self
 
     @property
     def wordings(self) -> tuple[str, ...]:
         """The template sets, one or several."""
-        return tuple(self.templates) or (self.template,)
-
-    def __post_init__(self) -> None:
-        if self.api != "chat" and isinstance(self.template, Words):
-            object.__setattr__(self, "template", DECISION_TEMPLATE)
+        return self.templates or (self.template,)
 
     @property
     def questions(self) -> Literal["", "one", "several"]:
@@ -102,7 +124,5 @@ class Settings:
         return "" if self.api == "chat" else "several" if self.consistency else "one"
 
     def as_json(self) -> dict[str, Any]:
-        """The settings as written to run.json; what earlier versions lack stands there where it is used."""
-        found = asdict(self) | {"orders": list(self.orders), "strategy_options": dict(self.strategy_options)}
-        found["templates"] = list(self.templates)
-        return {name: value for name, value in found.items() if name not in LATER or value != LATER[name]}
+        """The settings as they stand in run.json."""
+        return self.model_dump(mode="json")

@@ -1,7 +1,6 @@
 """The largest number of examples whose prompts stay within a number of tokens."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -37,7 +36,7 @@ def fit_prompts(
     def longest(m: int) -> int:
         if progress:
             progress(f"trying {m} examples within {limit:,} tokens")
-        plan = make_plan(task, sources, replace(settings, m=m), allow_changed_data)
+        plan = make_plan(task, sources, settings.updated(m=m), allow_changed_data)
         return max(counter.count(call.messages) for call in plan.calls())
 
     if longest(most) <= limit:
@@ -49,7 +48,7 @@ def fit_prompts(
             f"tokens, more than the {limit:,} of --max-prompt-tokens: raise it, or use a shorter template"
         )
     span = largest_m(lambda step: longest(smallest + step - 1), limit, most - smallest)
-    return replace(settings, m=smallest + span - 1)
+    return settings.updated(m=smallest + span - 1)
 
 
 def _smallest(longest: Callable[[int], int], most: int) -> int:

@@ -23,7 +23,7 @@ SMALL = ("--task", "census", "--n-test", "8", "--m", "4")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two arms and a threshold."""
     out = tmp_path_factory.mktemp("runs") / "one"
-    evaluate("census", "surrogate", ("zero", "balanced"), 8, out=out, m=4, threshold=0.5)
+    evaluate("census", "surrogate", ("zero", "balanced"), n_test=8, out=out, m=4, threshold=0.5)
     return out
 
 

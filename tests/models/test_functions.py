@@ -343,7 +343,7 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
     grumpy = Grumpy()
 
     def go() -> Result:
-        return evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "run", progress=False)
+        return evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "run", progress=False)
 
     result = go()
     assert 0 < result.unanswered < 16
@@ -356,11 +356,11 @@ def test_a_run_names_the_rows_that_went_wrong_and_asks_only_them_again(two: Task
     assert grumpy.asked == 16 + len(wrong)
     assert go().data["model"] == f"python:{__name__}:Grumpy"
     with pytest.raises(FwcError, match="holds another run"):
-        evaluate(two, FunctionModel(grumpy, name="another"), ("zero",), 16, out=tmp_path / "run")
+        evaluate(two, FunctionModel(grumpy, name="another"), ("zero",), n_test=16, out=tmp_path / "run")
     with pytest.raises(FwcError, match="no Batch API"):
-        evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "batch", batch=True)
+        evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "batch", batch=True)
     with pytest.raises(FwcError, match="no price"):
-        evaluate(two, grumpy, ("zero",), 16, out=tmp_path / "cost", max_cost=1)
+        evaluate(two, grumpy, ("zero",), n_test=16, out=tmp_path / "cost", max_cost=1)
 
 
 @pytest.mark.slow
@@ -389,7 +389,7 @@ def test_ctrl_c_ends_a_run_whose_function_hangs(tmp_path: Path, awake: bool, not
             threading.Event().wait()
         def ask():
             try:
-                evaluate("census", hangs, ("zero",), 8, out={str(tmp_path / "run")!r}, progress=False)
+                evaluate("census", hangs, ("zero",), n_test=8, out={str(tmp_path / "run")!r}, progress=False)
             except InterruptedRunError as error:
                 print("stopped", error.result.unanswered, flush=True)
         async def cell():

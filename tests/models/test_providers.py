@@ -150,9 +150,9 @@ def test_a_function_by_its_module_is_the_function_itself(two: Task, tmp_path: Pa
     from tests.models.test_functions import says_yes
 
     name = "python:tests.models.test_functions:says_yes"
-    by_value = evaluate(two, says_yes, ("zero",), 8, out=tmp_path / "run", progress=False)
+    by_value = evaluate(two, says_yes, ("zero",), n_test=8, out=tmp_path / "run", progress=False)
     again = evaluate(
-        two, name, ("zero",), 8, out=tmp_path / "run", client=Client(deadline=7.0), progress=False
+        two, name, ("zero",), n_test=8, out=tmp_path / "run", client=Client(deadline=7.0), progress=False
     )
     assert by_value.data == again.data
     assert again.data["model"] == name

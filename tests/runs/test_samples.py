@@ -166,7 +166,8 @@ def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) ->
     evaluate(task, Dice(), ("balanced",), **options)
     path = tmp_path / "run" / "run.json"
     described = json.loads(path.read_text())
-    assert not {"templates", "samples"} & set(described["settings"])
+    for name in ("templates", "samples"):
+        del described["settings"][name]
     del described["variations"]
     path.write_text(json.dumps(described))
     again = Dice()
@@ -178,8 +179,8 @@ def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"samples": 0}, "samples is 0"),
-        ({"templates": "default"}, "templates is a list"),
+        ({"samples": 0}, "samples.*0"),
+        ({"templates": "default"}, "templates.*tuple"),
         ({"templates": ("default", "default")}, "named twice"),
         ({"templates": ("default", "no-such-set")}, "no-such-set"),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from fwc_llm import FwcError, Settings
 from fwc_llm.runs.folder import THRESHOLD
-from fwc_llm.runs.held import check_threshold, hold
+from fwc_llm.runs.held import hold
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.same import row_values
 from fwc_llm.runs.splits import draw_split
@@ -88,18 +88,18 @@ def test_ties_are_test_rows_exactly_at_the_threshold() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"threshold": 1.5}, r"threshold is 1.5: give a number from 0 to 1, 'fit' or 'base-rate'"),
-        ({"threshold": float("nan")}, "threshold is nan"),
-        ({"threshold": True}, "threshold is True"),
-        ({"threshold": "median"}, "threshold is 'median'"),
-        ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows is 1"),
+        ({"threshold": 1.5}, "threshold: give a number from 0 to 1, 'fit' or 'base-rate', not 1.5"),
+        ({"threshold": float("nan")}, "threshold.*nan"),
+        ({"threshold": True}, "threshold.*True"),
+        ({"threshold": "median"}, "threshold.*median"),
+        ({"threshold": "fit", "threshold_rows": 1}, "threshold_rows.*1"),
         ({"threshold": 0.5, "threshold_rows": 40}, "is for a threshold of 'fit' or 'base-rate'"),
         ({"threshold_rows": 40}, "is for a threshold"),
     ],
 )
 def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(FwcError, match=words):
-        check_threshold(Settings(**options))
+        Settings(**options)
 
 
 def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:

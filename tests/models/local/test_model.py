@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def test_a_context_that_is_too_small_says_what_is_needed() -> None:
     assert long.text is None
     assert "needs a context of" in str(long.error)
     assert short.text is not None
-    small, shown = Client(params={"n_ctx": 256}, max_tokens=1), replace(TWO_ROWS, m=4)
+    small, shown = Client(params={"n_ctx": 256}, max_tokens=1), TWO_ROWS.updated(m=4)
     with pytest.raises(FwcError, match=r"arm 'balanced', row census.test:\d+: the prompt has"):
         evaluate("census", "smollm2", arms=("balanced",), settings=shown, client=small)
 

@@ -1,0 +1,137 @@
+"""Options that are declared once: as fields of a model, with type, default and help.
+
+`Settings` and `Client` are such models. Python's signatures and docstrings (`takes`), the command line
+(`fwc_llm.cli.options`), experiment files and run.json follow from their fields. An option that nobody gave is
+not in `model_fields_set`; None is a value.
+"""
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from textwrap import wrap
+from typing import Any, Self, TypeVar
+
+from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.schema import Checked, first_mistake
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_WIDTH = 110
+
+
+class Options(Checked):
+    """Frozen options; a value that makes no sense is an `FwcError` that names the option."""
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise FwcError(first_mistake(error, values)) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.__doc__ = f"{inspect.cleandoc(cls.__doc__ or '')}\n\n{cls.described()}"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The options that were given, defaults left out."""
+        return {
+            name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set
+        }
+
+    def updated(self, **changes: Any) -> Self:
+        """Return these options with some changed; the changed ones count as given."""
+        return type(self)(**self.given | changes) if changes else self
+
+    @classmethod
+    def described(cls) -> str:
+        """One paragraph of help a field, for docstrings."""
+        width = max(map(len, cls.model_fields)) + 2
+        lines: list[str] = []
+        for name, field in cls.model_fields.items():
+            first, *others = wrap(f"{field.description}{default_words(field)}", _WIDTH - 4 - width)
+            lines += [f"{name:{width}}{first}", *(f"{'':{width}}{line}" for line in others)]
+        return "\n".join(lines)
+
+    @classmethod
+    def parameters(cls) -> Iterator[inspect.Parameter]:
+        """The fields as keyword-only parameters, with the defaults that hold when nothing is given."""
+        bare = cls()
+        for name, field in cls.model_fields.items():
+            yield inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=getattr(bare, name), annotation=field.annotation
+            )
+
+
+EXPERIMENT, SERVICE, COST = "The experiment", "The model and its service", "Cost"  # panels of the help
+
+
+def option(
+    default: Any,
+    help: str,
+    panel: str = EXPERIMENT,
+    *,
+    shown: str = "",
+    flag: str | None = None,
+    **checks: Any,
+) -> Any:
+    """Return a field: its `default`, or what makes it, its help, and pydantic's checks.
+
+    `shown` is the default in words, `flag` the option's name on the command line, where it is another one; ""
+    for none.
+    """
+    kind = "default_factory" if callable(default) else "default"
+    facts: dict[str, Any] = {"panel": panel, "shown": shown, "flag": flag}
+    return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
+
+
+def facts_of(field: FieldInfo) -> Mapping[str, Any]:
+    """The `panel`, `shown` and `flag` of a field."""
+    return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+
+
+def default_words(field: FieldInfo) -> str:
+    """The default in words, to stand behind the help."""
+    plain = field.default_factory is None and field.default not in (None, ()) and field.default is not False
+    words = facts_of(field)["shown"] or (str(field.default) if plain else "")
+    return f" [default: {words}]" if words else ""
+
+
+def takes(*models: type[Options]) -> Callable[[_F], _F]:
+    """Let a function with `**options` show the models' fields in its signature and its docstring."""
+
+    def decorate(function: _F) -> _F:
+        from_models = [parameter for model in models for parameter in model.parameters()]
+        extended(function, from_models)
+        parts = [
+            inspect.cleandoc(function.__doc__ or ""),
+            *(f"{m.__name__}:\n\n{m.described()}" for m in models),
+        ]
+        function.__doc__ = "\n\n".join(parts)
+        return function
+
+    return decorate
+
+
+def extended(function: _F, parameters: list[inspect.Parameter]) -> _F:
+    """Put parameters in the place of a function's `**options`, in its signature; return the function."""
+    own = inspect.signature(function)
+    kept = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    function.__signature__ = own.replace(parameters=[*kept, *parameters])  # type: ignore[attr-defined]
+    return function
+
+
+def split_options(options: Mapping[str, Any], *values: Options) -> list[Any]:
+    """Return each of the values with those of the options that are its fields.
+
+    Errors: `FwcError` for an option that is a field of none of them, with the nearest name.
+    """
+    names = [name for value in values for name in type(value).model_fields]
+    for name in options:
+        if name not in names:
+            raise FwcError(f"there is no option {name!r}{did_you_mean(name, names)}")
+    return [
+        value.updated(**{name: options[name] for name in type(value).model_fields if name in options})
+        for value in values
+    ]
