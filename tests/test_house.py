@@ -19,7 +19,7 @@ ORDER = (
     "errors", "apportion", "files", "lazy", "resources", "untrusted", "version", "notebook", "schema",
     "options", "taskfile",
     "coreset", "metrics", "data", "tasks", "records", "progress", "shots", "models", "answers",
-    "testing", "sandbox", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
+    "testing", "prompts", "gates", "runs", "report", "evaluation", "inspect", "cli",
 )  # fmt: skip
 BASE = {
     "apportion", "errors", "files", "lazy", "notebook", "options", "resources", "schema", "untrusted",
