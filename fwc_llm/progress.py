@@ -5,10 +5,9 @@
 
 import importlib
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fwc_llm.notebook import element, join, shell
@@ -120,8 +119,7 @@ class Terminal:
     def working(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show a spinner; it vanishes at the end."""
         if not self._console.is_terminal:
-            with self._lines(words) as lines:
-                yield lines.change
+            yield self._line_now_and_then()
             return
         from rich.text import Text
 
@@ -132,8 +130,8 @@ class Terminal:
     def asking(self, total: int) -> Iterator[Callable[[State], None]]:
         """Show a bar with rate, errors, cost and time left; it vanishes at the end."""
         if not self._console.is_terminal:
-            with self._lines(f"asked 0 of {total:,}") as lines:
-                yield lambda state: lines.change(_asked_line(state, total))
+            write = self._line_now_and_then()
+            yield lambda state: write(_asked_line(state, total))
             return
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -153,48 +151,22 @@ class Terminal:
         """Print the line."""
         self._console.print(line)
 
-    def _lines(self, words: str) -> "_Lines":
-        return _Lines(lambda line: self._console.print(line, soft_wrap=True), words, self._seconds)
+    def _line_now_and_then(self) -> Callable[[str], None]:
+        """Return a function that prints a line unless it printed one a few seconds ago."""
+        latest = time.monotonic()
+
+        def write(line: str) -> None:
+            nonlocal latest
+            if time.monotonic() - latest >= self._seconds:
+                latest = time.monotonic()
+                self._console.print(line, soft_wrap=True)
+
+        return write
 
 
 def _asked_line(state: State, total: int) -> str:
     passed = state.done + state.errors + state.skipped
     return f"asked {passed:,} of {total:,} ({', '.join(asked_words(state, total))})"
-
-
-class _Lines:
-    """Prints the latest words every few seconds, with the time so far where they are still the same.
-
-    A thread does it: a solver that computes, or a service that is silent, calls nobody.
-    """
-
-    def __init__(self, write: Callable[[str], None], words: str, seconds: float) -> None:
-        self._write, self._words, self._seconds = write, words, seconds
-        self._began = time.monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fwc-llm-progress", daemon=True)
-
-    def change(self, words: str) -> None:
-        """The next line says this."""
-        if words != self._words:
-            self._words, self._began = words, time.monotonic()
-
-    def __enter__(self) -> "_Lines":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        before = ""
-        while not self._ended.wait(self._seconds):
-            words = self._words
-            still = f" … {in_words(time.monotonic() - self._began)}" if words == before else ""
-            before = words
-            with suppress(OSError, ValueError):  # a closed pipe must not end the run
-                self._write(words + still)
 
 
 class Notebook:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Task files: what they say, and a clear complaint for every mistake in one."""
 
 from pathlib import Path
@@ -5,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import Column, choose_protected, choose_weight, read_taskfile
-from fwc_llm.taskfile.values import ABOUT
+from fwc_llm.taskfile import ABOUT, Column, choose, read_taskfile
 from fwc_llm.tasks import load_task, task_names
 
 GOOD = """
@@ -69,81 +69,57 @@ def test_the_built_in_tasks_say_for_what_and_whence_they_are(name: str) -> None:
     assert {"intended_use", "population", "source", "limits"} <= set(about) <= set(ABOUT)
 
 
+# The file, and the words of its complaint: the key, and what is wrong with it.
 BAD = {
     "no toml": ("x,y\n1,2\n", "is no TOML file"),
+    "deep": ("a = " + "[" * 5000 + "]" * 5000, "is no TOML file"),
     "unknown key": (GOOD.replace("question", "qestion"), "unknown key 'qestion'; did you mean 'question'?"),
-    "no question": (GOOD.replace('question = "Is it?"', ""), "'question' must be a text; it is missing"),
-    "empty question": (GOOD.replace("Is it?", " "), "'question' must be a text; found ' '"),
-    "no columns": ('question = "?"', "list the table's columns"),
-    "bad missing": (
-        'missing = "ignore"\n' + GOOD,
-        "missing = 'ignore' is none of 'error', 'drop', 'category'",
-    ),
-    "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1]: 'name' must be a text"),
-    "unknown kind": (GOOD.replace('"numeric"', '"number"'), "column 'age': kind = 'number' is none of"),
-    "unknown column key": (GOOD.replace("unit =", "units ="), "unknown key 'units'; did you mean 'unit'?"),
-    "unknown role": (GOOD.replace('"extra"', '"label"'), "role = 'label' is none of"),
+    "no question": (GOOD.replace('question = "Is it?"', ""), "question: it is missing"),
+    "empty question": (GOOD.replace("Is it?", " "), "question: the text is empty"),
+    "no columns": ('question = "?"', "columns: it is missing"),
+    "bad missing": ('missing = "ignore"\n' + GOOD, "missing: input should be 'error', 'drop' or 'category'; found"),
+    "nameless column": (GOOD.replace('name = "age", ', ""), "columns[1].name: it is missing"),
+    "unknown kind": (GOOD.replace('"numeric"', '"number"'), "columns['age'].kind: input should be 'numeric'"),
+    "unknown column key": (GOOD.replace("unit =", "units ="), "columns['age']: unknown key 'units'; did you mean 'unit'?"),
+    "unknown role": (GOOD.replace('"extra"', '"label"'), "columns['job_type'].role: "),
     "column twice": (GOOD.replace('"age"', '"sex"'), "column 'sex' is listed 2 times"),
-    "ordinal without order": (GOOD.replace('S = "small"\n', ""), "needs order = [lowest, …, highest]"),
+    "ordinal without order": (GOOD.replace('S = "small"\n', ""), "column 'size': order = [lowest, …, highest]"),
     "order of a number": (GOOD.replace('unit = "years"', "order = [1, 2]"), "order belongs to kind"),
-    "values of nothing": (
-        GOOD.replace("[values.size]", "[values.sise]"),
-        "no column 'sise'; did you mean 'size'?",
-    ),
-    "values that are no words": (GOOD.replace('"small"', "3"), "expected a table of value"),
-    "no protected": (GOOD.split("[[protected]]")[0], "name the protected attribute"),
-    "unknown protected": (GOOD.replace('column = "sex"', 'column = "sx"'), "there is no column 'sx'"),
+    "values of nothing": (GOOD.replace("[values.size]", "[values.sise]"), "no column 'sise'; did you mean 'size'?"),
+    "values that are no words": (GOOD.replace('"small"', "3"), "values.size.S: input should be a valid string; found 3"),
+    "no protected": (GOOD.split("[[protected]]")[0], "protected: it is missing"),
+    "unknown protected": (GOOD.replace('column = "sex"', 'column = "sx"'), "no column 'sx'; did you mean 'sex'?"),
     "protected twice": (GOOD + '[[protected]]\ncolumn = "sex"\n', "'sex' is named more than once"),
     "protected outcome": (GOOD.replace('column = "sex"', 'column = "y"'), "'y' is the outcome already"),
-    "map and threshold": (
-        GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n',
-        "either a map or a threshold",
-    ),
-    "renamed for nothing": (GOOD + 'name = "gender"\n', "add a map or a threshold"),
+    "map and threshold": (GOOD + 'map = { a = "b" }\nthreshold = { above = 1 }\n', "either a map or a threshold"),
+    "renamed for nothing": (GOOD + 'name = "gender"\n', "protected['gender']: name = 'gender' is for a derived"),
     "a taken name": (GOOD + 'name = "age"\nmap = { a = "b" }\n', "'age' is a column of its own"),
     "kept under its name": (GOOD + "keep = true\n", "keep = true needs a name"),
     "levels": (GOOD + 'threshold = { above = 1 }\nlevels = ["one"]\n', "names the two sides"),
-    "threshold": (GOOD + "threshold = { over = 1 }\n", "unknown key 'over'"),
-    "threshold not a number": (GOOD + 'threshold = { above = "1" }\n', "write the threshold as"),
-    "threshold nan": (GOOD + "threshold = { above = nan }\n", "write the threshold as"),
-    "no outcome": (
-        GOOD.replace("[outcome]\n", "").replace('column = "y"\n', "").replace("positive = 1\n", ""),
-        "outcome",
-    ),
-    "unknown outcome": (GOOD.replace('column = "y"', 'column = "why"'), "there is no column 'why'"),
-    "both signs": (
-        GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"),
-        "both positive and negative",
-    ),
-    "positive and threshold": (
-        GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"),
-        "not both",
-    ),
+    "threshold": (GOOD + "threshold = { over = 1 }\n", "write the threshold as"),
+    "threshold not a number": (GOOD + 'threshold = { above = "1" }\n', "threshold: input should be a valid number"),
+    "threshold nan": (GOOD + "threshold = { above = nan }\n", "threshold: input should be a finite number"),
+    "unknown outcome": (GOOD.replace('column = "y"', 'column = "why"'), "outcome: there is no column 'why'"),
+    "both signs": (GOOD.replace("positive = 1", "positive = 1\nnegative = [1]"), "both positive and negative"),
+    "positive and threshold": (GOOD.replace("positive = 1", "positive = 1\nthreshold = { above = 0 }"), "not both"),
     "outcome dropped": (GOOD.replace('name = "y"', 'name = "y", role = "drop"'), "the outcome cannot be"),
-    "a key of many parts": (GOOD + ".".join("a" * 20_000) + " = 1\n", "a key has more than 50 parts"),
     "a long key": (GOOD + "k" * 200_000 + " = 1\n", "unknown key"),
-    "no data": (GOOD.replace('file = "data.csv"\n', ""), "'pool' must be a text"),
+    "no data": (GOOD.replace('file = "data.csv"\n', ""), "data: give either file, or pool and test"),
     "file and pool": (GOOD.replace("file =", 'pool = "a"\nfile ='), "either file, or pool and test"),
     "pool is test": (GOOD.replace('file = "data.csv"', 'pool = "a"\ntest = "a"'), "the same file"),
-    "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "must be one character"),
-    "header": (GOOD.replace("[outcome]", 'header = "no"\n[outcome]'), "header = 'no' must be true or false"),
-    "checksum of another": (
-        GOOD.replace("[outcome]", 'sha256 = { b = "0" }\n[outcome]'),
-        "none of the files data.csv",
-    ),
+    "separator": (GOOD.replace("[outcome]", 'separator = ", "\n[outcome]'), "data.separator: "),
+    "header": (GOOD.replace("[outcome]", 'header = "no"\n[outcome]'), "data.header: "),
+    "encoding": (GOOD.replace("[outcome]", 'encoding = "utf-88"\n[outcome]'), "encoding = 'utf-88' is none"),
+    "checksum of another": (GOOD.replace("[outcome]", 'sha256 = { b = "0" }\n[outcome]'), "none of the files data.csv"),
     "url alone": (GOOD.replace("[outcome]", 'url = "http://a"\n[outcome]'), "needs the sha256 of every file"),
-    "about in one text": ('about = "hiring"\n' + GOOD, "about: expected a table"),
-    "about what": (GOOD + "[about]\nlimit = 'few'\n", "unknown key 'limit'; did you mean 'limits'?"),
-    "about nothing": (GOOD + "[about]\nsource = ' '\n", "about: 'source' must be a text; found ' '"),
-    "about a number": (GOOD + "[about]\ncollected = 1994\n", "'collected' must be a text; found 1994"),
+    "about what": (GOOD + "[about]\nlimit = 'few'\n", "about: unknown key 'limit'; did you mean 'limits'?"),
+    "about nothing": (GOOD + "[about]\nsource = ' '\n", "about.source: the text is empty"),
     "about at length": (GOOD + f"[about]\nlimits = '{'x' * 4001}'\n", "4,001 characters; at most 4,000"),
     "no feature": (
-        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace(
-            '"ordinal"', '"ordinal", role = "drop"'
-        ),
+        GOOD.replace('"numeric", unit = "years"', '"numeric", role = "extra"').replace('"ordinal"', '"ordinal", role = "drop"'),
         "no feature is left",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -152,8 +128,9 @@ def test_a_mistake_is_named(tmp_path: Path, name: str) -> None:
     path = write(tmp_path, text)
     with pytest.raises(FwcError) as caught:
         load_task(path)
+    assert str(caught.value).startswith(f"{path}")
     assert message in str(caught.value)
-    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 2000
 
 
 def test_a_task_file_that_is_not_there(tmp_path: Path) -> None:
@@ -167,9 +144,7 @@ def test_its_data_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_an_unknown_task_names_those_there_are() -> None:
-    with pytest.raises(
-        FwcError, match="unknown task 'adlut'; there are adult, communities, compas, drug, german, census"
-    ):
+    with pytest.raises(FwcError, match="unknown task 'adlut'; did you mean 'adult'"):
         load_task("adlut")
 
 
@@ -188,7 +163,9 @@ SPELLINGS = ('use_protected = [\n  "sex", # ]\n]', "use_protected = 'sex'", '"us
 def test_another_choice_of_protected_takes_the_place_of_the_files_own(tmp_path: Path, spelling: str) -> None:
     limits = '[about]\nlimits = """\nuse_protected = "x"\n"""\n'
     offered = '[[protected]]\ncolumn = "size"\noptional = true\n'
-    chosen = choose_protected(read_taskfile(write(tmp_path, f"{spelling}{GOOD}{offered}{limits}")), ["size"])
+    chosen = choose(
+        read_taskfile(write(tmp_path, f"{spelling}{GOOD}{offered}{limits}")), "use_protected", ["size"]
+    )
     assert [one.name for one in chosen.protected] == ["size"]
     assert chosen.about["limits"] == 'use_protected = "x"'
 
@@ -197,4 +174,4 @@ def test_another_weight_leaves_the_words_of_a_value_of_that_name(tmp_path: Path)
     text = GOOD.replace('S = "small"', 'S = "small"\nweight = "by weight"')
     column = '{ name = "w", kind = "numeric", role = "extra" }'
     text = text.replace('{ name = "y" }', f'{column},\n  {{ name = "y" }}')
-    assert 'weight = "by weight"' in choose_weight(read_taskfile(write(tmp_path, text)), "w").text
+    assert 'weight = "by weight"' in choose(read_taskfile(write(tmp_path, text)), "weight", "w").text

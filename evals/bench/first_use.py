@@ -36,7 +36,7 @@ KINDS = {
         "fair_transport(rng.random((600_000, 4)), 2, 2, [0.5, 0.5], 0.01)"
     ),
     "FairWASP, n = 4,000": (
-        "from fwc_llm.coreset.fairwasp.fairwasp import FairWASP\nFairWASP().fit(*synthetic(4_000, 10))"
+        "from fwc_llm.coreset.fairwasp import FairWASP\nFairWASP().fit(*synthetic(4_000, 10))"
     ),
     "Wasserstein distance": (
         "from fwc_llm.coreset.distance import wasserstein\n"

@@ -1,9 +1,8 @@
-"""Large tables: our k-means and k-medoids beside their peers, and FairWASP, which has none.
+"""Large tables: our k-medoids beside its peer, and FairWASP, which has none.
 
 `python -m evals.bench.selectors` runs this. Times are processor seconds of all threads, compiled code being
-warm. k-means stands beside scikit-learn's KMeans with the same start, limit and tolerance. k-medoids stands
-beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time includes them, and at
-n = 1e5 they would take 40 GB, so that there ours stands alone.
+warm. k-medoids stands beside FasterPAM of the package `kmedoids`, which needs all n² distances: its time
+includes them, and at n = 1e5 they would take 40 GB, so that there ours stands alone.
 """
 
 import time
@@ -22,7 +21,6 @@ def peers(quick: bool = False) -> Iterator[dict[str, Any]]:
     """Each method at each size: processor seconds and loss, and those of its peer."""
     large, fits, m = (QUICK, (QUICK,), 25) if quick else (LARGE, FITS, M)
     _warm_up()
-    yield _row("k-means", large, _our_means(large, m), _their_means(large, m))
     for n in fits:
         yield _row("k-medoids", n, _our_medoids(n, m), _their_medoids(n, m))
     yield _row("k-medoids", large, _our_medoids(large, m), None)
@@ -35,7 +33,7 @@ def peers_report(rows: list[dict[str, Any]]) -> list[str]:
         "",
         f"## Large tables: synthetic rows, p = {P}, m = {M}, beside peers",
         "",
-        "Processor seconds of all threads. Peers: scikit-learn's KMeans, same start and limits; the package",
+        "Processor seconds of all threads. Peer: the package",
         "`kmedoids`, its matrix of distances included (40 GB at n = 1e5). Loss: ours over theirs.",
         "",
         "| method | n | ours | peer | ratio | loss |",
@@ -79,22 +77,8 @@ def _warm_up() -> None:
 
     with quietly():
         for name, run in problems():
-            if name in {"FairWASP", "k-means", "k-medoids"}:
+            if name in {"FairWASP", "k-medoids"}:
                 run()
-
-
-def _our_means(n: int, m: int) -> tuple[float, float]:
-    from fwc_llm.coreset.rivals.lloyd import lloyd
-
-    points = _rows(n).dense(np.sqrt(0.5))
-    return _timed(lambda: float(lloyd(points, m, np.random.default_rng(0)).distances.sum(dtype=np.float64)))
-
-
-def _their_means(n: int, m: int) -> tuple[float, float]:
-    from sklearn.cluster import KMeans
-
-    points = _rows(n).dense(np.sqrt(0.5))
-    return _timed(lambda: float(KMeans(m, n_init=1, random_state=0).fit(points).inertia_))
 
 
 def _our_medoids(n: int, m: int) -> tuple[float, float]:

@@ -9,7 +9,6 @@ import typer
 
 from fwc_llm.cli import (
     audit,
-    copies,
     doctor,
     gate,
     power,
@@ -63,7 +62,7 @@ for _name, _function in _COMMANDS.items():
     app.command(_name, cls=Command, epilog=epilog(_name))(shown(_function))
 app.command("warm-up", cls=Command, help=warm_up.HELP, epilog=epilog("warm-up"))(warm_up.warm_up)
 app.add_typer(tasks.task_app, name="task")
-app.add_typer(copies.template_app, name="template")
+app.add_typer(tasks.template_app, name="template")
 
 
 def _version(show: bool) -> None:

@@ -1,23 +1,30 @@
-"""`fwc-llm tasks` lists the built-in tasks; `fwc-llm task init` drafts one for a table of your own."""
+"""`fwc-llm tasks`, `task init`, `task check`, `task copy` and `template init`: tables and templates."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.check import check as check_command
-from fwc_llm.cli.copies import task_copy
+from fwc_llm.cli.defaults import PROTECTED_HELP
 from fwc_llm.cli.examples import epilog
-from fwc_llm.cli.options import Command, Group, shown
+from fwc_llm.cli.options import Command, Group, copied, shown
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 task_app = typer.Typer(help="Task files for tables of your own.", no_args_is_help=True, cls=Group)
-task_app.command("check", cls=Command, epilog=epilog("task check"))(shown(check_command))
-task_app.command("copy", cls=Command, epilog=epilog("task copy"))(shown(task_copy))
+template_app = typer.Typer(help="Template sets of your own.", no_args_is_help=True, cls=Group)
+_HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
+_GROUPS = {
+    _HERE: "On this machine",
+    _FETCHED: "Downloaded when first used",
+    _SIMULATED: "Simulated, needs no data",
+    _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
+}
+_FEW = 30  # rows of a group, below which its rates say little
 
 
 def tasks(
@@ -27,7 +34,6 @@ def tasks(
     as_json: Json = False,
 ) -> None:
     """List the tasks in groups: rows, what is protected or can be, outcome, source and licence."""
-    from rich.table import Table
     from rich.text import Text
 
     from fwc_llm.cli.console import out
@@ -44,32 +50,20 @@ def tasks(
         if not members:
             continue
         out.print(Text(_GROUPS[group], style="bold"))
-        listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
         here = group in (_HERE, _SIMULATED)
-        for title in ("task", *(["rows"] if here else []), "protected", "outcome"):
-            listing.add_column(title, justify="right" if title == "rows" else "left", overflow="fold")
+        lines = []
         for task in members:
             levels = f" ({', '.join(task.groups)})" if here else ""
             others = [name for name in task.offered if name not in task.protected]
             offered = f"; or {', '.join(others)}" if others else ""
             rows = [f"{_rows(task):,}"] if here else []
-            protected = f"{', '.join(task.protected)}{levels}{offered}"
-            listing.add_row(*map(Text, (task.name, *rows, protected, task.title)))
-        out.print(listing)
+            lines.append([task.name, *rows, f"{', '.join(task.protected)}{levels}{offered}", task.title])
+        out.print(_listing(["task", *(["rows"] if here else []), "protected", "outcome"], lines, ("rows",)))
         out.print()
     for task in (*tasks, *copies):
         files = task.locate() if task in tasks else None
         place = f" in {files[0].parent};" if files else ""
         out.print(Text(f"{task.name}:{place} {task.licence}; {task.citation}"), soft_wrap=True)
-
-
-_HERE, _FETCHED, _SIMULATED, _COPY = "here", "download", "simulated", "copy"
-_GROUPS = {
-    _HERE: "On this machine",
-    _FETCHED: "Downloaded when first used",
-    _SIMULATED: "Simulated, needs no data",
-    _COPY: "To copy beside a table that you fetch: fwc-llm task copy NAME",
-}
 
 
 def _group(task: "Task") -> str:
@@ -125,11 +119,7 @@ def init(
     from fwc_llm.errors import FwcError
     from fwc_llm.tasks import load_task
 
-    target = output or table.with_suffix(".toml")
-    if target.suffix != ".toml":
-        raise FwcError(f"the task file {target} must end in .toml, so that --task recognises it")
-    if target.exists() and not force:
-        raise FwcError(f"{target} exists already; name another file with -o, or overwrite it with --force")
+    target = _new_file(output or table.with_suffix(".toml"), force)
     draft = draft_task(table, protected, outcome, Path(os.path.realpath(target)).parent)
     try:
         target.write_text(draft.text, encoding="utf-8")
@@ -146,3 +136,240 @@ def init(
     else:
         out.print(Text(f"It can be read: {'; '.join(task.notes)}; groups {', '.join(task.groups)}"))
         out.print(Text(f"Next: fwc-llm task check {target}"))
+
+
+@task_app.command("check", cls=Command, epilog=epilog("task check"))
+@shown
+def check(
+    task: Annotated[str, typer.Argument(help="A task file (.toml), or a built-in task.")],
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Look for data here first.", show_default=False)
+    ] = None,
+    protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
+    template: Annotated[str, typer.Option(help="Template set whose prompts are shown.")] = "default",
+    as_json: Json = False,
+) -> None:
+    """Show the rows kept and lost, groups, answers and two rows as prompts show them; say what is refused."""
+    from rich.text import Text
+
+    from fwc_llm.cli.console import out, working
+    from fwc_llm.report.lost import lost_lines, lost_table
+    from fwc_llm.tasks import load_task
+
+    found = load_task(task, data_dir, protected=protected)
+    with working("reading the table"):
+        found.pool()
+    if as_json:
+        print_json(_as_json(found, template))
+        return
+    out.print(Text(f"{found.name}: {found.title}", style="bold"))
+    for note in found.notes:
+        out.print(Text(f"  {note}"), soft_wrap=True)
+    rows = found.rows.as_json() if found.rows else None
+    if rows and rows["lost"]:
+        out.print(Text("Rows lost, by group and reason", style="bold"))
+        out.print(_listing(*lost_table(rows)))
+        for line in lost_lines(rows)[1:]:
+            out.print(Text(f"  {line}"), soft_wrap=True)
+    out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))
+    out.print(_listing(["group", "rows", "no", "yes", "yes %"], list(_cells(found))))
+    sample = f", in a sample of {len(found.whole.sample):,} rows" if found.whole else ""
+    for title, lines in (
+        (f"Columns{sample}", _columns(found)),
+        ("Two rows as a prompt shows them", _shown(found, template)),
+        ("What to know, and what will be refused", _findings(found)),
+    ):
+        out.print(Text(title, style="bold"))
+        for line in lines:
+            out.print(Text(f"  {line}"), soft_wrap=True)
+
+
+def _as_json(task: "Task", template: str) -> dict[str, Any]:
+    names = ("group", "rows", "no", "yes")
+    return {
+        "format": "fwc-llm-task-check/1",
+        "task": task.name,
+        "title": task.title,
+        "notes": list(task.notes),
+        "rows": task.rows.as_json() if task.rows else None,
+        "protected": list(task.protected),
+        "outcome": task.outcome,
+        "groups": [dict(zip(names, counts, strict=True)) for counts in _counts(task)],
+        "columns": list(_columns(task)),
+        "prompts": list(_shown(task, template)),
+        "findings": list(_findings(task)),
+    }
+
+
+def _listing(headings: list[str], body: list[list[str]], right: tuple[str, ...] = ()) -> Any:
+    """A plain table; columns named in `right` are numbers, and all but the first where none is named."""
+    from rich.table import Table
+    from rich.text import Text
+
+    listing = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in headings:
+        number = heading in right if right else heading != headings[0]
+        listing.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
+    for row in body:
+        listing.add_row(*map(Text, row))
+    return listing
+
+
+def _counts(task: "Task") -> Iterator[tuple[str, int, int, int]]:
+    """Every group with its rows, and those of them whose answer is no and yes."""
+    for group, (no, yes) in zip(task.groups, task.cells_of(task.table).tolist(), strict=True):
+        yield group, no + yes, no, yes
+
+
+def _cells(task: "Task") -> Iterator[list[str]]:
+    for group, rows, no, yes in _counts(task):
+        yield [group, f"{rows:,}", f"{no:,}", f"{yes:,}", f"{100 * yes / rows:.1f}"]
+
+
+def _columns(task: "Task") -> Iterator[str]:
+    from fwc_llm.taskfile import parse_taskfile
+
+    table = task.table
+    for column in task.features:
+        values = table[column.name]
+        if column.kind == "numeric":
+            said = f"{values.min():,.10g} to {values.max():,.10g}, median {values.median():,.10g}"
+        else:
+            counts = values.value_counts()
+            said = ", ".join(
+                f"{' '.join(str(value).split())} ({count:,})" for value, count in counts.head(6).items()
+            )
+            said += f" and {len(counts) - 6:,} more" if len(counts) > 6 else ""
+        yield f"{column.name} ({column.kind}): {said}"
+    if task.text:
+        fields = parse_taskfile(task.text, Path(f"{task.name}.toml")).fields
+        used = {column.name for column in task.columns}
+        if left_out := [item.name for item in fields if item.use != "column" and item.name not in used]:
+            yield f"left out: {', '.join(left_out)}"
+
+
+def _shown(task: "Task", template: str) -> Iterator[str]:
+    from fwc_llm.prompts import Prompt
+    from fwc_llm.runs.plan import rows_of
+
+    yield f"Question: {task.question}"
+    prompt = Prompt(task, None, template)
+    for answer in ("yes", "no"):
+        row, values = next(rows_of(task.test()[task.test()[task.outcome] == answer].head(1)))
+        yield f"{row}, whose answer is {answer}:"
+        yield from (f"  {line}" for line in prompt.build(values)[-1]["content"].splitlines())
+
+
+def _findings(task: "Task") -> Iterator[str]:
+    """What moves, what is thin, and what is refused, each with what to do."""
+    from fwc_llm.errors import FwcError
+    from fwc_llm.models import open_model, traits
+    from fwc_llm.prompts import templates
+    from fwc_llm.runs.counts import whole_step
+    from fwc_llm.runs.defaults import fit_defaults
+    from fwc_llm.runs.plan import bare_prompt
+    from fwc_llm.runs.settings import Settings
+
+    settings, notes = fit_defaults(task, Settings())
+    parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"
+    yield f"by default a repeat asks about {settings.n_test} rows ({parity}), with {settings.m} examples"
+    yield from notes
+    if settings.base_parity is not None:
+        step = whole_step(task.groups, settings.base_parity)
+        yield f"refused: --n-test that is no multiple of {step}, unless with --base-parity none"
+    for group, (no, yes) in zip(task.groups, task.cells_of(task.pool()).tolist(), strict=True):
+        for answer, count in (("no", no), ("yes", yes)):
+            if count == 0:
+                yield f"refused: --shots balanced and fwc: {group} has no {answer}; merge it by a map"
+        if no + yes < _FEW:
+            yield f"{group} has only {no + yes} rows: its rates will say little; a map can merge groups"
+    try:
+        traits(open_model("surrogate")).check(bare_prompt(task, "default"))
+    except FwcError:
+        yield "refused: --model surrogate, which knows only adult and census; use --model baseline"
+    for name in templates():
+        try:
+            bare_prompt(task, name)
+        except FwcError as error:
+            yield f"refused: --template {name}: {error}"
+
+
+@template_app.callback()
+def _templates() -> None:
+    """Make the one command a command of its own, not the group itself."""
+
+
+@template_app.command("init", cls=Command, epilog=epilog("template init"))
+@shown
+def template_init(
+    folder: Annotated[Path, typer.Argument(help="The folder to write; it may not hold anything.")],
+    template: Annotated[
+        str, typer.Option("--from", help="The template set to begin from: default, decision, paper, …")
+    ] = "default",
+) -> None:
+    """Copy a template set that comes with the package, to be changed and used with --template DIR."""
+    from fwc_llm.cli.console import err
+    from fwc_llm.errors import FwcError
+    from fwc_llm.files import read_text, write_whole
+    from fwc_llm.prompts import templates
+    from fwc_llm.resources import resource_dir
+
+    if template not in templates():
+        raise FwcError(f"unknown template set {template!r}: there are {', '.join(templates())}")
+    _make_empty(folder)
+    files = sorted((resource_dir("prompts") / template).glob("*.j2"))
+    for file in files:
+        write_whole(read_text(file), folder / file.name)
+    names = ", ".join(file.name for file in files)
+    err.print(f"wrote {names} to {folder}, from the set {template}", soft_wrap=True)
+    err.print(f"see what it says with: fwc-llm prompt --template {folder}", soft_wrap=True)
+
+
+def _make_empty(folder: Path) -> None:
+    from fwc_llm.errors import FwcError
+    from fwc_llm.files import reason
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise FwcError(f"{folder} is not empty: name a folder that is not there yet")
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot make the folder {folder}: {reason(error)}") from None
+
+
+def _new_file(path: Path, force: bool) -> Path:
+    """Return the path of a task file; refuse one that exists, unless it may be overwritten."""
+    from fwc_llm.errors import FwcError
+
+    if path.suffix != ".toml":
+        raise FwcError(f"the task file {path} must end in .toml, so that --task recognises it")
+    if path.exists() and not force:
+        raise FwcError(f"{path} exists already; name another file with -o, or overwrite it with --force")
+    return path
+
+
+@task_app.command("copy", cls=Command, epilog=epilog("task copy"))
+@shown
+def task_copy(
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="A built-in task with a file, or one to copy (`fwc-llm tasks`).", autocompletion=copied
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file to write. [default: TASK.toml, here]")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Copy the file of a built-in task, to be changed and used with --task FILE."""
+    from fwc_llm.cli.console import err
+    from fwc_llm.files import write_whole
+    from fwc_llm.tasks import layout_names, task_text
+
+    text = task_text(task)
+    target = _new_file(out or Path(f"{task}.toml"), force)
+    write_whole(text, target, "the task file ")
+    if task in layout_names():
+        err.print(f"put the table that its first lines name beside {target}", soft_wrap=True)
+    err.print(f"wrote {target}; look at it with: fwc-llm task check {target}", soft_wrap=True)

@@ -6,7 +6,7 @@ from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.estimator import FairCoreset
-    from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+    from fwc_llm.coreset.fairwasp import FairWASP
     from fwc_llm.coreset.interface.certificate import CoresetCertificate, certify
     from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
@@ -15,7 +15,7 @@ __all__ = ["CoresetCertificate", "FairCoreset", "FairWASP", "Transport", "certif
 _HOME = {
     "CoresetCertificate": "interface.certificate",
     "FairCoreset": "estimator",
-    "FairWASP": "fairwasp.fairwasp",
+    "FairWASP": "fairwasp",
     "Transport": "transport.fair",
     "certify": "interface.certificate",
     "fair_transport": "transport.fair",

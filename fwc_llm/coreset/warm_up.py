@@ -84,7 +84,7 @@ def _transport() -> None:
 
 
 def _fairwasp() -> None:
-    from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+    from fwc_llm.coreset.fairwasp import FairWASP
 
     FairWASP().fit(*_table(4_000, 8))
 
@@ -102,12 +102,6 @@ def _medoids() -> None:
     kmedoids(*_table(500, 3), 5)
 
 
-def _means() -> None:
-    from fwc_llm.coreset.rivals.lloyd import kmeans
-
-    kmeans(*_table(20_000, 20), 250, max_iter=3)
-
-
 _PROBLEMS: dict[str, Callable[[], None]] = {
     "free representatives": _free,
     "real rows": _rows,
@@ -117,5 +111,4 @@ _PROBLEMS: dict[str, Callable[[], None]] = {
     "FairWASP": _fairwasp,
     "Wasserstein distance": _distance,
     "k-medoids": _medoids,
-    "k-means": _means,
 }

@@ -6,15 +6,13 @@ from pathlib import Path
 
 from fwc_llm.data.reading import NEEDS_PYARROW, csv_records, read_frame
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import Source
-from fwc_llm.taskfile.values import ENDINGS
+from fwc_llm.taskfile import ENDINGS, Source
 
 _SEPARATORS = (",", ";", "\t", "|", " ")
 
 
 def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
     """How the file is written, and its column names."""
-    files = (path.name,)
     format = ENDINGS.get(path.suffix.lower(), "csv")
     if format == "parquet":
         try:
@@ -22,17 +20,17 @@ def sniff_source(path: Path, content: bytes) -> tuple[Source, list[str]]:
         except ImportError as error:
             raise FwcError(NEEDS_PYARROW.format(path)) from error
         try:
-            return Source(files, format="parquet"), list(parquet.read_schema(path).names)
+            return Source(file=path.name, format="parquet"), list(parquet.read_schema(path).names)
         except (OSError, ValueError) as error:
             raise FwcError(f"{path} is no Parquet table: {error}") from error
     if format != "csv":
         frame = read_frame(path, content, format)
-        return Source(files, format=format), [str(title).strip() for title in frame.columns]
+        return Source(file=path.name, format=format), [str(title).strip() for title in frame.columns]
     encoding = _encoding(content)
     best: tuple[Source, list[str]] | None = None
     odd = ""
     for separator in _SEPARATORS:
-        source = Source(files, separator=separator, encoding=encoding)
+        source = Source(file=path.name, separator=separator, encoding=encoding)
         records = [record for _, record in zip(range(200), csv_records(path, content, source), strict=False)]
         widths = {len(record) for _, record in records}
         # The separator that cuts every line into the same, largest number of columns.

@@ -1,12 +1,10 @@
 """Which rows of the files are the table: the conditions of the task file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from fwc_llm.data.reading import Texts
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import TaskFile
-from fwc_llm.taskfile.values import Condition
+from fwc_llm.taskfile import Condition, TaskFile
 
 
 def unmet(task: TaskFile, raw: Mapping[str, Texts], ids: Sequence[str]) -> dict[str, list[int]]:
@@ -26,7 +24,7 @@ def _unmet(task: TaskFile, condition: Condition, cells: Texts, ids: Sequence[str
     field = next((item for item in task.fields if item.name == condition.column), None)
     if field is not None and field.strip_zeros:  # a code is the same with and without its zeros
         listed, without = map(_stripped, (condition.values, condition.without))
-        condition = replace(condition, values=listed, without=without)
+        condition = condition.model_copy(update={"values": listed, "without": without})
         cells = [cell and strip_zeros(cell) for cell in cells]
     met = {cell: _is_met(task, condition, cell, cells, ids) for cell in dict.fromkeys(cells)}
     return [place for place, cell in enumerate(cells) if not met[cell]]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from fwc_llm.data.reading import Texts
 from fwc_llm.data.writing import as_plain
-from fwc_llm.taskfile.values import Written
+from fwc_llm.taskfile import Written
 
 FEW = 10  # a numeric column with at most so many distinct whole values may be a code
 _NEARLY_ALL = 0.95

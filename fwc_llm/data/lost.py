@@ -137,7 +137,7 @@ def _level(attribute: Protected, cell: str | None) -> str:
         return UNKNOWN
     if attribute.above is not None:
         try:
-            return attribute.levels[float(cell) > attribute.above]
+            return attribute.sides[float(cell) > attribute.above]
         except ValueError:
             return UNKNOWN
     return attribute.mapping.get(cell, UNKNOWN) if attribute.mapping else cell

@@ -5,11 +5,15 @@ from collections.abc import Mapping, Sequence
 from fwc_llm.data.reading import Texts
 from fwc_llm.data.seen import Seen
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import UNKNOWN, Field, TaskFile
+from fwc_llm.taskfile import UNKNOWN, FileColumn, TaskFile
 
 
 def apply_rules(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str], seen: Seen | None = None
+    task: TaskFile,
+    used: Sequence[FileColumn],
+    raw: dict[str, Texts],
+    ids: Sequence[str],
+    seen: Seen | None = None,
 ) -> tuple[list[bool], str, dict[str, list[int]]]:
     """Apply the missing-value rules: which rows to keep, a note, and the rows lost for each reason.
 
@@ -51,19 +55,19 @@ def filled_note(counts: Mapping[str, int]) -> str:
     return f"missing values made the category {UNKNOWN!r} ({which})"
 
 
-def _counted(items: Sequence[Field], places: Mapping[str, Sequence[int]]) -> str:
+def _counted(items: Sequence[FileColumn], places: Mapping[str, Sequence[int]]) -> str:
     return ", ".join(f"{item.name} {len(places[item.name]):,}" for item in items)
 
 
-def _check_fillable(task: TaskFile, item: Field, rule: str, place: str, said: str) -> None:
+def _check_fillable(task: TaskFile, item: FileColumn, rule: str, place: str, said: str) -> None:
     """Refuse a missing value that the rule does not allow, or that cannot be a category."""
     if rule == "error":
         raise FwcError(
             f'{place}: no value in column {item.name!r} (missing values: {said}); set missing = "drop" or '
             f'"category" in {task.path}, or repair the table'
         )
-    if item.column.kind != "categorical" or item.name == task.outcome.source:
-        what = "the outcome" if item.name == task.outcome.source else f"a column of kind {item.column.kind}"
+    if item.kind != "categorical" or item.name == task.outcome.source:
+        what = "the outcome" if item.name == task.outcome.source else f"a column of kind {item.kind}"
         raise FwcError(
             f"{place}: no value in {item.name!r}, and {what} cannot have a category for missing values; "
             f'set missing = "drop" in {task.path}, for the table or for this column'

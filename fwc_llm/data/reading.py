@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import Source
-from fwc_llm.taskfile.values import Format
+from fwc_llm.taskfile import Format, Source
 from fwc_llm.untrusted import parse_json, storable
 
 if TYPE_CHECKING:

@@ -89,7 +89,7 @@ def draft_frame(
         if name not in raw.columns:
             raise FwcError(f"there is no column {name!r}: there are {', '.join(map(repr, raw.columns))}")
     path = Path("table")
-    source = Source((path.name,), format="parquet")
+    source = Source(file=path.name, format="parquet")
     return _draft(path, source, raw, protected, outcome, Path(), [], positive, above, weight)
 
 

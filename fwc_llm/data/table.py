@@ -16,8 +16,7 @@ from fwc_llm.data.reading import RawTable, Texts
 from fwc_llm.data.seen import Seen
 from fwc_llm.data.writing import as_plain
 from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import UNKNOWN, Field, Outcome, Protected, TaskFile
-from fwc_llm.taskfile.values import Written
+from fwc_llm.taskfile import UNKNOWN, FileColumn, Outcome, Protected, TaskFile, Written
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,11 +90,11 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = N
             values[derived[name].name] = _levels(task, derived[name], item, cells[name], ids, seen)
             if not derived[name].keep:
                 continue
-        values[name] = numbers(task, item, cells[name], ids) if item.column.kind == "numeric" else cells[name]
-        if seen is not None and item.column.kind == "numeric":
+        values[name] = numbers(task, item, cells[name], ids) if item.kind == "numeric" else cells[name]
+        if seen is not None and item.kind == "numeric":
             is_whole = getattr(values[name], "dtype", None) == "int64"
             seen.whole[name] = seen.whole.get(name, True) and is_whole
-        if item.column.kind == "ordinal":
+        if item.kind == "ordinal":
             _check_order(task, item, cells[name], ids)
     index = pd.Index(ids, dtype="str")
     frame = pd.DataFrame(
@@ -118,7 +117,7 @@ def build_tables(task: TaskFile, raws: Sequence[RawTable], seen: Seen | None = N
 
 
 def _rows_kept(
-    task: TaskFile, used: Sequence[Field], raw: dict[str, Texts], ids: Sequence[str], seen: Seen | None
+    task: TaskFile, used: Sequence[FileColumn], raw: dict[str, Texts], ids: Sequence[str], seen: Seen | None
 ) -> tuple[list[bool], list[str], dict[str, list[int]]]:
     """Which rows are the table, notes, and the rows lost for each reason, by position.
 
@@ -145,7 +144,7 @@ def _rows_kept(
     return meets, [*notes, said], outside | {why: [within[k] for k in at] for why, at in lost.items()}
 
 
-def _is_used(task: TaskFile, item: Field) -> bool:
+def _is_used(task: TaskFile, item: FileColumn) -> bool:
     return item.use == "column" or item.name in {attribute.source for attribute in task.protected}
 
 
@@ -173,7 +172,7 @@ def _kept(task: TaskFile, raws: Sequence[RawTable], keep: Sequence[bool]) -> lis
     return notes
 
 
-def _banded(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> Texts:
+def _banded(task: TaskFile, item: FileColumn, cells: Texts, ids: Sequence[str]) -> Texts:
     """Numbers as the names of the bands they lie in."""
     known = [k for k, cell in enumerate(cells) if cell is not None]
     found: Any = numbers(task, item, [cells[k] for k in known], [ids[k] for k in known])
@@ -186,7 +185,7 @@ def _banded(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> Te
     return banded
 
 
-def numbers(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> object:
+def numbers(task: TaskFile, item: FileColumn, cells: Texts, ids: Sequence[str]) -> object:
     """A numeric column: int64 when every value is whole, else float64. Text and infinities are refused."""
     import numpy as np
 
@@ -220,21 +219,26 @@ def _number(cell: str | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _check_order(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str]) -> None:
+def _check_order(task: TaskFile, item: FileColumn, cells: Texts, ids: Sequence[str]) -> None:
     for cell in set(cells):
-        if cell not in item.column.order:
+        if cell not in task.column(item).order:
             raise FwcError(
                 f"{ids[cells.index(cell)]}: {cell!r} is not in the order of the ordinal column {item.name!r} "
-                f"({', '.join(item.column.order)}); add it in {task.path}"
+                f"({', '.join(task.column(item).order)}); add it in {task.path}"
             )
 
 
 def _levels(
-    task: TaskFile, attribute: Protected, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None
+    task: TaskFile,
+    attribute: Protected,
+    item: FileColumn,
+    cells: Texts,
+    ids: Sequence[str],
+    seen: Seen | None,
 ) -> list[str]:
     """The protected attribute's level of every row."""
     if attribute.above is not None:
-        low, high = attribute.levels
+        low, high = attribute.sides
         column = numbers(task, item, cells, ids)
         levels = [high if number > attribute.above else low for number in column.tolist()]  # type: ignore[attr-defined]
     elif attribute.mapping:
@@ -276,7 +280,9 @@ def _mapped(task: TaskFile, attribute: Protected, cells: Texts, ids: Sequence[st
     return [attribute.mapping.get(str(cell), UNKNOWN) for cell in cells]
 
 
-def _outcome(task: TaskFile, item: Field, cells: Texts, ids: Sequence[str], seen: Seen | None) -> list[str]:
+def _outcome(
+    task: TaskFile, item: FileColumn, cells: Texts, ids: Sequence[str], seen: Seen | None
+) -> list[str]:
     """ "yes" or "no" for every row."""
     rule = task.outcome
     where = f"{task.path}: outcome {rule.source!r}"

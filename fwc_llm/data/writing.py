@@ -2,7 +2,7 @@
 
 import re
 
-from fwc_llm.taskfile.values import Written
+from fwc_llm.taskfile import Written
 
 # What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
 _CODES = (

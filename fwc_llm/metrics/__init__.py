@@ -5,7 +5,7 @@ The array core is `sample` (one arm as arrays), `shares` and `limits` (how sure 
 (one arm), `contrasts` (two arms) and `noise` (what chance alone would show). `groups` holds the numbers of
 results.json and is all that loads here. The rest is one file a question: `comparisons` (Holm's correction),
 `unparsed` (what the missing answers could hide), `frontier` (what was possible on this test set),
-`logistic` (a classifier on the same rows), `probabilities`, `probability`, `thresholds`, `decided` (a
+`probabilities`, `probability`, `thresholds`, `decided` (a
 threshold's answers), `flips`, `variance` and `notes`.
 """
 

@@ -14,7 +14,7 @@ def accounting(answers: Answers, groups: tuple[str, ...], view: View) -> dict[st
 
     `questions` are `selected` (yes) and `not_selected` answers, `unparsed` ones, and those with `no_reply`.
     """
-    level = view.level_of[answers.group.places(groups)]
+    level = view.level_of[answers.group.set_categories(groups).codes]
     unread, no_reply = np.isnan(answers.answer), answers.reason == "error"
     kinds = {
         "questions": np.ones(len(answers), dtype=bool),

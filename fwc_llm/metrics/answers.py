@@ -1,16 +1,21 @@
 """The answers that every statistic starts from: one arm's, and those of all arms to the same questions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells
-from fwc_llm.metrics.names import Names, numbered
 from fwc_llm.metrics.sample import Codes, Sample
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    Names = pd.Categorical[str]
 
 _TEXTS = ("row", "variant", "group", "reason", "examples")
 
@@ -19,22 +24,23 @@ _TEXTS = ("row", "variant", "group", "reason", "examples")
 class Answers:
     """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
 
-    `examples` names the set of examples under which each answer was given. Texts may be given as arrays.
+    `examples` names the set of examples under which each answer was given. Arrays of texts
+    are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
-    row: Names
-    variant: Names
-    group: Names
+    row: "Names"
+    variant: "Names"
+    group: "Names"
     label: Labels
     answer: Floats
-    reason: Names
+    reason: "Names"
     p_yes: Floats
-    examples: Names
+    examples: "Names"
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            object.__setattr__(self, name, Names.of(getattr(self, name)))
+            object.__setattr__(self, name, as_names(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -48,13 +54,53 @@ class Answers:
     @property
     def unparsed(self) -> dict[str, int]:
         """Why answers could not be parsed, and how often."""
-        reasons: Names = self.reason[np.isnan(self.answer)]
-        return reasons.counts()
+        return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
     def key(self) -> Strings:
         """What tells two questions of an arm apart: repeat and row."""
-        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row))
+        return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row, np.str_))
+
+
+def names_of(codes: Any, texts: Sequence[str]) -> "Names":
+    """Return names (n,) by their places in `texts`; equal texts become one."""
+    import pandas as pd
+
+    different: dict[str, int] = {}
+    place = np.array([different.setdefault(text, len(different)) for text in texts], np.int64)
+    if len(different) < len(texts):
+        codes = place[codes]
+    return pd.Categorical.from_codes(codes, pd.Index(list(different), dtype="str"))
+
+
+def as_names(texts: Any) -> "Names":
+    """Return texts (n,) as categories; categories as they are."""
+    import pandas as pd
+
+    if isinstance(texts, pd.Categorical):
+        return texts if texts.categories.dtype == "str" else mapped(texts, str)
+    different, code = np.unique(np.asarray(texts).astype(np.str_), return_inverse=True)
+    return names_of(code, different.tolist())
+
+
+def one_name(text: str, n: int) -> "Names":
+    """Return a text, n times, as categories."""
+    return names_of(np.zeros(n, dtype=np.int8), [text])
+
+
+def mapped(names: "pd.Categorical[Any]", change: Callable[[Any], str]) -> "Names":
+    """Return names with each of their texts changed; several may become the same."""
+    return names_of(names.codes, [change(text) for text in names.categories])
+
+
+def numbered(columns: Sequence["Names"]) -> list[Codes]:
+    """Return numbers for names, in the order in which they first come; alike in all of the columns."""
+    import pandas as pd
+    from pandas.api.types import union_categoricals
+
+    together = union_categoricals(list(columns)).codes
+    code = pd.factorize(together)[0].astype(np.int64)
+    return np.split(code, np.cumsum([len(names) for names in columns])[:-1])
 
 
 def questions_of(answers: Sequence[Answers]) -> list[Codes]:
@@ -129,12 +175,12 @@ def samples_of(
         found[arm] = Sample(
             answer=a.answer[order],
             label=a.label[order],
-            group=a.group.places(groups)[order],
+            group=a.group.set_categories(list(groups)).codes.astype(np.int64)[order],
             repeat=repeat[order],
             row=row[order],
             groups=len(groups),
             labels_fixed=labels_fixed,
-            examples=numbered([a.examples])[0][order] if len(a.examples.counts()) > 1 else None,
+            examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
         )
     return found
 

@@ -6,14 +6,15 @@ A metric's value depends on the answers only through these counts. How sure it i
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.names import Names, levels_of
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
 Labels = npt.NDArray[np.int8]
 Strings = npt.NDArray[np.str_]
 
@@ -56,7 +57,7 @@ class Measures:
 def count_cells(
     predicted: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike | Names,
+    groups: Any,
     order: Sequence[str] | None = None,
     repeats: npt.ArrayLike | None = None,
 ) -> Cells:
@@ -146,8 +147,8 @@ def _spread(rates: Floats) -> Floats:
 
 
 def checked_answers(
-    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names
-) -> tuple[Floats, Labels, Strings | Names]:
+    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: Any
+) -> tuple[Floats, Labels, Any]:
     """Return the three arrays with their proper types, or raise `FwcError` saying what does not fit."""
     try:
         yes = np.asarray(predicted, dtype=np.float64)
@@ -156,7 +157,7 @@ def checked_answers(
         raise FwcError(
             "answers and labels must be numbers: 1 for yes, 0 for no, NaN for an unparsed answer"
         ) from None
-    level = groups if isinstance(groups, Names) else np.asarray(groups).astype(np.str_)
+    level = groups if hasattr(groups, "categories") else np.asarray(groups).astype(np.str_)
     if not yes.shape == truth.shape == np.shape(level) or yes.ndim != 1:
         shapes = f"{yes.shape}, {truth.shape}, {np.shape(level)}"
         raise FwcError(f"answers, labels and groups must be lists of one length, not {shapes}")
@@ -167,6 +168,19 @@ def checked_answers(
     if not np.isin(truth, (0.0, 1.0)).all():
         raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
     return yes, truth.astype(np.int8), level
+
+
+def levels_of(names: Any) -> tuple[list[str], Codes]:
+    """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
+    if hasattr(names, "categories"):
+        present = np.flatnonzero(np.bincount(names.codes, minlength=len(names.categories)))
+        texts = [str(text) for text in names.categories[present]]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        place = np.zeros(len(names.categories), dtype=np.int64)
+        place[present[order]] = np.arange(len(order))
+        return [texts[number] for number in order], place[names.codes]
+    found, place = np.unique(np.asarray(names).astype(np.str_), return_inverse=True)
+    return found.tolist(), place.ravel().astype(np.int64, copy=False)
 
 
 def group_order(present: list[str], order: Sequence[str] | None) -> list[str]:

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import Answered, Answers, questions_of
-from fwc_llm.metrics.names import Different, Names
+from fwc_llm.metrics.answers import Answered, Answers, as_names, mapped, names_of, one_name, questions_of
+from fwc_llm.metrics.cells import levels_of
 from fwc_llm.metrics.views import CROSSING
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.metrics.answers import Names
 
 DESIGNS = ("group", "group and label")
 NEEDED = ("group", "label", "answer")
@@ -43,12 +45,13 @@ def from_frame(
     columns["label"] = _yes_or_no(frame, "label", unknown=False)
     columns["answer"] = _yes_or_no(frame, "answer", unknown=True)
     columns["p_yes"] = _probability(frame)
-    columns["reason"] = _text(frame, "reason", "", True).where(np.isnan(columns["answer"]))
+    columns["reason"] = empty_but(_text(frame, "reason", "", True), np.isnan(columns["answer"]))
     columns["repeat"] = _in_order(columns["repeat"])
     _check_rows(columns)
     asked = columns.pop("arm")
     by_arm = {
-        arm: _arm({name: values[asked == arm] for name, values in columns.items()}) for arm in asked.counts()
+        arm: _arm({name: values[asked == arm] for name, values in columns.items()})
+        for arm in asked.unique().tolist()
     }
     _check_arms(by_arm)
     return Answered(
@@ -58,7 +61,7 @@ def from_frame(
 
 def by_base_rate(answers: Answers) -> tuple[str, ...]:
     """Return the groups in the order of their base rates, lowest first; equal ones by name."""
-    names, member = answers.group.levels
+    names, member = levels_of(answers.group)
     rates = np.bincount(member, answers.label) / np.bincount(member)
     return tuple(names[place] for place in np.argsort(rates, kind="stable"))
 
@@ -76,16 +79,21 @@ def by_attribute(crossed: Answered) -> dict[str, Answered]:
     return {**found, " & ".join(names): crossed}
 
 
-def part_of(groups: Names, place: int) -> Names:
+def empty_but(names: "Names", mask: Any) -> "Names":
+    """Return the names at a mask (n,), and empty texts elsewhere."""
+    return as_names(np.where(mask, np.asarray(names, object), ""))
+
+
+def part_of(groups: "Names", place: int) -> "Names":
     """Return the level of one attribute of crossed groups ("Male & White")."""
-    return groups.mapped(lambda group: group.split(CROSSING)[place])
+    return mapped(groups, lambda group: group.split(CROSSING)[place])
 
 
 def _arm(columns: dict[str, Any]) -> Answers:
     return Answers(
         repeat=columns["repeat"],
         row=columns["row"],
-        variant=Names.all_one("", len(columns["row"])),
+        variant=one_name("", len(columns["row"])),
         group=columns["group"],
         label=columns["label"].astype(np.int8),
         answer=columns["answer"],
@@ -95,30 +103,30 @@ def _arm(columns: dict[str, Any]) -> Answers:
     )
 
 
-def _in_order(names: Names) -> Any:
+def _in_order(names: "Names") -> Any:
     """Repeats as numbers from 0: by number where all are numbers, else by name."""
-    different, code = names.levels
+    different, code = levels_of(names)
     order = np.arange(len(different))
     if all(name.isdecimal() for name in different):
         order = np.argsort(np.argsort([int(name) for name in different], kind="stable"))
     return order[code].astype(np.int64)
 
 
-def _numbers(n: int) -> Names:
+def _numbers(n: int) -> "Names":
     """Every line as a row of its own, named by its number."""
-    return Names(np.arange(n), Different(list(map(str, range(n)))))
+    return names_of(np.arange(n), list(map(str, range(n))))
 
 
-def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> Names:
+def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
     """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
     if name not in frame.columns:
-        return Names.all_one(otherwise, len(frame))
+        return one_name(otherwise, len(frame))
     code, values = _coded(frame, name)
     if (code < 0).any():
         if not empty:
             raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
         code, values = np.where(code < 0, len(values), code), [*values, ""]
-    return Names(code, Different(values)).mapped(str)
+    return names_of(code, list(map(str, values)))
 
 
 def _yes_or_no(frame: "pd.DataFrame", name: str, unknown: bool) -> Any:
@@ -175,12 +183,12 @@ def _probability(frame: "pd.DataFrame") -> Any:
 def _check_rows(columns: dict[str, Any]) -> None:
     """A row is one row: one group and one label, in every arm and repeat."""
     row = columns["row"].codes
-    if len(columns["row"].different) == len(row):
+    if len(columns["row"].categories) == len(row):
         return  # every line is a row of its own
-    first = np.zeros(len(columns["row"].different), dtype=np.int64)
+    first = np.zeros(len(columns["row"].categories), dtype=np.int64)
     first[row[::-1]] = np.arange(len(row) - 1, -1, -1)
     for name in ("label", "group"):
-        values = columns["group"].levels[1] if name == "group" else columns["label"]
+        values = columns["group"].codes if name == "group" else columns["label"]
         if (other := values != values[first[row]]).any():
             raise FwcError(
                 f"the row {columns['row'][int(np.argmax(other))]!r} has two {name}s: "

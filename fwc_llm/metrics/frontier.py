@@ -4,11 +4,12 @@ On a test set with different base rates a perfect classifier is unfair and a fai
 (docs/protocol.md, "A perfect classifier is unfair here").
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.cells import Floats
-from fwc_llm.metrics.names import Names, levels_of
+from fwc_llm.metrics.cells import Floats, levels_of
 
 
 def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -> float:
@@ -49,7 +50,7 @@ def frontier(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, points: int = 101)
     return gaps, np.array([best_accuracy(base_rates, sizes, float(gap)) for gap in gaps])
 
 
-def constant_answers(labels: npt.ArrayLike, groups: npt.ArrayLike | Names) -> dict[str, Floats]:
+def constant_answers(labels: npt.ArrayLike, groups: Any) -> dict[str, Floats]:
     """Return the answers (n,) of models that need no model, by name.
 
     `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the

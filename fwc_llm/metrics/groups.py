@@ -6,12 +6,12 @@ Everything is over parsed answers, with the coverage beside it (docs/protocol.md
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.cells import Floats, Measures, count_cells, measure
-from fwc_llm.metrics.names import Names
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GroupMetrics:
 def group_metrics(
     predicted: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike | Names,
+    groups: Any,
     order: Sequence[str] | None = None,
 ) -> GroupMetrics:
     """Return accuracy and fairness of n answers.

@@ -3,11 +3,13 @@
 Probabilities `p` (n,) are shares; rows without one must be left out before.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.cells import Floats
-from fwc_llm.metrics.names import Names, levels_of
+from fwc_llm.metrics.answers import as_names
+from fwc_llm.metrics.cells import Floats, levels_of
 from fwc_llm.metrics.thresholds import two_halves
 
 
@@ -46,16 +48,14 @@ def calibration_error(p: npt.ArrayLike, labels: npt.ArrayLike, bins: int = 10) -
     return float(np.abs(mean - share) @ rows / rows.sum()) if len(rows) else np.nan
 
 
-def probability_gap(p: npt.ArrayLike, groups: npt.ArrayLike | Names) -> float:
+def probability_gap(p: npt.ArrayLike, groups: Any) -> float:
     """Return the demographic parity difference of the mean probability: largest group mean minus smallest."""
     score, (names, level) = np.asarray(p, float), levels_of(groups)
     means = [float(score[level == place].mean()) for place in range(len(names))]
     return max(means) - min(means) if len(means) > 1 else np.nan
 
 
-def equal_rate_thresholds(
-    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names
-) -> dict[str, float]:
+def equal_rate_thresholds(p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any) -> dict[str, float]:
     """Return one threshold per group that give all groups the same rate of yes, as accurately as possible.
 
     Every common rate k/n is tried; a group's threshold is then its own quantile. Fit on some rows, use on
@@ -81,14 +81,14 @@ def _at_least(score: Floats, thresholds: Floats) -> Floats:
 
 
 def held_out_equal_rates(
-    p: npt.ArrayLike, labels: npt.ArrayLike, groups: npt.ArrayLike | Names, rows: npt.ArrayLike, seed: int = 0
+    p: npt.ArrayLike, labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike, seed: int = 0
 ) -> Floats:
     """Return answers (n,) from per-group thresholds, each row's fitted on the half that it is not in.
 
     Rows are split in two within group and label; all questions about one row stay in one half. A group that
     the fitting half does not have is left unanswered (NaN).
     """
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), Names.of(groups)
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), as_names(groups)
     half = two_halves(truth, level, rows, seed)
     answers = np.full(len(score), np.nan)
     for side in (0, 1):

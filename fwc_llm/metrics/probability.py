@@ -7,7 +7,7 @@ import numpy as np
 
 from fwc_llm.metrics.answers import Answers, samples_of
 from fwc_llm.metrics.calibration import calibrate
-from fwc_llm.metrics.cells import Floats, count_cells, overall
+from fwc_llm.metrics.cells import Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.estimates import estimate
 from fwc_llm.metrics.probabilities import (
     auc,
@@ -48,14 +48,14 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
     best = np.flatnonzero(curve.best)
     best = best[np.argsort(curve.gap[best], kind="stable")]
     best = best[np.unique(np.linspace(0, len(best) - 1, _POINTS).astype(np.intp))]
-    equal = held_out_equal_rates(p, labels, groups, known.row.in_order)
+    equal = held_out_equal_rates(p, labels, groups, levels_of(known.row)[1])
     measured = overall(count_cells(equal, labels, groups, repeats=known.repeat).counts)
     mean, share, rows = calibration(p, labels)
     return {
         "n": len(known),
         "coverage": len(known) / len(a),
         "coverage_by_group": {
-            name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in a.group.levels[0]
+            name: float((~np.isnan(a.p_yes[a.group == name])).mean()) for name in levels_of(a.group)[0]
         },
         "auc": auc(p, labels),
         "brier": brier(p, labels),
@@ -88,8 +88,8 @@ def _calibration(a: Answers, labels_fixed: bool) -> dict[str, Any]:
     label = a.label.astype(np.float64)
     strata = np.zeros(len(a), dtype=np.intp)
     if labels_fixed:
-        strata = 2 * a.group.levels[1] + a.label
-    found = calibrate(a.p_yes, label, a.row.in_order, strata)
+        strata = 2 * levels_of(a.group)[1] + a.label
+    found = calibrate(a.p_yes, label, levels_of(a.row)[1], strata)
     return {
         "n": len(a),
         **{name: value for name, value in vars(found).items() if name != "bins"},
@@ -114,7 +114,7 @@ def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: 
     }
     shown = np.unique(np.linspace(0, len(curve.thresholds) - 1, _CURVE_POINTS).astype(np.intp))
     shown = np.union1d(shown, [place for place in chosen.values() if place is not None])
-    held = held_out(least_gap_keeping_half, a.p_yes, a.label, a.group, a.row.in_order)
+    held = held_out(least_gap_keeping_half, a.p_yes, a.label, a.group, levels_of(a.row)[1])
     measured = overall(count_cells(held, a.label, a.group, order, a.repeat).counts)
     return {
         "base_rate": curve.base_rate,

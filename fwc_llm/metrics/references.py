@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answered, Answers, samples_of
+from fwc_llm.metrics.answers import Answered, Answers, one_name, samples_of
 from fwc_llm.metrics.cells import METRICS, Floats
 from fwc_llm.metrics.comparisons import adjust, compare_estimates
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
-from fwc_llm.metrics.names import Names
 
 OF = "these rows"
 
@@ -74,9 +73,9 @@ def _as_answers(asked: Answers, answer: Floats) -> Answers:
     return replace(
         asked,
         answer=answer,
-        reason=Names.all_one("", n),
+        reason=one_name("", n),
         p_yes=np.full(n, np.nan),
-        examples=Names.all_one("", n),
+        examples=one_name("", n),
     )
 
 

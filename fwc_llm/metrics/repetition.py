@@ -35,7 +35,7 @@ def repetition_statistics(
         "times": times,
         "prompts": int(twice.sum()),
         "changed": float((same[twice] < 1.0).mean()) if twice.any() else np.nan,
-        **_agreement(same[twice], averaged.row[twice]),
+        **_agreement(same[twice], averaged.row.codes[twice]),
         "probabilities": probability_statistics(replace(averaged, p_yes=share), order, labels_fixed),
     }
     return found

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.answers import Answered, Answers, Variation, questions_of
-from fwc_llm.metrics.cells import METRICS, Cells, Floats, count_cells, overall
+from fwc_llm.metrics.answers import Answered, Answers, Variation, mapped, questions_of
+from fwc_llm.metrics.cells import METRICS, Cells, Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.comparisons import comparisons
 from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
 from fwc_llm.metrics.flips import flips
@@ -195,7 +195,7 @@ def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
     place = order[np.minimum(np.searchsorted(own[order], other), len(own) - 1)]
     known = own[place] == other
     changed, twin = changed.where(known), factual.where(place[known])
-    told_as = changed.variant.mapped(lambda variant: variant.partition(":")[2])
+    told_as = mapped(changed.variant, lambda variant: variant.partition(":")[2])
     return [
         vars(one) | {"interval": list(one.interval)}
         for one in flips(twin.answer, changed.answer, changed.group, told_as, changed.row)
@@ -212,7 +212,7 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
     found = []
     for place, name in enumerate(names):
         level = part_of(a.group, place)
-        levels = level.levels[0]
+        levels = levels_of(level)[0]
         alone = Answered({"": replace(a, group=level)}, tuple(levels), run.labels_fixed)
         measured = estimate(alone.samples[""])
         found.append(

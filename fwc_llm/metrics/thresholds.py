@@ -10,13 +10,14 @@ that was chosen on some rows looks better on them than on others (`held_out`).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import Floats, group_order
-from fwc_llm.metrics.names import Names, levels_of
+from fwc_llm.metrics.answers import as_names
+from fwc_llm.metrics.cells import Floats, group_order, levels_of
 
 HALF = 0.5  # the threshold where nothing else is said
 
@@ -75,7 +76,7 @@ class Curve:
 def threshold_curve(
     p: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike | Names,
+    groups: Any,
     weights: npt.ArrayLike | None = None,
     order: tuple[str, ...] | None = None,
 ) -> Curve:
@@ -187,7 +188,7 @@ def held_out(
     choose: Callable[[Curve], int | None],
     p: npt.ArrayLike,
     labels: npt.ArrayLike,
-    groups: npt.ArrayLike | Names,
+    groups: Any,
     rows: npt.ArrayLike,
     seed: int = 0,
 ) -> Floats:
@@ -195,7 +196,7 @@ def held_out(
 
     A half in which nothing can be chosen leaves the rows of the other unanswered (NaN).
     """
-    score, truth, level = np.asarray(p, float), np.asarray(labels, float), Names.of(groups)
+    score, truth, level = np.asarray(p, float), np.asarray(labels, float), as_names(groups)
     half = two_halves(truth, level, rows, seed)
     answers = np.full(len(score), np.nan)
     for side in (0, 1):
@@ -209,7 +210,7 @@ def held_out(
 
 
 def two_halves(
-    labels: npt.ArrayLike, groups: npt.ArrayLike | Names, rows: npt.ArrayLike, seed: int = 0
+    labels: npt.ArrayLike, groups: Any, rows: npt.ArrayLike, seed: int = 0
 ) -> npt.NDArray[np.intp]:
     """Return 0 or 1 for each answer (n,): rows are split in two within group and label.
 

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.answers import Answers
-from fwc_llm.metrics.names import Different, Names
+from fwc_llm.metrics.answers import Answers, names_of, one_name
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder
+
+if TYPE_CHECKING:
+    from fwc_llm.metrics.answers import Names
 
 _NAMED = frozenset(("arm", "row", "variant", "group", "label", "answer", "reason", THRESHOLD_COLUMN))
 _BLOCK = 10_000  # lines that are held as texts
@@ -24,7 +27,7 @@ def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, An
     if not len(columns.repeat):
         raise FwcError(f"{where} is empty: the run never began")
     named = columns.names["arm"]
-    if strangers := [arm for arm in named.counts() if arm not in arms]:
+    if strangers := [arm for arm in named.unique() if arm not in arms]:
         line = int((named == strangers[0]).argmax()) + 2
         raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not")
     if silent := [arm for arm in arms if not (named == arm).any()]:
@@ -57,8 +60,7 @@ class _Columns:
         none = np.zeros(0, dtype=np.int32)
         self.repeat, self.p_yes = np.concatenate(repeat), np.concatenate(p_yes)
         self.names = {
-            name: Names(np.concatenate([none, *codes[name]]), Different(list(own)))
-            for name, own in known.items()
+            name: names_of(np.concatenate([none, *codes[name]]), list(own)) for name, own in known.items()
         }
 
     def answers(self) -> Answers:
@@ -68,12 +70,12 @@ class _Columns:
             label=(self.names["label"] == "yes").astype(np.int8),
             answer=_numbers(self.names["answer"]),
             p_yes=self.p_yes,
-            examples=Names.all_one("", len(self.repeat)),
+            examples=one_name("", len(self.repeat)),
             **texts,
         )
 
 
-def _numbers(answers: Names) -> npt.NDArray[np.float64]:
+def _numbers(answers: "Names") -> npt.NDArray[np.float64]:
     return np.where(answers == "", np.nan, answers == "yes")
 
 

@@ -12,12 +12,14 @@ import numpy.typing as npt
 from fwc_llm.data.reading import NEEDS_PYARROW, as_text, is_null, read_frame
 from fwc_llm.errors import FwcError
 from fwc_llm.files import open_binary, reason
-from fwc_llm.metrics.names import Different, Names
-from fwc_llm.taskfile.values import ENDINGS
+from fwc_llm.metrics.answers import names_of
+from fwc_llm.taskfile import ENDINGS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow
+
+    from fwc_llm.metrics.answers import Names
 
 ROWS = 65_536  # of a block
 
@@ -32,7 +34,7 @@ class File:
     kind: str
     blocks: Callable[[Sequence[str]], Iterator[list[Cells]]]
 
-    def read(self, names: Sequence[str]) -> list[Names]:
+    def read(self, names: Sequence[str]) -> list["Names"]:
         """Return whole columns, their texts in the order in which they first come; a missing one is empty."""
         known: list[dict[str, int]] = [{} for _ in names]
         codes: list[list[npt.NDArray[Any]]] = [[] for _ in names]
@@ -41,7 +43,7 @@ class File:
                 place = np.array([own.setdefault(text, len(own)) for text in texts], dtype=np.int32)
                 parts.append(place[code])
         whole = [np.concatenate([np.zeros(0, dtype=np.int32), *parts]) for parts in codes]
-        return [Names(code, Different(list(own))) for code, own in zip(whole, known, strict=True)]
+        return [names_of(code, list(own)) for code, own in zip(whole, known, strict=True)]
 
 
 def open_file(path: Path) -> File:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from fwc_llm.metrics.answers import Answers, samples_of
+from fwc_llm.metrics.answers import Answers, mapped, samples_of
 from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.estimates import Estimates, estimate
 from fwc_llm.metrics.statistics import plain
@@ -19,7 +19,7 @@ from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.tables.rows import certificate_text
 from fwc_llm.runs.settings import Settings
-from fwc_llm.taskfile.edits import without_key
+from fwc_llm.taskfile import without_key
 
 
 def compare_runs(first: Run, second: Run) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     is_paired = same_table and len(asked[0] & asked[1]) >= 0.5 * min(map(len, asked))
     groups = tuple(dict.fromkeys((*first.groups, *second.groups)))
     if not same_table:  # equal names are other rows
-        after = replace(after, row=after.row.mapped("other:{}".format))
+        after = replace(after, row=mapped(after.row, "other:{}".format))
     fixed = first.answered.labels_fixed and second.answered.labels_fixed
     samples = samples_of({"first": before, "second": after}, groups, fixed)
     estimates = estimate(samples["first"]), estimate(samples["second"])

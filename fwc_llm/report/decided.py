@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import Answers
+from fwc_llm.metrics.answers import Answers, mapped
+from fwc_llm.metrics.frame import empty_but
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.read import KEY, Run
@@ -83,4 +84,6 @@ def _run(audit: Audit, folder: Path, about: Mapping[str, Any]) -> Run:
 
 def _with_reasons(a: Answers) -> Answers:
     """Answers that are missing without a reason were empty cells."""
-    return replace(a, reason=a.reason.mapped(lambda reason: reason or "empty").where(np.isnan(a.answer)))
+    return replace(
+        a, reason=empty_but(mapped(a.reason, lambda reason: reason or "empty"), np.isnan(a.answer))
+    )

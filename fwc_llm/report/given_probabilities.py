@@ -8,23 +8,24 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.cells import Floats
-from fwc_llm.metrics.names import Names
 from fwc_llm.metrics.thresholds import HALF
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.metrics.answers import Names
 
 _SHOWN = 5  # rows that an error names
 
 Where = Callable[[int], str]
 
 
-def probabilities(cells: Names, column: str, where: Where) -> Floats:
+def probabilities(cells: "Names", column: str, where: Where) -> Floats:
     """Return a column's texts as shares; an empty one is NaN. `where` names a row in an error.
 
     Raises `FwcError` for text, percent and numbers outside [0, 1], and says what to do about them.
     """
-    known = (_share(cell) for cell in cells.different.texts)
+    known = (_share(cell) for cell in cells.categories)
     shares = np.array([np.nan if share is None else share for share in known], np.float64)
     shares = np.asarray(shares[cells.codes])
     wrong = np.flatnonzero(shares == np.inf).tolist()
@@ -34,7 +35,7 @@ def probabilities(cells: Names, column: str, where: Where) -> Floats:
     more = f" and {len(wrong) - _SHOWN:,} more" if len(wrong) > _SHOWN else ""
     raise FwcError(
         f"{column!r} is not P(yes), a number from 0 to 1, in {len(wrong):,} of {len(cells):,} rows "
-        f"({', '.join(named)}{more}): {_advice([cells[place] for place in wrong])}"
+        f"({', '.join(named)}{more}): {_advice([str(cells[place]) for place in wrong])}"
     )
 
 
@@ -44,7 +45,7 @@ def looks_like_probability(cells: Sequence[str]) -> bool:
     return len(shares) > 2 and not any(share is None or share is math.inf for share in shares)
 
 
-def answered_at(shares: Floats, threshold: float) -> "pd.Categorical":
+def answered_at(shares: Floats, threshold: float) -> "Names":
     """Return yes where a share is at the threshold or above, a missing value where there is no share."""
     import pandas as pd
 

@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.names import Names, joined
+from fwc_llm.metrics.answers import mapped, names_of
 from fwc_llm.metrics.thresholds import HALF
 from fwc_llm.report.blocks import open_file
 from fwc_llm.report.given_probabilities import Where, answered_at, looks_like_probability, probabilities
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from fwc_llm.metrics.answers import Names
 
 # Columns of the table that `audit` takes, which a protected column of the same name would replace.
 _OURS = frozenset({"answer", "label", "arm", "repeat", "row", "p_yes", "examples", "reason"})
@@ -70,15 +71,15 @@ def read_predictions(
     names = list(dict.fromkeys((*wanted.values(), *protected)))
     read = dict(zip(names, file.read(names), strict=True))
 
-    def filled(name: str, advice: str) -> Names:
-        column = read[name].mapped(str.strip)
+    def filled(name: str, advice: str) -> "Names":
+        column = mapped(read[name], str.strip)
         if (empty := column == "").any():
             number = f"{int(empty.sum()):,} in all"
             raise FwcError(f"{where(int(empty.argmax()))} of {path} has no {name}: {advice} ({number})")
         return column
 
     filled(label, f"leave out the {kind}s without one")
-    labels = set(read[label].counts())
+    labels = set(read[label].unique())
     columns: dict[str, Any] = {}
     if p_yes := wanted.get("p_yes"):
         columns["p_yes"] = probabilities(read[p_yes], p_yes, where)
@@ -91,30 +92,35 @@ def read_predictions(
     crossed = []
     for name in protected:
         levels = filled(name, "write unknown where it is not known")
-        crossed.append(levels.mapped(lambda text: text.replace(" & ", " and ")))
+        crossed.append(mapped(levels, lambda text: text.replace(" & ", " and ")))
         columns[name] = _categories(crossed[-1])
-    columns["group"] = _categories(joined(crossed, " & "))
+    columns["group"] = _categories(_crossed(crossed))
     for name, column in (others or {}).items():
         if name != "p_yes":
-            columns[name] = _categories(read[column].mapped(str.strip))
+            columns[name] = _categories(mapped(read[column], str.strip))
     return pd.DataFrame(columns)
 
 
-def _categories(names: Names) -> "pd.Categorical":
+def _categories(names: "Names") -> "Names":
     """The names as a column of a frame; an empty one is missing."""
-    import pandas as pd
-
-    texts: list[str] = names.different.texts.tolist()
-    codes: npt.NDArray[np.integer[Any]] = names.codes
-    if "" in texts:
-        codes = names.places(["", *(text for text in texts if text)]) - 1
-        texts.remove("")
-    return pd.Categorical.from_codes(codes, pd.Index(texts, dtype=object))
+    return names.remove_categories("") if "" in names.categories else names
 
 
-def _answers(names: Names, name: str, positive: str | None, labels: set[str], where: Where) -> Names:
+def _crossed(columns: Sequence["Names"]) -> "Names":
+    """The levels of several columns, put together."""
+
+    whole = columns[0]
+    for one in columns[1:]:
+        many = len(one.categories)
+        pairs, place = np.unique(whole.codes.astype(np.int64) * many + one.codes, return_inverse=True)
+        texts = [f"{whole.categories[pair // many]} & {one.categories[pair % many]}" for pair in pairs]
+        whole = names_of(place, texts)
+    return whole
+
+
+def _answers(names: "Names", name: str, positive: str | None, labels: set[str], where: Where) -> "Names":
     """The column as yes, no and (where it is empty) an empty text."""
-    values = list(names.counts())
+    values = names.unique().tolist()
     if positive is None:
         known = {value: _WORDS.get(_plain(value).lower()) for value in values}
         hint = "name the value that means yes with --positive"
@@ -135,7 +141,7 @@ def _answers(names: Names, name: str, positive: str | None, labels: set[str], wh
                 hint = "these look like probabilities: name the column with --p-yes in place of --answer"
             place = int((names == value).argmax())
             raise FwcError(f"{where(place)} has the {name} {value!r}, which is neither yes nor no: {hint}")
-    return names.mapped(lambda value: known.get(value) or "")
+    return mapped(names, lambda value: known.get(value) or "")
 
 
 def _plain(value: str) -> str:

@@ -11,15 +11,15 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
-from fwc_llm.metrics.answers import Answered, Answers, Variation, questions_of
+from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.cells import Cells, measure
 from fwc_llm.metrics.frame import by_base_rate
-from fwc_llm.metrics.names import Different, Names
 from fwc_llm.report.answer_columns import answers_by_arm, damaged
 from fwc_llm.runs.folder import RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
+    from fwc_llm.metrics.answers import Names
     from fwc_llm.shots.base import Shots
 
 KEY = "audit"  # of run.json: says that decisions were made elsewhere, and where they stand
@@ -107,7 +107,7 @@ class Run:
             if alike[source, name] > 1
         }
 
-    def _examples(self, arm: str) -> Names:
+    def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts.
 
         An arm whose examples were kept is named by what its prompts show. One of a run that kept those of
@@ -124,14 +124,11 @@ class Run:
                 for repeat, one in shots.items()
             }
             repeats, place = np.unique(a.repeat, return_inverse=True)
-            return Names(place, Different([named.get(int(repeat), "") for repeat in repeats])).mapped(str)
+            return as_names(np.array([named.get(int(repeat), "") for repeat in repeats])[place])
         zero = (self.described.get("sources") or {}).get(arm, arm) == "zero"
         if zero or not (self.folder / "shots").is_dir():
-            return Names.all_one("", len(a))
-        asked, place = np.unique(
-            questions_of([replace(a, repeat=a.repeat // self.times)])[0], return_inverse=True
-        )
-        return Names(place, Different(list(map(str, asked.tolist()))))
+            return one_name("", len(a))
+        return as_names(questions_of([replace(a, repeat=a.repeat // self.times)])[0])
 
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the run's groups in their order."""

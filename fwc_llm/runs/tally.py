@@ -76,7 +76,7 @@ def _metrics(counts: "Counter[_Kind]") -> "GroupMetrics":
     import numpy as np
 
     from fwc_llm.metrics import group_metrics
-    from fwc_llm.metrics.names import Different, Names
+    from fwc_llm.metrics.answers import names_of
 
     many = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
     kinds = list(counts)
@@ -85,7 +85,7 @@ def _metrics(counts: "Counter[_Kind]") -> "GroupMetrics":
     return group_metrics(
         np.repeat([_VALUES[answer] for *_, answer, _ in kinds], many),
         np.repeat(np.array([label == "yes" for _, _, label, *_ in kinds], dtype=np.int8), many),
-        Names(np.repeat([place[group] for _, group, *_ in kinds], many), Different(groups)),
+        names_of(np.repeat([place[group] for _, group, *_ in kinds], many), groups),
     )
 
 

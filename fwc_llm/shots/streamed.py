@@ -1,7 +1,6 @@
 """Examples from a table that is too large for memory: Parquet files, read in blocks."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -96,9 +95,7 @@ def _cleaned(task: "Task", data: str | Path, folder: Path, say: Callable[[str], 
     from fwc_llm.coreset.streaming.sources.arrow import ArrowSource
     from fwc_llm.coreset.streaming.sources.opening import open_source
 
-    taskfile = replace(
-        parse_taskfile(task.text, (task.folder or Path()) / f"{task.name}.toml"), name=task.name
-    )
+    taskfile = parse_taskfile(task.text, (task.folder or Path()) / f"{task.name}.toml", task.name)
     extra = (_LABEL, _LEVEL, *([_WEIGHT] if task.weight else []))
     cleaner = Cleaner(taskfile, folder, extra)
     other = FwcError(

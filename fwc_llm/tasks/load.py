@@ -1,23 +1,41 @@
-"""Tasks by their names, of task files, and of data frames."""
+"""Tasks by their names, of task files, of data frames, of recorded runs, and the simulated census."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import home_expanded
 from fwc_llm.resources import resource_dir
-from fwc_llm.taskfile import Source, TaskFile, choose_protected, choose_weight, parse_taskfile, read_taskfile
-from fwc_llm.taskfile.values import ENDINGS
-from fwc_llm.tasks.census import census_task
-from fwc_llm.tasks.names import layout_names, task_names, task_text
+from fwc_llm.taskfile import ENDINGS, Source, TaskFile, choose, parse_taskfile, read_taskfile
 from fwc_llm.tasks.task import Task
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from fwc_llm.data.table import Tables
+
+_MOST_SIMULATED = 10_000_000  # rows
+
+
+def task_names() -> tuple[str, ...]:
+    """The built-in tasks, the simulated census among them."""
+    return (*sorted(path.stem for path in resource_dir("evals/tasks").glob("*.toml")), "census")
+
+
+def layout_names() -> tuple[str, ...]:
+    """Task files to copy beside a table that everybody fetches themselves (docs/data-sets.md)."""
+    return tuple(sorted(path.stem for path in resource_dir("evals/tasks/layouts").glob("*.toml")))
+
+
+def task_text(name: str) -> str:
+    """The text of a built-in task's file, or of one to copy; `FwcError` for other names."""
+    names = [*task_names()[:-1], *layout_names()]
+    if name not in names:
+        raise FwcError(f"no task file {name!r}{did_you_mean(name, names)}")
+    folder = "evals/tasks/layouts" if name in layout_names() else "evals/tasks"
+    return (resource_dir(folder) / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def load_task(
@@ -58,38 +76,37 @@ def load_task(
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        return _from_frame(name, protected, outcome, positive, above, question, weight or "")
-    if any(given is not None for given in (outcome, positive, above, question)):
+        return _of_frame(name, protected, outcome, positive, above, question, weight or "")
+    if any(option is not None for option in (outcome, positive, above, question)):
         raise FwcError("outcome, positive, above and question are for a data frame alone")
-    text = str(name)
+    text, beside = str(name), None
     if text.endswith(".toml"):
         path = home_expanded(text)
-        taskfile = _choose(read_taskfile(path), protected, weight)
-        return _from_file(taskfile, data_dir, path.resolve().parent, data)
-    if text not in task_names():
-        if Path(text).is_file():
-            raise FwcError(
-                f"{text} is no task file (.toml); if it is a table, draft one: fwc-llm task init {text} "
-                "--protected COLUMN --outcome COLUMN"
-            )
-        if text in layout_names():
-            raise FwcError(
-                f"{text} is a task file to copy beside a table of your own: fwc-llm task copy {text}, then "
-                "name the copy with --task"
-            )
-        raise FwcError(
-            f"unknown task {text!r}; there are {', '.join(task_names())}, or name a task file ending in .toml"
-        )
+        taskfile, beside = read_taskfile(path), path.resolve().parent
+    elif text in task_names():
+        file = "adult" if text == "census" else text
+        taskfile = read_taskfile(resource_dir("evals/tasks") / f"{file}.toml")
+    else:
+        raise FwcError(_no_task(text))
     if text == "census":
         if data is not None:
             raise FwcError("the simulated census has no files: name the task whose table the data is")
         census = census_task()
         if protected is not None and _names(protected) != list(census.protected):
             raise FwcError(f"the simulated census offers {', '.join(census.offered)} alone as protected")
-        adult = _choose(read_taskfile(resource_dir("evals/tasks") / "adult.toml"), None, weight)
-        return replace(census, weight=adult.weight)
-    taskfile = read_taskfile(resource_dir("evals/tasks") / f"{text}.toml")
-    return _from_file(_choose(taskfile, protected, weight), data_dir, None, data)
+        return replace(census, weight=_chosen(taskfile, None, weight).weight)
+    return _of_file(_chosen(taskfile, protected, weight), data_dir, beside, data)
+
+
+def _no_task(name: str) -> str:
+    if Path(name).is_file():
+        return (
+            f"{name} is no task file (.toml); if it is a table, draft one: fwc-llm task init {name} "
+            "--protected COLUMN --outcome COLUMN"
+        )
+    if name in layout_names():
+        return f"{name} is a task file to copy beside a table of your own: fwc-llm task copy {name}"
+    return f"unknown task {name!r}{did_you_mean(name, task_names())}; or name a task file ending in .toml"
 
 
 def default_task(data_dir: str | Path | None = None) -> Task:
@@ -100,7 +117,7 @@ def default_task(data_dir: str | Path | None = None) -> Task:
 
 def layout(name: str) -> Task:
     """The task of a file to copy, without a table."""
-    return _from_file(parse_taskfile(task_text(name), Path(f"{name}.toml")), None, None)
+    return _of_file(parse_taskfile(task_text(name), Path(f"{name}.toml")))
 
 
 def recorded_task(
@@ -110,12 +127,56 @@ def recorded_task(
 
     Its data is looked for as `load_task` does, and never downloaded: anybody may have written the run.
     """
-    taskfile = parse_taskfile(text, Path(f"{name}.toml"))
-    offline = replace(taskfile, name=name, source=replace(taskfile.source, url=""))
-    return _from_file(offline, data_dir, folder, data or None)
+    taskfile = parse_taskfile(text, Path(f"{name}.toml"), name)
+    offline = taskfile.source.model_copy(update={"url": ""})
+    return _of_file(taskfile.model_copy(update={"source": offline}), data_dir, folder, data or None)
 
 
-def _from_frame(
+def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int | None = None) -> Task:
+    """The task "census": `n_pool` simulated rows to choose examples from, `n_test` to draw test rows from.
+
+    By default both sizes equal Adult's. Columns, words, protected attribute, outcome and question are those
+    of the task "adult". `FwcError` for sizes below 2 or above ten million.
+    """
+    named = {"n_pool": n_pool, "n_test": n_test, "seed": seed}
+    options = {name: value for name, value in named.items() if value is not None}
+    for name in ("n_pool", "n_test"):
+        if not 2 <= options.get(name, 2) <= _MOST_SIMULATED:
+            raise FwcError(
+                f"the census can be simulated with 2 to {_MOST_SIMULATED:,} rows, not {options[name]:,}"
+            )
+    adult = read_taskfile(resource_dir("evals/tasks") / "adult.toml")
+
+    def load() -> "Tables":
+        from fwc_llm.data.census import census_tables
+
+        return census_tables(adult, **options)
+
+    protected = tuple(attribute.name for attribute in adult.protected)
+    return Task(
+        name="census",
+        title="Simulated census: income above $50k",
+        question=adult.question,
+        columns=adult.columns,
+        protected=protected,
+        outcome=adult.outcome.source,
+        offered=protected,
+        usual=protected,
+        load=load,
+        simulated=True,
+        licence=adult.licence,
+        citation=f"Simulated from counts over: {adult.citation}",
+        note="Simulated rows: no real person, and no measurement.",
+        about={
+            "intended_use": "To show and test the tool without data. Nothing made with it is a finding.",
+            "population": "Nobody: no row is a person.",
+            "source": f"Simulated from counts over: {adult.citation}",
+            "limits": "The rows have the columns of the task adult, and only some of its dependencies.",
+        },
+    )
+
+
+def _of_frame(
     frame: "pd.DataFrame",
     protected: str | Sequence[str] | None,
     outcome: str | None,
@@ -134,9 +195,9 @@ def _from_frame(
     here, names = Path("the data frame"), [str(title).strip() for title in frame.columns]
     attributes = [protected] if isinstance(protected, str) else list(protected)
     wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
-    raw = table_of(frame, here, Source(("table",)), names, "row")
+    raw = table_of(frame, here, Source(file="table"), names, "row")
     drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above, weight)
-    taskfile = parse_taskfile(drafted.text, here)
+    taskfile = parse_taskfile(drafted.text, here, "table")
     raw = table_of(frame, here, taskfile.source, names, "row")
 
     def load() -> "Tables":
@@ -144,17 +205,20 @@ def _from_frame(
 
         return build_tables(taskfile, [raw])
 
-    task = _from_file(replace(taskfile, name="table", question=question or taskfile.question), None, None)
-    return replace(task, load=load, locate=lambda: ())
+    task = _of_file(taskfile)
+    return replace(task, question=question or task.question, load=load, locate=lambda: ())
 
 
-def _from_file(
-    taskfile: TaskFile, data_dir: str | Path | None, beside: Path | None, data: str | Path | None = None
+def _of_file(
+    taskfile: TaskFile,
+    data_dir: str | Path | None = None,
+    beside: Path | None = None,
+    data: str | Path | None = None,
 ) -> Task:
     from fwc_llm.data.locate import find_files, places_from_environment
 
     if data is not None:
-        taskfile = replace(taskfile, source=_elsewhere(taskfile.source, str(data)))
+        taskfile = taskfile.model_copy(update={"source": _elsewhere(taskfile.source, str(data))})
     places = places_from_environment(data_dir, beside)
 
     def load() -> "Tables":
@@ -192,12 +256,14 @@ def _elsewhere(source: Source, data: str) -> Source:
     endings = {".csv": "csv", ".tsv": "csv", ".txt": "csv", **ENDINGS}
     if endings.get(Path(data).suffix.lower(), "parquet") != "parquet":
         raise FwcError(f"{data} is no Parquet file, which --data takes: write the table as such")
-    return Source((str(home_expanded(data).absolute()),), "parquet", markers=source.markers)
+    file = str(home_expanded(data).absolute())
+    return Source(file=file, format="parquet", missing_marker=source.markers)
 
 
-def _choose(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None = None) -> TaskFile:
-    chosen = taskfile if protected is None else choose_protected(taskfile, _names(protected))
-    return chosen if weight is None else choose_weight(chosen, weight)
+def _chosen(taskfile: TaskFile, protected: str | Sequence[str] | None, weight: str | None) -> TaskFile:
+    """The task file with another choice of protected attributes and weight, where there is one."""
+    chosen = taskfile if protected is None else choose(taskfile, "use_protected", _names(protected))
+    return chosen if weight is None else choose(chosen, "weight", weight)
 
 
 def _names(protected: str | Sequence[str]) -> list[str]:

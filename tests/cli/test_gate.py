@@ -54,7 +54,7 @@ def test_three_outcomes_and_their_exit_codes(fwc: Run, folder: Path, tmp_path: P
     ("options", "said"),
     [
         ((), "name a condition"),
-        (("--fail-if", "dp >> 0.1"), "at '> 0.1' (character 5) a number"),
+        (("--fail-if", "dp >> 0.1"), "cannot read"),
         (("--fail-if", "dp[fw] > 0.1"), "names the arm 'fw'; the arms are zero, balanced, fwc"),
         (("--fail-if", "dp > 0.1", "--undecided", "maybe"), "neither fail nor pass"),
         (("--fail-if", "dp > 0.1", "--junit", "no/such/folder.xml"), "cannot write the JUnit file"),

@@ -210,11 +210,11 @@ def test_a_condition_knows_a_code_with_and_without_its_zeros(tmp_path: Path) -> 
 
 
 MISTAKES = {
-    'column = "z"\nabove = 1': "there is no such column",
+    'column = "z"\nabove = 1': "keep: there is no column 'z'",
     'column = "x"': "say what is kept",
     'column = "colour"\nvalues = []': "values is an empty list",
     'column = "colour"\nwithout = []': "without is an empty list",
-    'column = "x"\nabove = "1"': "must be a number",
+    'column = "x"\nabove = "1"': "above: input should be a valid number",
     'column = "x"\nabove = 1\nover = 2': "unknown key 'over'",
     'column = "colour"\nabove = 1': "'red' in column 'colour' is no number",
     'column = "x"\nabove = 99': r"no row is left of 4: not x above 99 \(4\)",

@@ -1,4 +1,4 @@
-"""Conditions: what is read, and where it is said that something cannot be."""
+"""Conditions: what is read, and what is refused."""
 
 import contextlib
 
@@ -31,34 +31,30 @@ def test_what_is_read(text: str, parts: tuple[object, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "word"),
     [
-        ("", "at its end a metric must stand here: accuracy, dp, dp_ratio, eo, coverage"),
-        ("DP > 0.1", r"at 'DP > 0.1' \(character 1\) a metric"),
-        ("dpx > 0.1", r"\(character 1\) a metric"),
-        ("dp 0.1", r"at '0.1' \(character 4\) one of <, <=, >, >= must stand here"),
-        ("dp == 0.1", r"\(character 4\) one of"),
-        ("dp >> 0.1", r"at '> 0.1' \(character 5\) a number"),
-        ("dp > nan", r"at 'nan' \(character 6\) a number"),
-        ("dp > 0.1 or eo > 1", r"at 'or eo > 1' \(character 10\) nothing may follow"),
-        ("dp > 10%", "write a share, 0.1 for 10 %"),
-        ("accuracy < 80", r"at '80' \(character 12\) accuracy lies from 0 to 1 \(0.8 is 80 %\), 80 does not"),
-        ("dp[zero > 0.1", r"at '\[zero > 0.1' \(character 3\) this bracket is not closed by \]"),
-        ("dp['a] > 0.1", "not closed by '"),
-        ("dp['a'x] > 0.1", r"at 'x\] > 0.1' \(character 7\) \] must stand here"),
-        ("dp[] > 0.1", "must hold an arm's name"),
-        ("dp[a] - eo[b] > 0", r"at 'eo\[b\] > 0' \(character 9\) differences are of one metric"),
-        ("eo[a] - eo[b] > 0", "differences are of one metric, accuracy or dp"),
-        ("dp[a] - dp > 0", r"a difference names two arms: dp\[fwc\] - dp\[zero\]"),
-        ("dp - dp[a] > 0", "a difference names two arms"),
-        ("dp[a] - dp[a] > 0", "a difference names two arms"),
-        ("dp[a] - dp[b] > 2", "a difference of dp lies from -1 to 1"),
-        ("dp -", "at its end a metric"),
-        ("\x00\x1b[31m" + "x" * 9999, "character 1"),
+        ("", "METRIC"),
+        ("DP > 0.1", "no metric"),
+        ("dp 0.1", "OPERATOR"),
+        ("dp == 0.1", "OPERATOR"),
+        ("dp > nan", "NUMBER"),
+        ("dp > 0.1 or eo > 1", "NUMBER"),
+        ("dp > 10%", "0.1 for 10 %"),
+        ("accuracy < 80", "from 0 to 1"),
+        ("dp[zero > 0.1", "ARM"),
+        ("dp['a'x] > 0.1", "ARM"),
+        ("dp[] > 0.1", "ARM"),
+        ("dp[a] - eo[b] > 0", "one metric"),
+        ("eo[a] - eo[b] > 0", "one metric"),
+        ("dp[a] - dp > 0", "two arms"),
+        ("dp - dp[a] > 0", "two arms"),
+        ("dp[a] - dp[a] > 0", "two arms"),
+        ("dp[a] - dp[b] > 2", "from -1 to 1"),
+        ("\x00\x1b[31m" + "x" * 9999, "METRIC"),
     ],
 )
-def test_what_is_not_is_pointed_at(text: str, said: str) -> None:
-    with pytest.raises(FwcError, match=said) as raised:
+def test_what_cannot_be_read_is_refused(text: str, word: str) -> None:
+    with pytest.raises(FwcError, match=word) as raised:
         parse_condition(text)
     assert len(str(raised.value)) < 500
 

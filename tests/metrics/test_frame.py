@@ -86,12 +86,3 @@ def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> No
         assert views[name].groups == alone.groups
         assert close(statistics(views[name]), statistics(alone))
     assert list(by_attribute(from_frame(frame, attributes=["both"]))) == ["both"]
-
-
-def test_nul_at_the_end_of_a_name_is_no_part_of_it() -> None:
-    rows = pd.DataFrame({"group": ["f & a", "m & b\0", "m\0 & b", "f & a\0"], "label": "yes", "answer": "no"})
-    crossed = from_frame(rows, attributes=["sex", "race"])
-    groups = {name: found.groups for name, found in by_attribute(crossed).items()}
-    assert groups["sex"] == ("f", "m")
-    assert groups["race"] == ("a", "b")
-    assert "f & a\0" not in crossed.groups

@@ -35,7 +35,7 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
     assert [found.row[place] for place in (0, MANY - 1)] == ["row 0", f"row {MANY - 1}"]
     for name in ("row", "variant", "group", "reason"):
         assert getattr(found, name).tolist() == [line[name] for line in lines], name
-    assert set(found.group.counts()) == {"f", "=m"}
+    assert set(found.group.unique()) == {"f", "=m"}
     np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm import FwcError
-from fwc_llm.metrics.names import Names
+from fwc_llm.metrics.answers import as_names
 from fwc_llm.report.given_probabilities import (
     answered_at,
     choose_threshold,
@@ -19,7 +19,7 @@ def where(place: int) -> str:
 
 
 def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
-    shares = probabilities(Names.of(["0.5", " 1 ", "", "1e-3", "0"]), "p", where)
+    shares = probabilities(as_names(["0.5", " 1 ", "", "1e-3", "0"]), "p", where)
     np.testing.assert_array_equal(shares, [0.5, 1.0, np.nan, 0.001, 0.0])
     answers = answered_at(shares, 0.5).tolist()
     assert [answers[place] for place in (0, 1, 3, 4)] == ["yes", "yes", "no", "no"]
@@ -43,7 +43,7 @@ def test_shares_are_taken_and_empty_cells_are_unknown() -> None:
 )
 def test_what_is_no_share_is_named(cells: list[str], said: str) -> None:
     with pytest.raises(FwcError) as raised:
-        probabilities(Names.of(cells), "p", where)
+        probabilities(as_names(cells), "p", where)
     assert said in str(raised.value)
     assert len(str(raised.value)) < 400
 

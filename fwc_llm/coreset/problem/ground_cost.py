@@ -14,6 +14,7 @@ from fwc_llm.coreset.problem.cells import Cells
 from fwc_llm.coreset.problem.encoding import Table
 
 COSTS = ("l1", "sqeuclidean")
+MISMATCH = 1.0  # cost of two different categories
 BLOCK = 2048  # rows per step: with a few dozen columns they fit into the cache
 
 
@@ -34,7 +35,7 @@ def column_costs(
         np.multiply(difference, difference, out=difference)
     total = difference.sum(0, dtype=np.float64)
     if len(codes):
-        total += (codes != kinds).sum(0)
+        total += MISMATCH * (codes != kinds).sum(0)
     return np.asarray(total)
 
 

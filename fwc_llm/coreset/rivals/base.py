@@ -15,6 +15,7 @@ import numpy as np
 from fwc_llm.coreset.checks import candidate_mask
 from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.entry import Encoding, encode_weighted
+from fwc_llm.coreset.problem.ground_cost import MISMATCH
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 
@@ -85,16 +86,17 @@ class LabelledTable(Table):
         """How many codes each categorical column has, d and y among them."""
         return tuple(int(column.max()) + 1 for column in self.codes.T)
 
-    def dense(self, mismatch: float) -> np.ndarray:
-        """(n, q) float32: the numbers, then one-hot columns of height `mismatch`.
+    def squared_points(self) -> np.ndarray:
+        """(n, q) float32: points whose squared L2 distance is the ground cost "sqeuclidean"."""
+        return self.dense(np.sqrt(MISMATCH / 2))  # a mismatch counts in two columns
 
-        A mismatch counts in two of them: it costs 1 in squared L2 at height √½, in L1 at height ½.
-        """
+    def dense(self, height: float) -> np.ndarray:
+        """(n, q) float32: the numbers, then one-hot columns of this height."""
         matrix = np.zeros((self.n, self.n_numeric + sum(self.sizes)), np.float32)
         matrix[:, : self.n_numeric] = self.numbers
         start = self.n_numeric
         for codes, size in zip(self.codes.T, self.sizes, strict=True):
-            matrix[np.arange(self.n), start + codes] = mismatch
+            matrix[np.arange(self.n), start + codes] = height
             start += size
         return matrix
 
@@ -138,10 +140,15 @@ def check_size(m: int, available: int) -> int:
     return int(m)
 
 
-def candidate_rows(candidates: Any, rows: LabelledTable) -> np.ndarray:
-    """Positions that may be chosen: where the mask `candidates` (n,), if given, is true, and a weight is."""
+def prepare(
+    X: Any, y: Any, sensitive: Any, m: int, seed: int, candidates: Any = None, sample_weight: Any = None
+) -> tuple[LabelledTable, np.ndarray, np.random.Generator]:
+    """The rows, the positions that may be chosen (at least m of them), and the generator of the seed."""
+    rows = as_rows(X, y, sensitive, sample_weight)
     may = candidate_mask(candidates, rows.n)
-    return np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
+    allowed = np.flatnonzero(may if rows.mass is None else may & (rows.mass > 0))
+    check_size(m, len(allowed))
+    return rows, allowed, np.random.default_rng(seed)
 
 
 def sizes(labels: np.ndarray, m: int, rows: LabelledTable) -> np.ndarray:

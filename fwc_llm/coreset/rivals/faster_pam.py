@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.rivals.base import (
-    METRICS,
-    Coreset,
-    LabelledTable,
-    as_rows,
-    candidate_rows,
-    check_size,
-    sizes,
-)
+from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, prepare, sizes
 from fwc_llm.coreset.swaps.engine import Exchanged, Patience, estimate, exchange
 from fwc_llm.coreset.swaps.state import Points, Space
 from fwc_llm.coreset.threads import Threads
@@ -59,10 +51,7 @@ def kmedoids(
     A local optimum with respect to swaps of one medoid for one candidate. `max_passes` bounds the rounds over
     all candidates; of more than 100,000 candidates a seeded sample of that size is tried, with a note.
     """
-    rows = as_rows(X, y, sensitive, sample_weight)
-    allowed = candidate_rows(candidates, rows)
-    check_size(m, len(allowed))
-    rng = np.random.default_rng(seed)
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
     note = ""
     if len(allowed) > MAX_CANDIDATES:
         note = f"medoids among a sample of {MAX_CANDIDATES} of {len(allowed)} rows"

@@ -18,20 +18,20 @@ def kmeans(request: Request, max_iter: int) -> Shots:
     Option: `max_iter` iterations at most.
     """
     from fwc_llm.coreset.rivals.base import sizes
-    from fwc_llm.coreset.rivals.lloyd import lloyd, rounded_coreset
+    from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 
     rows = labelled_pool(request.task, request.pool, request.weights)
-    points = rows.dense(np.sqrt(0.5))
-    clusters = lloyd(points, request.m, np.random.default_rng(request.seed), max_iter, mass=rows.mass)
-    weights = sizes(clusters.labels, request.m, rows)
-    centres = rounded_coreset(rows, clusters, weights)
+    points = rows.squared_points()
+    clusters = lloyd(points, request.m, request.seed, max_iter, rows.mass)
+    weights = sizes(clusters.labels_, request.m, rows)
+    centres = rounded_coreset(rows, clusters.cluster_centers_, weights)
     half_norms = 0.5 * np.einsum("ij,ij->i", points, points)
     free, sensitive, y = request.candidates.copy(), rows.sensitive, rows.y
     chosen = np.empty(request.m, np.int64)
     for j in np.argsort(-weights, kind="stable"):
         own = np.flatnonzero(free & (sensitive == centres.sensitive[j]) & (y == centres.y[j]))
         allowed = own if len(own) else np.flatnonzero(free)
-        away = half_norms[allowed] - (points @ clusters.centres[j])[allowed]
+        away = half_norms[allowed] - (points @ clusters.cluster_centers_[j])[allowed]
         chosen[j] = allowed[np.argmin(away)]
         free[chosen[j]] = False
     return make_weighted(request, "kmeans", chosen, weights)

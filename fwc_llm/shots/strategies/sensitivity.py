@@ -11,13 +11,15 @@ _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 def draw(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
     """m different candidates by sensitivity sampling, weights proportional to count / probability."""
-    from fwc_llm.coreset.rivals.sensitivity import sampling_probability
+    from fwc_llm.coreset.rivals.sampling import sampling_probability
 
     if k < 1:
         raise FwcError(f"k is {k}: at least 1 centre is needed")
     rows = labelled_pool(request.task, request.pool, request.weights)
     rng = np.random.default_rng(request.seed)
-    probability = sampling_probability(rows, rng, k, individually_fair, np.flatnonzero(request.candidates))
+    probability = sampling_probability(
+        rows, request.seed, k, individually_fair, np.flatnonzero(request.candidates)
+    )
     cumulative = np.cumsum(probability)
     counts: dict[int, int] = {}
     for _ in range(_DRAWS * request.m):

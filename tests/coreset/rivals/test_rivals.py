@@ -15,11 +15,10 @@ from evals.synthetic import synthetic
 from fwc_llm.coreset import rivals
 from fwc_llm.coreset.rivals import faster_pam
 from fwc_llm.coreset.rivals.base import LabelledTable, as_rows
-from fwc_llm.coreset.rivals.fairlet_clustering import decompose
+from fwc_llm.coreset.rivals.clustering import lloyd
+from fwc_llm.coreset.rivals.fairlet_clustering import decompose, fairlet_decomposition
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids
-from fwc_llm.coreset.rivals.lloyd import lloyd, plus_plus
-from fwc_llm.coreset.rivals.quadtree import fairlet_decomposition
-from fwc_llm.coreset.rivals.sensitivity import sampling_probability, sensitivity
+from fwc_llm.coreset.rivals.sampling import sampling_probability, sensitivity
 from fwc_llm.errors import FwcError
 
 
@@ -202,43 +201,24 @@ def test_kmedoids_says_when_it_stopped_early() -> None:
 # k-means
 
 
-@pytest.fixture(params=[np.inf, 0], ids=["numpy", "compiled"])
-def from_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.coreset.rivals.lloyd.COMPILED", request.param)
-
-
-@pytest.mark.usefixtures("from_size")
-def test_lloyd_stands_still_where_it_stops() -> None:
-    points = as_rows(*table(400, 3)).dense(math.sqrt(0.5))
-    clusters = lloyd(points, 10, np.random.default_rng(0), tol=0.0)
-    distance = cdist(points, clusters.centres, "sqeuclidean")
-    assert clusters.distances == pytest.approx(distance.min(axis=1), abs=1e-3)
+def test_kmeans_stands_still_where_it_stops_and_is_the_same_every_time() -> None:
+    points = as_rows(*table(400, 3)).squared_points()
+    clusters, again = lloyd(points, 10, 0), lloyd(points, 10, 0)
+    assert np.array_equal(clusters.cluster_centers_, again.cluster_centers_)
     for j in range(10):
-        assert points[clusters.labels == j].mean(axis=0) == pytest.approx(clusters.centres[j], abs=1e-4)
+        own = points[clusters.labels_ == j].mean(axis=0)
+        assert own == pytest.approx(clusters.cluster_centers_[j], abs=0.02)
+    few = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
+    assert lloyd(few, 5, 0).inertia_ < 1e-9  # fewer distinct rows than centres
 
 
-def test_compiled_and_plain_k_means_take_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = as_rows(*table(3000, 5)).dense(math.sqrt(0.5))
-    found = []
-    for from_size in (np.inf, 0):
-        monkeypatch.setattr("fwc_llm.coreset.rivals.lloyd.COMPILED", from_size)
-        start = plus_plus(points, 40, np.random.default_rng(3))
-        found.append((start, lloyd(points, 40, np.random.default_rng(3))))
-    assert np.array_equal(found[0][0], found[1][0])
-    plain, compiled = (clusters for _, clusters in found)
-    assert compiled.n_iter > 10  # so that bounds count
-    assert compiled.distances.sum() == pytest.approx(plain.distances.sum(), rel=1e-2)
-    nearest = cdist(points, compiled.centres, "sqeuclidean").min(axis=1)
-    assert compiled.distances == pytest.approx(nearest, abs=1e-3)
-
-
-@pytest.mark.usefixtures("from_size")
-def test_lloyd_fills_every_cluster_when_there_are_rows_enough() -> None:
-    points = np.repeat(np.eye(3, dtype=np.float32), 20, axis=0)
-    clusters = lloyd(points, 3, np.random.default_rng(0))
-    assert np.array_equal(np.sort(np.bincount(clusters.labels)), [20, 20, 20])
-    assert clusters.distances.sum() == 0
-    assert lloyd(points, 5, np.random.default_rng(0)).distances.sum() == 0  # fewer distinct rows than centres
+def test_kmeans_takes_a_weight_of_two_for_a_row_that_is_there_twice() -> None:
+    X, y, d = table(60)
+    weights = np.random.default_rng(0).integers(0, 3, 60)
+    rows = as_rows(X, y, d, weights)
+    twice = as_rows(*(np.repeat(part, weights, axis=0) for part in (X, y, d)))
+    found = lloyd(rows.squared_points(), 1, 0, mass=rows.mass).cluster_centers_
+    assert found == pytest.approx(lloyd(twice.squared_points(), 1, 0).cluster_centers_, rel=1e-5)
 
 
 # sensitivity sampling
@@ -247,9 +227,9 @@ def test_lloyd_fills_every_cluster_when_there_are_rows_enough() -> None:
 @pytest.mark.parametrize("individually_fair", [False, True])
 def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
     rows = as_rows(*table(200))
-    scores = sensitivity(rows, np.random.default_rng(4), 5, individually_fair)
-    points = rows.dense(math.sqrt(0.5))
-    centres = lloyd(points, 5, np.random.default_rng(4), max_iter=1).centres
+    scores = sensitivity(rows, 4, 5, individually_fair)
+    points = rows.squared_points()
+    centres = lloyd(points, 5, 4, max_iter=1).cluster_centers_
     distance = cdist(points, centres)
     labels, d = distance.argmin(axis=1), distance.min(axis=1)
     alpha = 16 * (math.log(5) + 2)
@@ -265,9 +245,7 @@ def test_sensitivity_is_the_formula(individually_fair: bool) -> None:
 def test_sensitivity_weights_are_unbiased(name: str) -> None:
     """E[Σ w] = n: exactly, as Σ_i q_i · m · 1/(m q_i) = n, and so do the means of many draws say."""
     X, y, d = table(120)
-    probability = sampling_probability(
-        as_rows(X, y, d), np.random.default_rng(0), 8, name == "indfair_coreset", np.arange(120)
-    )
+    probability = sampling_probability(as_rows(X, y, d), 0, 8, name == "indfair_coreset", np.arange(120))
     assert probability.sum() == pytest.approx(1)
     assert (probability > 0).all()
     sums = [getattr(rivals, name)(X, y, d, 40, seed=seed, k=8).weights.sum() for seed in range(300)]

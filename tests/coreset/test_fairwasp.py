@@ -8,10 +8,13 @@ import pytest
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 
-from fwc_llm.coreset.fairwasp import nearest
-from fwc_llm.coreset.fairwasp.fairwasp import FairWASP
+from fwc_llm.coreset import FairWASP, fairwasp
+from fwc_llm.coreset.fairwasp import NearestRows, weigh
+from fwc_llm.coreset.problem.cells import Cells, find_cells
+from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.ground_cost import between_cells, cost_matrix
+from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.errors import FwcError
 
 
@@ -71,19 +74,11 @@ def test_without_a_limit_nothing_moves() -> None:
 
 
 def test_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "COMPILED", 0)
+    monkeypatch.setattr(fairwasp, "COMPILED", 0)
     said: list[str] = []
     FairWASP().fit(*rows(3000, 0), progress=said.append)
     assert len(said) > 1
     assert said[0].startswith("nearest rows: ")
-
-
-def test_weights_make_a_model_fairer() -> None:
-    x, y, sensitive = rows(3000, 2)
-    model = FairWASP(epsilon=0.0).fit(x, y, sensitive)
-    plain, fair = (LogisticRegression().fit(x, y, sample_weight=w).predict(x) for w in (None, model.weights_))
-    gaps = [abs(p[sensitive == "a"].mean() - p[sensitive == "b"].mean()) for p in (plain, fair)]
-    assert gaps[1] < gaps[0]
 
 
 def test_takes_a_data_frame_and_crossed_attributes_and_clones() -> None:
@@ -123,3 +118,96 @@ def test_bad_input_is_named(parameters: dict[str, Any], change: str | None, mess
         sensitive = sensitive[:-1]
     with pytest.raises(FwcError, match=message):
         FairWASP(**parameters).fit(x, y, sensitive)
+
+
+N = 700
+
+
+def table(n_numeric: int, ties: bool) -> tuple[Table, Cells]:
+    rng = np.random.default_rng(n_numeric)
+    numbers = rng.standard_normal((N, n_numeric))
+    codes = rng.integers(0, 3, (N, 5 - n_numeric))
+    return Table(np.round(numbers) if ties else numbers, codes), find_cells(
+        rng.integers(0, 2, N), rng.integers(0, 2, N), N
+    )
+
+
+@pytest.fixture(params=[np.inf, 0], ids=["numpy", "compiled"])
+def from_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairwasp, "COMPILED", request.param)
+
+
+@pytest.mark.usefixtures("from_size")
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("n_numeric", [0, 2, 5])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_finds_the_nearest_row_below_the_reach(cost: str, n_numeric: int, ties: bool) -> None:
+    rows, cells = table(n_numeric, ties)
+    costs = cost_matrix(rows, rows, cost)
+    search = NearestRows(rows, cells, cost)
+    rng = np.random.default_rng(5)
+    for g in range(cells.n_cells):
+        asked = rng.permutation(np.flatnonzero(cells.cell != g))
+        least = costs[asked][:, cells.cell == g].min(axis=1)
+        for reach in (np.full(len(asked), np.inf), least * rng.choice([0.5, 1, 1.5], len(asked))):
+            best, row = search.search(g, asked, reach)
+            found = row >= 0
+            assert (found | (least >= reach)).all()
+            np.testing.assert_allclose(best[found], least[found], rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(costs[asked[found], row[found]], best[found], rtol=1e-12, atol=1e-12)
+            assert (cells.cell[row[found]] == g).all()
+            assert (best[~found] >= reach[~found]).all()
+            assert (best[~found] <= least[~found] * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("doubt", [3.0, 0.01], ids=["usual margin", "too small a margin"])
+@pytest.mark.parametrize("kind", ["numbers", "whole numbers", "copies", "one of a cell"])
+@pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])
+def test_lower_bounds_lead_to_the_same_optimum(
+    cost: str, kind: str, doubt: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fairwasp, "SAMPLE", 60)
+    monkeypatch.setattr(fairwasp, "DOUBT", doubt)
+    n = 900
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        d = rng.integers(0, 3, n)
+        y = (d + 2 * rng.standard_normal(n) > 1).astype(int)
+        x = rng.standard_normal((n, 4)) + 0.5 * d[:, None]
+        if kind == "whole numbers":
+            x = np.round(x)
+        elif kind == "copies":
+            x = x[rng.integers(0, 40, n)]
+        elif kind == "one of a cell":
+            y[d == 2] = 0
+            y[np.flatnonzero(d == 2)[5]] = 1
+        table, cells = Table(x, np.zeros((n, 0), int)), find_cells(y, d, n)
+        move = between_cells(cells, [1.0, 0.0][seed % 2], 0.3)
+        target = np.array([0.6, 0.4])
+        full = cost_matrix(table, table, cost)
+        costs = np.stack([full[:, cells.cell == g].min(axis=1) for g in range(6)], axis=1)
+        expected = fair_transport(costs + move[cells.cell], 3, 2, target, 0.02)
+        plan, nearest = weigh(NearestRows(table, cells, cost), cells, move, target, 0.02)
+        assert plan.objective == pytest.approx(expected.objective, rel=1e-9)
+        assert plan.lower_bound == pytest.approx(expected.objective, rel=1e-9)
+        assert (nearest[np.arange(n), plan.cell] >= 0).all()
+
+
+class Counting(NearestRows):
+    asked = 0
+
+    def search(self, g, rows, reach, report=None):  # type: ignore[no-untyped-def]
+        self.asked += len(rows)
+        return super().search(g, rows, reach, report)
+
+
+def test_few_costs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fairwasp, "SAMPLE", 60)
+    rng = np.random.default_rng(0)
+    n = 2500
+    x, d = rng.standard_normal((n, 3)), rng.integers(0, 2, n)
+    y = (x[:, 0] + d + rng.standard_normal(n) > 1).astype(int)
+    cells = find_cells(y, d, n)
+    search = Counting(Table(x, np.zeros((n, 0), int)), cells, "l1")
+    weigh(search, cells, between_cells(cells, 1.0, 1.0), np.array([0.5, 0.5]), 0.0)
+    assert n / 2 < search.asked < 0.5 * 3 * n

@@ -1,1 +1,0 @@
-"""FairWASP: fair weights for the rows of a table, with no new points."""

@@ -1,1 +1,0 @@
-"""The compiled steps of the rivals."""

@@ -1,0 +1,160 @@
+"""Rivals that draw rows: uniformly, by Kamiran and Calders' weights, by sensitivity."""
+
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.rivals.base import Coreset, LabelledTable, prepare
+from fwc_llm.coreset.rivals.clustering import lloyd
+from fwc_llm.coreset.weights import random_order
+
+# The approximation parameter of the individually fair bound (docs/baselines.md, "Sensitivity sampling").
+_FAIRNESS_SLACK = 0.1
+
+
+def uniform(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
+    """m rows drawn without replacement, in proportion to their weight, each of weight n/m."""
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
+    chosen = rng.permutation(allowed) if rows.mass is None else allowed[random_order(rows.mass[allowed], rng)]
+    return rows.chosen(chosen[:m], np.full(m, rows.n / m))
+
+
+def reweighing(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
+    """m rows drawn without replacement in proportion to their Kamiran–Calders weights, each of weight n/m.
+
+    In expectation the draw has about the parity of the reweighed table.
+    """
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
+    weights = reweigh(rows.y, rows.sensitive, rows.mass)[allowed]
+    if rows.mass is None:
+        chosen = rng.choice(allowed, m, replace=False, p=weights / weights.sum())
+    else:
+        chosen = allowed[random_order(weights, rng)[:m]]
+    return rows.chosen(chosen, np.full(m, rows.n / m))
+
+
+def reweigh(y: Any, sensitive: Any, weights: Any = None) -> np.ndarray:
+    """(n,) weights `w'_i = w_i · W_d · W_y / (W · W_dy)`, for any number of levels and outcomes.
+
+    Kamiran, Calders (2012). W, W_d, W_y and W_dy are sums of the weights `w` (1 each by default) over all
+    rows, a level, an outcome and a cell; a cell without weight is skipped. If no cell is empty,
+    p(y|d) = p(y) under w' for every d, and W, W_d and W_y do not change.
+    """
+    outcomes, outcome = np.unique(np.asarray(y), return_inverse=True)
+    _, level = np.unique(np.asarray(sensitive), return_inverse=True)
+    weight = np.ones(len(outcome)) if weights is None else np.asarray(weights, float)
+    cell = level * len(outcomes) + outcome
+    by_level, by_outcome, by_cell = (np.bincount(code, weights=weight) for code in (level, outcome, cell))
+    own = np.where(by_cell > 0, by_cell, 1.0)[cell]
+    return np.asarray(weight * by_level[level] * by_outcome[outcome] / (weight.sum() * own))
+
+
+def kmedian_coreset(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    k: int = 50,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
+    """m draws with replacement in proportion to the k-median sensitivity; E[Σ weights] = n.
+
+    Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering;
+    weights are the inverse of the probability, so that every weighted sum is unbiased.
+    """
+    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=False)
+
+
+def indfair_coreset(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int = 0,
+    k: int = 50,
+    candidates: Any = None,
+    sample_weight: Any = None,
+) -> Coreset:
+    """m draws with replacement in proportion to the individually fair sensitivity; E[Σ weights] = n.
+
+    Chhaya et al. (2022).
+    """
+    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=True)
+
+
+def _sampled(
+    X: Any,
+    y: Any,
+    sensitive: Any,
+    m: int,
+    seed: int,
+    k: int,
+    candidates: Any,
+    sample_weight: Any,
+    individually_fair: bool,
+) -> Coreset:
+    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
+    probability = sampling_probability(rows, seed, k, individually_fair, allowed)
+    chosen = rng.choice(rows.n, m, p=probability)
+    # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
+    if rows.mass is None:
+        return rows.chosen(chosen, rows.n / len(allowed) / (m * probability[chosen]))
+    own = rows.mass[chosen] / rows.mass[allowed].sum()
+    return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
+
+
+def sampling_probability(
+    rows: LabelledTable, seed: int, k: int, individually_fair: bool, allowed: np.ndarray
+) -> np.ndarray:
+    """(n,) probability of each row in one draw; rows outside `allowed` (positions) have 0."""
+    scores = np.zeros(rows.n)
+    scores[allowed] = sensitivity(rows, seed, k, individually_fair)[allowed]
+    if rows.mass is not None:
+        scores *= rows.mass
+    return np.asarray(scores / scores.sum())
+
+
+def sensitivity(rows: LabelledTable, seed: int, k: int, individually_fair: bool) -> np.ndarray:
+    """(n,) upper bounds on the sensitivities, from k rough centres (one iteration of k-means).
+
+    `s_i = α d_i / c̄ + α c̄_b(i) / c̄ + 4 n / |b(i)|` with d_i the Euclidean distance to the nearest centre,
+    b(i) its cluster, c̄ and c̄_b the mean of d over all rows and over the cluster, α = 16 (ln k + 2); the
+    individually fair bound adds `16 k ln n / (0.1 n)`. Means and sizes are weighted; the mean weight is 1.
+    """
+    from sklearn.metrics import pairwise_distances_argmin_min
+
+    n = rows.n
+    mass = np.ones(n) if rows.mass is None else rows.mass * (n / rows.total)
+    k = min(k, int(np.count_nonzero(mass)))
+    points = rows.squared_points()
+    centres = lloyd(points, k, seed, 1, rows.mass).cluster_centers_
+    labels, distance = pairwise_distances_argmin_min(points, centres)
+    distance = distance.astype(float)
+    mean = mass @ distance / n
+    size = np.bincount(labels, mass, k)
+    size = np.where(size > 0, size, np.inf)  # a cluster without weight
+    cluster_mean = np.bincount(labels, mass * distance, k) / size
+    alpha = 16.0 * (np.log(k) + 2.0)
+    spread = (distance + cluster_mean[labels]) / mean if mean > 0 else np.zeros(n)
+    scores = alpha * spread + 4.0 * n / size[labels]
+    if individually_fair:
+        scores = scores + 16.0 * k * np.log(n) / (_FAIRNESS_SLACK * n)
+    return np.asarray(scores)

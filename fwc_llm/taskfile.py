@@ -1,0 +1,498 @@
+"""A task file (TOML) as checked values: what the columns mean, and how the table is written on disk.
+
+Each model has the keys of its part of the file (evals/tasks/README.md). Nothing here looks at the data.
+Prompts, solver and models never see these; they get the `Task` that `tasks` makes of them.
+"""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, AllowInfNan, BeforeValidator, Field, Strict, model_validator
+
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.files import read_text, reason
+from fwc_llm.schema import Checked, check
+
+Kind = Literal["numeric", "categorical", "ordinal"]
+MissingRule = Literal["error", "drop", "category"]
+Format = Literal["csv", "parquet", "jsonl", "excel"]
+Written = Literal["", "1,234.5", "1.234,5"]
+ENDINGS: Mapping[str, Format] = {
+    ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl",
+    ".xlsx": "excel", ".xlsm": "excel", ".xls": "excel",
+}  # fmt: skip
+DEFAULT_MARKERS = ("", "?", "NaN", "nan")
+UNKNOWN = "unknown"  # the category that a missing value becomes under missing = "category"
+_LARGEST = 1 << 22  # bytes of a task file
+_LONGEST_ANSWER = 4000  # characters of a text in [about]
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is empty")
+    return text
+
+
+def _values(value: Any) -> Any:
+    """One value or a list of values, as a CSV file would have them: 1 and "1" are the same."""
+    items = value if isinstance(value, list | tuple) else [value]
+    if not all(isinstance(item, str | int | float) for item in items):
+        raise ValueError(f"give a value or a list of values; found {value!r:.100}")
+    return [str(item).lower() if isinstance(item, bool) else str(item) for item in items]
+
+
+def _rising(limits: tuple[float, ...]) -> tuple[float, ...]:
+    if list(limits) != sorted(set(limits)):
+        raise ValueError("the limits must rise")
+    return limits
+
+
+def _above(value: Any) -> Any:
+    """The number in `threshold = { above = 0.06 }`."""
+    if isinstance(value, dict) and set(value) == {"above"}:
+        return value["above"]
+    raise ValueError(f"write the threshold as {{ above = NUMBER }}; found {value!r:.100}")
+
+
+Text = Annotated[str, AfterValidator(_filled)]
+Number = Annotated[float, Strict(), AllowInfNan(False)]
+Flag = Annotated[bool, Strict()]
+Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
+Threshold = Annotated[Number, BeforeValidator(_above)]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column as prompts and the solver see it.
+
+    `text` is its name in words; `values` maps raw values to words; `order` lists an ordinal column's raw
+    values, lowest first; role "extra" is shown by templates that ask for it, never used by the solver.
+    """
+
+    name: str
+    text: str
+    kind: Kind = "categorical"
+    role: Literal["feature", "extra"] = "feature"
+    values: Mapping[str, str] = field(default_factory=dict)
+    order: tuple[str, ...] = ()
+    unit: str = ""
+
+
+class FileColumn(Checked):
+    """One entry of `columns`: the column's meaning, its use, and how its values are written.
+
+    `missing` overrides the task's rule for this column. `written` says how its numbers look, "1,234.5" or
+    "1.234,5"; currency signs and per cent are then left out. `bands` cut its numbers into categories.
+    `strip_zeros` makes one code of 07 and 7.
+    """
+
+    name: Text
+    text: str = ""
+    kind: Kind = "categorical"
+    role: Literal["feature", "extra", "drop", "id"] = "feature"
+    unit: str = ""
+    order: Values = ()
+    strip_suffix: str = ""
+    strip_zeros: Flag = False
+    missing: MissingRule | None = None
+    written: Written = ""
+    bands: Annotated[tuple[Number, ...], AfterValidator(_rising)] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.kind != "ordinal" and self.order:
+            raise ValueError(f'order belongs to kind = "ordinal", this column is {self.kind}')
+        if self.bands and self.kind != "categorical":
+            raise ValueError('bands make categories of numbers: kind = "categorical"')
+        return self
+
+    @property
+    def use(self) -> Literal["column", "drop", "id"]:
+        """Whether the column is part of the table."""
+        return self.role if self.role in ("drop", "id") else "column"  # type: ignore[return-value]
+
+
+class Protected(Checked):
+    """A protected attribute: the column `source` as it stands, or through `mapping`, or split at `above`.
+
+    A derived attribute takes its source's place in the table unless `keep`: left in, the source would
+    count twice in every distance and contradict a flipped attribute. An `optional` one is protected only
+    where it is chosen.
+    """
+
+    source: Text = Field(alias="column")
+    name: Text
+    text: str = ""
+    mapping: Mapping[str, str] = Field(default={}, alias="map")
+    above: Threshold | None = Field(default=None, alias="threshold")
+    levels: Values = ()
+    keep: Flag = False
+    optional: Flag = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, entry: Any) -> Any:
+        entry = {"column": entry} if isinstance(entry, str) else entry
+        return {"name": entry["column"], **entry} if isinstance(entry, dict) and "column" in entry else entry
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.mapping and self.above is not None:
+            raise ValueError("give either a map or a threshold, not both")
+        if self.name != self.source and not self.mapping and self.above is None:
+            raise ValueError(f"name = {self.name!r} is for a derived attribute: add a map or a threshold")
+        if self.keep and self.name == self.source:
+            raise ValueError("keep = true needs a name that differs from the column's")
+        if self.above is not None and (len(set(self.sides)) != 2 or len(self.sides) != 2):
+            raise ValueError('levels = ["at or below", "above"] names the two sides of the threshold')
+        return self
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The levels at or below the threshold, and above it."""
+        return self.levels or (f"at most {self.above:g}", f"above {self.above:g}")
+
+
+class Condition(Checked):
+    """A condition that a row must meet to be in the table, on a column that may have any role.
+
+    Limits are for numbers; a row without the value does not meet them, nor a list of `values`.
+    """
+
+    column: Text
+    above: Number | None = None
+    at_least: Number | None = None
+    below: Number | None = None
+    at_most: Number | None = None
+    values: Values = ()
+    without: Values = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name in ("values", "without"):
+            if name in self.model_fields_set and not getattr(self, name):
+                raise ValueError(f"{name} is an empty list: name a value, or leave {name} out")
+        if not (self.limits or self.values or self.without):
+            raise ValueError("say what is kept: above, at_least, below, at_most, values or without")
+        return self
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The limits by their keys."""
+        named = {"above": self.above, "at_least": self.at_least, "below": self.below, "at_most": self.at_most}
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+    def __str__(self) -> str:
+        parts = [f"{name.replace('_', ' ')} {limit:g}" for name, limit in self.limits.items()]
+        parts += [f"one of {', '.join(self.values)}"] if self.values else []
+        parts += [f"not {' or '.join(self.without)}"] if self.without else []
+        return f"{self.column} {' and '.join(parts)}"
+
+
+class Outcome(Checked):
+    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`."""
+
+    source: Text = Field(alias="column")
+    positive: Values = ()
+    negative: Values = ()
+    above: Threshold | None = Field(default=None, alias="threshold")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.above is not None and (self.positive or self.negative):
+            raise ValueError("give either positive values or a threshold, not both")
+        if both := set(self.positive) & set(self.negative):
+            raise ValueError(f"{min(both)!r} is both positive and negative")
+        return self
+
+
+class Source(Checked):
+    """Where the table is and how it is written. Paths are relative to the data folder or the task file."""
+
+    file: str = ""
+    pool: str = ""
+    test: str = ""
+    format: Format = "csv"
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    header: Flag = True
+    markers: Values = Field(default=DEFAULT_MARKERS, alias="missing_marker")
+    comment: str = ""
+    encoding: str = "utf-8-sig"
+    url: str = ""
+    sha256: Mapping[str, str] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _format_of_the_ending(cls, data: Any) -> Any:
+        if not isinstance(data, dict) or "format" in data:
+            return data
+        ending = Path(str(data.get("file") or data.get("pool") or "")).suffix.lower()
+        return {**data, "format": ENDINGS.get(ending, "csv")}
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if bool(self.file) == bool(self.pool or self.test) or bool(self.pool) != bool(self.test):
+            raise ValueError("give either file, or pool and test")
+        if self.pool and self.pool == self.test:
+            raise ValueError("pool and test are the same file; write file = … to split one table")
+        if self.separator in '"\r\n':
+            raise ValueError(f"separator = {self.separator!r} cannot stand between values")
+        try:
+            # Of a text with an umlaut: "undefined" and the like know of no text.
+            "a,ä".encode(self.encoding, "ignore").decode(self.encoding)
+        except (LookupError, ValueError):
+            raise ValueError(f'encoding = {self.encoding!r} is none; try "utf-8" or "latin-1"') from None
+        for name in self.sha256:
+            if name not in self.files:
+                raise ValueError(f"sha256: {name!r} is none of the files {', '.join(self.files)}")
+        for name in self.files if self.url else ():
+            if not re.fullmatch("[0-9a-f]{64}", self.sha256.get(name, "")):
+                raise ValueError(f"a url needs the sha256 of every file; {name!r} has none")
+            if PurePosixPath(name).is_absolute() or ".." in name.split("/") or name.startswith("~"):
+                raise ValueError(f"with a url, {name!r} must name a file below the cache folder")
+        if self.url and not is_safe_address(self.url):
+            raise ValueError(f"url = {self.url!r} is no https address (http only from this machine itself)")
+        return self
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The table's file, or those of pool and test."""
+        return (self.file,) if self.file else (self.pool, self.test)
+
+
+def is_safe_address(url: str) -> bool:
+    """Whether `url` is an https address, or an http one of this machine itself."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+    except ValueError:
+        return False
+
+
+class About(Checked):
+    """Purpose and data of a task as whoever signs an audit must know them; what is left out is not stated."""
+
+    intended_use: Text | None = None
+    population: Text | None = None
+    source: Text | None = None
+    collected: Text | None = None
+    left_out: Text | None = None
+    limits: Text | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for key, text in self:
+            if len(text or "") > _LONGEST_ANSWER:
+                raise ValueError(f"{key!r} has {len(text):,} characters; at most {_LONGEST_ANSWER:,}")
+        return self
+
+
+class TaskFile(Checked):
+    """A whole task file, checked in itself. `path` and `text` are the file's own."""
+
+    name: str = ""
+    title: str = ""
+    question: Text
+    missing: MissingRule = "error"
+    weight: str = ""  # the column that says for how many a row stands
+    fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
+    values: Mapping[str, Mapping[str, str]] = {}
+    source: Source = Field(alias="data")
+    keep: tuple[Condition, ...] = ()  # every row of the table meets all of them
+    outcome: Outcome
+    offered: tuple[Protected, ...] = Field(alias="protected", min_length=1)
+    use_protected: Values = ()
+    licence: str = ""
+    citation: str = ""
+    note: str = ""
+    told: About = Field(default=About(), alias="about")
+    path: Path = Field(default=Path(), exclude=True)
+    text: str = Field(default="", exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_protected(cls, data: Any) -> Any:
+        alone = isinstance(data, dict) and isinstance(data.get("protected"), str | dict)
+        return {**data, "protected": [data["protected"]]} if alone else data
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, times in Counter(item.name for item in self.fields).items():
+            if times > 1:
+                raise ValueError(f"columns: column {name!r} is listed {times} times")
+        uses = [(f"values.{name}", name) for name in self.values]
+        uses += [("outcome", self.outcome.source)]
+        uses += [("protected", attribute.source) for attribute in self.offered]
+        uses += [("keep", condition.column) for condition in self.keep]
+        uses += [("weight", self.weight)] if self.weight else []
+        by_name = {item.name: item for item in self.fields}
+        for key, name in uses:
+            if name not in by_name:
+                raise ValueError(f"{key}: there is no column {name!r}{did_you_mean(name, by_name)}")
+        for item in self.fields:
+            if item.kind == "ordinal" and len(self.column(item).order) < 2:
+                raise ValueError(f"column {item.name!r}: order = [lowest, …, highest] is missing")
+        if by_name[self.outcome.source].role != "feature":
+            raise ValueError(f"column {self.outcome.source!r}: the outcome cannot be extra, id or dropped")
+        self._check_protected(by_name)
+        if self.weight and (by_name[self.weight].role, by_name[self.weight].kind) != ("extra", "numeric"):
+            raise ValueError(
+                f'weight: column {self.weight!r} must have kind = "numeric" and role = "extra": a weight '
+                "says nothing about the row itself"
+            )
+        if self.weight and self.weight not in {column.name for column in self.columns}:
+            raise ValueError(f"weight: {self.weight!r} is a protected attribute already")
+        taken = {self.outcome.source, *(attribute.name for attribute in self.protected)}
+        if not any(column.role == "feature" for column in self.columns if column.name not in taken):
+            raise ValueError("columns: no feature is left besides the protected attribute and the outcome")
+        return self
+
+    def _check_protected(self, columns: Mapping[str, FileColumn]) -> None:
+        for attribute in self.offered:
+            if attribute.source == self.outcome.source:
+                raise ValueError(f"protected: {attribute.source!r} is the outcome already")
+            if attribute.name != attribute.source and attribute.name in columns:
+                raise ValueError(f"protected: the name {attribute.name!r} is a column of its own")
+        names = [attribute.name for attribute in self.offered]
+        for listed in (names, [attribute.source for attribute in self.offered]):
+            if len(set(listed)) < len(listed):
+                raise ValueError(
+                    f"protected: {Counter(listed).most_common(1)[0][0]!r} is named more than once"
+                )
+        for name in self.use_protected:
+            if name not in names:
+                raise ValueError(f"use_protected: no protected attribute {name!r}{did_you_mean(name, names)}")
+        if "use_protected" in self.model_fields_set and not self.use_protected:
+            raise ValueError("use_protected: it names no attribute; leave it out for the task's own choice")
+        if not self.protected:
+            raise ValueError("protected: all attributes are optional: leave one without it")
+
+    @property
+    def protected(self) -> tuple[Protected, ...]:
+        """The attributes in use: those that `use_protected` names, or all that are not optional."""
+        by_name = {attribute.name: attribute for attribute in self.offered}
+        if self.use_protected:
+            return tuple(by_name[name] for name in dict.fromkeys(self.use_protected))
+        return tuple(attribute for attribute in self.offered if not attribute.optional)
+
+    @property
+    def about(self) -> dict[str, str]:
+        """The texts of [about] by key."""
+        return {key: text.strip() for key, text in self.told if text}
+
+    def column(self, item: FileColumn) -> Column:
+        """One of the columns as prompts and the solver see it."""
+        words = self.values.get(item.name, {})
+        order = (item.order or tuple(words)) if item.kind == "ordinal" else ()
+        text = item.text or item.name.replace("_", " ").replace("-", " ")
+        role: Literal["feature", "extra"] = "extra" if item.role == "extra" else "feature"
+        return Column(item.name, text, item.kind, role, words, order, item.unit)
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The table's columns in file order, each derived protected attribute in its source's place."""
+        derived = {attribute.source: attribute for attribute in self.protected}
+        columns: list[Column] = []
+        for item in self.fields:
+            attribute = derived.get(item.name)
+            if item.use == "column" and (attribute is None or attribute.keep):
+                columns.append(self.column(item))
+            if attribute is None:
+                continue
+            if attribute.name == item.name:
+                plain = not attribute.mapping and attribute.above is None
+                words = self.column(item).values if plain else {}
+                columns.append(Column(item.name, attribute.text or self.column(item).text, values=words))
+            else:
+                columns.append(Column(attribute.name, attribute.text or attribute.name.replace("_", " ")))
+        return tuple(
+            replace(column, kind="categorical", role="feature", order=())
+            if column.name == self.outcome.source
+            else column
+            for column in columns
+        )
+
+
+ABOUT = tuple(About.model_fields)
+
+
+def read_taskfile(path: Path) -> TaskFile:
+    """Read and check the task file at `path`; every mistake is an `FwcError` naming file, key and remedy."""
+    try:
+        text = read_text(path, _LARGEST)
+    except (OSError, ValueError) as error:
+        raise FwcError(f"cannot read the task file {path}: {reason(error).lower()}") from error
+    return parse_taskfile(text, path)
+
+
+def parse_taskfile(text: str, path: Path, name: str = "") -> TaskFile:
+    """Check the text of a task file; `path` is where mistakes are said to be. Raises as `read_taskfile`.
+
+    `name` takes the place of the task's own.
+    """
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers with too many digits
+        raise FwcError(
+            f"{path} is no TOML file: {error}; `fwc-llm task init DATA.csv` writes a task file to start from"
+        ) from error
+    task = check(TaskFile, data, str(path))
+    own = {"name": name or task.name or path.stem, "title": task.title or path.stem}
+    return task.model_copy(update={**own, "path": path, "text": text})
+
+
+def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str | Sequence[str]) -> TaskFile:
+    """The task with another choice of what its file offers; `text` says so, too, since runs record texts.
+
+    Raises `FwcError` for a choice that is not offered. An empty weight is none.
+    """
+    chosen = json.dumps(value if isinstance(value, str) else list(value), ensure_ascii=False)
+    line = f"{key} = {chosen}\n" if value or key == "use_protected" else ""
+    return parse_taskfile(line + without_key(task.text, key), task.path, task.name)
+
+
+def without_key(text: str, key: str) -> str:
+    """The text of a task file without the lines that set `key` for the whole file, however many they are."""
+    wanted = _parsed(text)
+    if wanted is None or wanted.pop(key, None) is None:
+        return text
+    lines = text.splitlines(keepends=True)
+    for first, line in enumerate(lines):
+        if re.match(rf"""[ \t]*["']?{key}["']?[ \t]*=""", line):
+            for last in range(first + 1, len(lines) + 1):
+                rest = "".join(lines[:first] + lines[last:])
+                if _parsed(rest) == wanted:
+                    return rest
+    return text
+
+
+def _parsed(text: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def asks_the_same(text: str, other: str) -> bool:
+    """Whether these texts of a task file differ at most in what is only for readers, or was not chosen."""
+    try:
+        return _asked(text) == _asked(other)
+    except FwcError:
+        return False
+
+
+def _asked(text: str) -> dict[str, Any]:
+    task = parse_taskfile(text, Path("task.toml"))
+    readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
+    asked = task.model_dump(exclude=readers)
+    asked["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
+    asked["files"] = task.source.files  # how it is written shows in the table's fingerprint
+    return asked
