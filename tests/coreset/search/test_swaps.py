@@ -59,7 +59,6 @@ def test_swaps_do_not_depend_on_threads() -> None:
         swap_rows(PlainSteps(problem), start, threads, np.random.default_rng(1))
         for threads in (Threads(1), Threads(3))
     ]
-    np.testing.assert_array_equal(found[1], found[2])
     np.testing.assert_array_equal(found[0], found[1])
     assert objective(problem, found[0]) < 0.97 * objective(problem, start)
 
