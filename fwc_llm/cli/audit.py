@@ -57,7 +57,7 @@ def audit(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Write the charts to this folder: as SVG, and as PNG if matplotlib is there."),
+        typer.Option(help="Write the charts to this folder, as SVG and PNG. Extra: plot."),
     ] = None,
     no_rows: Annotated[
         bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
@@ -111,7 +111,7 @@ def audit(
     for view in () if as_json else selected["attributes"]:
         console.print(selection_table(view))
     if ll144 is not None:
-        from fwc_llm.report.tables.ll144 import applicants, as_csv
+        from fwc_llm.report.tidy import applicants, as_csv
 
         head = {"run": predictions.name, "task": label, "model": answer or p_yes}
         write_whole(as_csv([head | line for line in applicants(selected, predictions.name)]), ll144)
@@ -128,7 +128,7 @@ def audit(
         err.print(f"wrote {out}", highlight=False)
     if report is not None or figures is not None:
         from fwc_llm.cli.report import draw
-        from fwc_llm.report.decided import document_of_decisions
+        from fwc_llm.report.audit_document import document_of_decisions
 
         about = {
             "predictions": predictions.name,

@@ -63,7 +63,7 @@ def power(
     from fwc_llm.metrics.planning import limit_of, smallest
     from fwc_llm.models import open_model
     from fwc_llm.models.openai.prices import price_of
-    from fwc_llm.report.design import power_lines
+    from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.needed import needed, sample_cost
     from fwc_llm.runs.splits import design_of
@@ -122,7 +122,7 @@ def power(
 
 def plan_lines(plan: "Plan") -> list[str]:
     """Sentences on the differences that a planned run detects."""
-    from fwc_llm.report.design import power_lines
+    from fwc_llm.report.narrative import power_lines
 
     return power_lines(_design(plan))
 
@@ -176,7 +176,7 @@ def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | No
     from rich.table import Table
 
     from fwc_llm.cli.console import out
-    from fwc_llm.report.numbers import DASH
+    from fwc_llm.report.format import DASH
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = [f"to find {detect:g} in the", "of", "repeats", "rows", "requests"]

@@ -41,7 +41,7 @@ def report(
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(help="Also write the charts to this folder: as SVG, and as PNG if matplotlib is there."),
+        typer.Option(help="Also write the charts to this folder, as SVG and PNG. Extra: plot."),
     ] = None,
     no_rows: Annotated[
         bool,
@@ -101,12 +101,10 @@ def _format(as_json: bool, format: str | None, out: Path | None) -> str:
 def draw(document: Mapping[str, Any], folder: Path) -> None:
     """Write the charts of a document, and say where they are."""
     from fwc_llm.cli import console
-    from fwc_llm.report.figures.write import write_figures
+    from fwc_llm.report.figures import write_figures
 
-    written, missing = write_figures(document, folder)
+    written = write_figures(document, folder)
     console.err.print(f"wrote {len(written)} figures to {folder}", highlight=False)
-    if missing:
-        console.err.print(missing, highlight=False)
 
 
 def _place(runs: list[Path]) -> Path:

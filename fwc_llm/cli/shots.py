@@ -145,7 +145,7 @@ def shots(
             soft_wrap=True,
         )
         if plot is not None:
-            from fwc_llm.report.strategies_plot import plot_comparison
+            from fwc_llm.report.figures import plot_comparison
 
             plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
             console.err.print(f"drawn in {plot}", markup=False)
@@ -207,7 +207,7 @@ def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
     if plot is not None:
         if not compare:
             raise FwcError("--plot draws a comparison: add --compare")
-        from fwc_llm.report.strategies_plot import check_plot
+        from fwc_llm.report.figures import check_plot
 
         check_plot(plot)
 

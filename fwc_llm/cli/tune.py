@@ -109,13 +109,14 @@ def _as_json(found: "Tuned") -> dict[str, Any]:
 def _report(found: "Tuned") -> None:
     """The candidates as a table, what was chosen, and the test beside it."""
     from fwc_llm.cli.console import err, out
+    from fwc_llm.report.tables import terminal
     from fwc_llm.report.terminal import results_table, statistics_lines
-    from fwc_llm.report.tuning import front_table, validation_table
+    from fwc_llm.report.tuning import candidates, describe_tuning, validation
 
-    out.print(front_table(found.tuning, _MOST_LINES))
+    out.print(terminal(candidates(found.tuning, _MOST_LINES)))
     out.print(found.verdict, soft_wrap=True, highlight=False)
     if found.result is not None:
-        out.print(validation_table(found.tuning, found.result.data))
+        out.print(terminal(validation(describe_tuning(found.tuning, found.result.data))))
         out.print(results_table(found.result.data))
         out.print(statistics_lines(found.result.folder))
     if found.shots is not None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fwc_llm.notebook import COLOURS, Markup, element, svg
-from fwc_llm.report.html.charts import group_rates, shape_path
+from fwc_llm.report.charts import group_rates, shape_path
 
 _FONT = "font:12px system-ui,sans-serif"
 _Ends = tuple[float, float]

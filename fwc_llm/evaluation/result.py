@@ -165,7 +165,7 @@ class Result:
     def _repr_html_(self) -> str:
         """The arms as a table, and each group's rate of yes as a picture."""
         from fwc_llm.evaluation.picture import draw_rates
-        from fwc_llm.report.numbers import interval, number, percent
+        from fwc_llm.report.format import interval, number, percent
 
         found = self._statistics
         ends = {arm["arm"]: arm for arm in found["arms"]} if found else {}
@@ -200,7 +200,7 @@ class RunComparison(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         """The changed settings and each metric before and after."""
-        from fwc_llm.report.numbers import interval, number, p_value, signed
+        from fwc_llm.report.format import interval, number, p_value, signed
 
         rows = []
         for arm in self["arms"]:

@@ -1,28 +1,27 @@
-"""What each part of FWC does to the answers: the steps of an ablation as a table."""
+"""The steps of an ablation as a table: each part of FWC, and its effect on the answers."""
 
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
 from fwc_llm.metrics.comparisons import adjust
-from fwc_llm.report.numbers import DASH, interval, p_value, signed
+from fwc_llm.report.format import DASH, interval, p_value, signed
+from fwc_llm.report.tables import Section, terminal
 from fwc_llm.runs.ablation import STEPS
 
 HEADINGS = ("Part", "What changes", "DP gap", "Accuracy, points")
 _METRICS = (("demographic_parity_difference", 3, 1.0), ("accuracy", 1, 100.0))
 
 
-def ablation_steps(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The comparisons of the steps that `found`, the statistics of a run, has; none of another run.
+def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the comparisons of the steps that `stats`, the statistics of a run, has; none of another run.
 
     Holm's correction runs over the steps alone: they were named before anything was asked.
     """
-    tests = {(test["first"], test["second"]): test for test in found["comparisons"]}
+    tests = {(test["first"], test["second"]): test for test in stats["comparisons"]}
     steps = [
         deepcopy(tests[step.first, step.second]) | {"part": step.part, "words": step.words}
         for step in STEPS
@@ -32,21 +31,21 @@ def ablation_steps(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return steps
 
 
-def ablation_rows(found: Mapping[str, Any]) -> list[list[str]]:
-    """One row a step: the part, what changes, and what that does to DP gap and accuracy."""
+def ablation_rows(stats: Mapping[str, Any]) -> list[list[str]]:
+    """Return one row a step: the part, what changes, and its effect on DP gap and accuracy."""
     return [
         [
             step["part"],
             step["words"],
             *(_told(step[metric], digits, scale) for metric, digits, scale in _METRICS),
         ]
-        for step in ablation_steps(found)
+        for step in ablation_steps(stats)
     ]
 
 
-def ablation_notes(found: Mapping[str, Any]) -> list[str]:
-    """How to read the rows."""
-    steps = ablation_steps(found)
+def ablation_notes(stats: Mapping[str, Any]) -> list[str]:
+    """Return notes on reading the rows."""
+    steps = ablation_steps(stats)
     reasons = dict.fromkeys(step["reason"] for step in steps if step["reason"])
     return [
         "Differences of the second arm from the first, with 95 % intervals, on the same rows; they speak of "
@@ -57,15 +56,13 @@ def ablation_notes(found: Mapping[str, Any]) -> list[str]:
 
 
 def ablation_table(folder: str | Path) -> RenderableType:
-    """The steps of a run's folder, for rich to print; raises `FwcError` as `read_run` does."""
+    """Return the steps of a run's folder, for rich to print; raises `FwcError` as `read_run` does."""
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.read import read_run
 
-    found = statistics(read_run(folder).answered)
-    table = Table(*HEADINGS, title="What each part of FWC does", title_justify="left", title_style="bold")
-    for row in ablation_rows(found):
-        table.add_row(*map(Text, row))
-    return Group(table, *(Text(note, style="dim") for note in ablation_notes(found)))
+    stats = statistics(read_run(folder).answered)
+    rows, notes = ablation_rows(stats), ablation_notes(stats)
+    return terminal(Section("What each part of FWC does", HEADINGS, rows, notes, keys=2))
 
 
 def _told(test: Mapping[str, Any], digits: int, scale: float) -> str:

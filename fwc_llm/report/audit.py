@@ -25,7 +25,7 @@ class Audit:
         self.answered, self._references = answered, references
 
     @cached_property
-    def _found(self) -> dict[str, Any]:
+    def _statistics(self) -> dict[str, Any]:
         return statistics(self.answered, self._references)
 
     @property
@@ -44,24 +44,24 @@ class Audit:
         """Return everything as plain values for JSON; what is undefined is None."""
         from copy import deepcopy
 
-        return deepcopy(self._found)
+        return deepcopy(self._statistics)
 
     def __str__(self) -> str:
         from fwc_llm.report.terminal import as_text, statistics_table
 
-        return as_text(statistics_table(self._found, rates=True))
+        return as_text(statistics_table(self._statistics, rates=True))
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_html_(self) -> str:
         from fwc_llm.notebook import figure, note, table
-        from fwc_llm.report.terminal import TITLE, audit_columns, audit_notes
+        from fwc_llm.report.sections import rates, results
+        from fwc_llm.report.tables import texts
 
-        columns = audit_columns(self._found, rates=True)
-        headings = ["arm", *(heading for heading, _ in columns)]
-        rows = [[arm, *(cells[place] for _, cells in columns)] for place, arm in enumerate(self.arms)]
-        return figure(TITLE, table(headings, rows), *map(note, audit_notes(self._found)))
+        shown = results(self._statistics), rates(self._statistics)
+        parts = [table(section.headings, texts(section.rows)) for section in shown]
+        return figure("Values with 95 % intervals", *parts, *map(note, shown[0].notes))
 
 
 def audit(answers: "pd.DataFrame", *, design: str = "group", attributes: Sequence[str] = ()) -> Audit:

@@ -4,20 +4,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
-from rich.text import Text
 
 from fwc_llm.metrics.answers import Answers, mapped, samples_of
 from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.estimates import Estimates, estimate
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.lost import lost_lines
-from fwc_llm.report.numbers import DASH, interval, number, p_value, signed
+from fwc_llm.report.format import DASH, interval, number, p_value, signed
+from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.tables.rows import certificate_text
+from fwc_llm.report.sections import METRICS, as_words
+from fwc_llm.report.tables import Cell, Row, Section, terminal
 from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import without_key
 
@@ -132,7 +129,7 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[di
 
 
 def _word(value: Any) -> str:
-    return certificate_text(value) or DASH
+    return as_words(value) or DASH
 
 
 def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
@@ -140,30 +137,20 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
     first, second = compared["first"]["label"], compared["second"]["label"]
     if first == second:
         first, second = compared["first"]["folder"], compared["second"]["folder"]
-    changed = Table("what changed", escape(first), escape(second), box=box.SIMPLE_HEAD, pad_edge=False)
-    for one in compared["changed"]:
-        changed.add_row(one["name"], Text(one["first"]), Text(one["second"]))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("arm", "metric", "first", "second", "difference", "p (Holm)", "verdict"):
-        table.add_column(heading, justify="left" if heading in {"arm", "metric", "verdict"} else "right")
+    changed = [(one["name"], one["first"], one["second"]) for one in compared["changed"]]
+    intro = "" if changed else "Nothing changed in settings or versions."
+    rows: list[Row] = []
     for arm in compared["arms"]:
-        for metric, name, digits, scale in (
-            ("accuracy", "accuracy %", 2, 100),
-            (COMPARED[1], "DP gap", 3, 1),
-        ):
+        for metric, name, digits, scale in (METRICS[0], METRICS[1]):
             test = arm[metric]
-            wide = f" ({interval((test['low'], test['high']), digits, scale)})" if "low" in test else ""
+            ends = interval((test.get("low"), test.get("high")), digits, scale)
+            change = Cell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
             values = [number(test[side], digits, scale) for side in ("first", "second")]
-            difference = signed(test["difference"], digits, scale) + wide
-            table.add_row(
-                Text(arm["arm"]), name, *values, difference, p_value(test["p_adjusted"]), _verdict(arm, test)
-            )
-    parts: list[RenderableType] = [
-        changed if compared["changed"] else Text("Nothing changed in settings or versions.")
-    ]
-    parts += [table] if compared["arms"] else []
-    parts += [Text(note, style="dim") for note in _notes(compared)]
-    return Group(*parts)
+            rows.append([arm["arm"], name, *values, change, p_value(test["p_adjusted"]), _verdict(arm, test)])
+    headings = ["Arm", "Metric", "First", "Second", "Difference", "p (Holm)", "Verdict"]
+    values_section = Section("", headings, rows, list(_notes(compared)), keys=2)
+    head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
+    return Group(terminal(head), terminal(values_section))
 
 
 def _verdict(arm: Mapping[str, Any], test: Mapping[str, Any]) -> str:

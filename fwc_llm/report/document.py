@@ -1,29 +1,24 @@
 """One document for every output: what was run, what it shows, the examples, the prompts, the cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
+from fwc_llm.report import sections
 from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
-from fwc_llm.report.impact import audit_tables
+from fwc_llm.report.impact import audit_tables, selected, who_was_selected
 from fwc_llm.report.lines import add_references, references_of
-from fwc_llm.report.provenance import provenance
+from fwc_llm.report.narrative import findings, what_was_run, wording_lines
+from fwc_llm.report.probability import probabilities
+from fwc_llm.report.provenance import costs, provenance, record
 from fwc_llm.report.read import KEY, Run, read_runs
-from fwc_llm.report.thresholds import threshold_section
-from fwc_llm.report.tuning import (
-    FRONT_HEADINGS,
-    front_rows,
-    metric_name,
-    read_tuning,
-    validation_headings,
-    validation_rows,
-)
-from fwc_llm.report.wordings import wording_lines
-from fwc_llm.report.words import findings, what_was_run
+from fwc_llm.report.tables import Section
+from fwc_llm.report.thresholds import at_threshold, threshold_section
+from fwc_llm.report.tuning import read_tuning, tuned
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -58,36 +53,64 @@ def make_document(
         if table is None:
             raise FwcError(f"reference lines need the table: {missing}")
         add_references([run.folder for run in runs], table)
-    return document_of(runs, table, missing, with_rows, template)
+    described = [_describe(run, table, missing) for run in runs]
+    if with_rows:
+        for run, one in zip(runs, described, strict=True):
+            one["browser"] = rows_of_run(run, table, missing, template)
+    return document_of(runs[0].task, str(runs[0].described.get("title") or runs[0].task), described)
 
 
-def document_of(
-    runs: Sequence[Run],
-    table: "Task | None" = None,
-    missing: str = "",
-    with_rows: bool = False,
-    template: str | Path | None = None,
-) -> dict[str, Any]:
-    """Return the document of runs, see `make_document`; `missing` says why there is no `table`."""
-    # The views of an audit are of the same rows: the last, all attributes crossed, has them.
-    last = runs[-1].folder
-    shown = {run.folder for run in runs if with_rows and (KEY not in run.described or run.folder == last)}
+def document_of(task: str, title: str, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the document of described runs; see `make_document`."""
     return {
         "format": FORMAT,
-        "task": runs[0].task,
-        "title": str(runs[0].described.get("title") or runs[0].task),
-        "simulated": any(run.simulated for run in runs),
-        "reference": any(run.reference for run in runs),
-        "runs": [
-            _describe(run, table, missing)
-            | ({"browser": rows_of_run(run, table, missing, template)} if run.folder in shown else {})
-            for run in runs
-        ],
+        "task": task,
+        "title": title,
+        "simulated": any(run["simulated"] for run in runs),
+        "reference": any(run["reference"] for run in runs),
+        "runs": list(runs),
     }
 
 
+def sections_of(run: Mapping[str, Any]) -> list[Section]:
+    """Return the sections of one entry of a document's `runs`, in the order of every output; none is empty.
+
+    An audit of decisions from elsewhere has no examples, no cost and no way of asking.
+    """
+    stats, is_run = run["statistics"], KEY not in run["about"]
+    shown = [
+        sections.results(stats),
+        sections.rates(stats),
+        sections.comparisons(stats),
+        sections.noise(stats),
+        sections.paper(stats),
+        sections.attributes(stats),
+        who_was_selected(run["audit"]),
+        sections.coverage(stats),
+        sections.lost(run["rows"]),
+        sections.flips(stats),
+        probabilities(stats),
+        at_threshold(run["threshold"]),
+        tuned(run["tuning"]),
+        sections.references(stats),
+        sections.context(stats, run["missing"]),
+        *([sections.spread(stats, always=True)] if is_run else []),
+        *sections.certificates(run),
+        *([costs(run)] if is_run else []),
+        record(run),
+    ]
+    return [section for section in shown if section]
+
+
+def first_section(run: Mapping[str, Any]) -> Section:
+    """Return the table that a page opens with: the arms of a run, the groups of an audit."""
+    if KEY in run["about"] and len(run["statistics"]["arms"]) == 1:
+        return selected(run["audit"]["attributes"][-1])
+    return sections.results(run["statistics"])
+
+
 def _find_task(
-    run: Run, given: "str | Path | Task | None", data_dir: str | Path | None
+    run: Run, named: "str | Path | Task | None", data_dir: str | Path | None
 ) -> "tuple[Task | None, str]":
     """The task with its data, or why there is none. A report downloads nothing.
 
@@ -96,18 +119,16 @@ def _find_task(
     """
     from fwc_llm.tasks import Task, load_task, recorded_task
 
-    if KEY in run.described:  # decisions from elsewhere have no task
-        return None, ""
-    text = run.described.get("task_file") if given is None else None
+    text = run.described.get("task_file") if named is None else None
     folder = run.described.get("task_folder")
     try:
-        if isinstance(given, Task):
-            task = given
+        if isinstance(named, Task):
+            task = named
         elif text:
             beside = run.folder / folder if folder else None
             task = recorded_task(text, run.task, beside, data_dir, _data(run))
         else:
-            task = load_task(given or run.task, data_dir)
+            task = load_task(named or run.task, data_dir)
         if task.locate() is None:
             return None, "the data is not here: name its folder with --data-dir or FWC_LLM_DATA"
         task.pool()
@@ -127,13 +148,13 @@ def _data(run: Run) -> str:
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
     from fwc_llm.report.reference import table_statistics
 
-    found = dict(statistics(run.answered, references_of(run)) if run.found is None else run.found)
-    found["notes"] += wording_lines(run.results)
+    stats = statistics(run.answered, references_of(run))
+    stats["notes"] += wording_lines(run.results)
     drawn: dict[str, Any] | None = None
     if task is not None:
         try:
             extra = table_statistics(run, task)
-            found["context"] += extra["context"]
+            stats["context"] += extra["context"]
             drawn = extra["map"]
         except FwcError as error:
             missing = str(error)
@@ -154,44 +175,30 @@ def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
                 **run.described,
                 "returned_models": run.results.get("returned_models", []),
             },
-            "paragraph": what_was_run(run, found),
-            "findings": findings(found),
-            "statistics": found,
+            "paragraph": what_was_run(run, stats),
+            "findings": findings(stats),
+            "statistics": stats,
             "map": drawn,
             "missing": missing if drawn is None else "",
             "examples": {arm: _examples(run, arm) for arm in run.arms},
             "prompts": {arm: run.prompt(arm) for arm in run.arms},
             "cost": cost(run.results),
-            "tuning": _tuning(run),
+            "tuning": read_tuning(run.folder, run.results),
             "threshold": threshold_section(run),
         }
     )
     return described
 
 
-def _tuning(run: Run) -> dict[str, Any] | None:
-    """How the run's examples were tuned; None for a run without tuning."""
-    tuning = read_tuning(run.folder)
-    if tuning is None:
-        return None
-    return {
-        "verdict": tuning["verdict"],
-        "headings": [metric_name(tuning) if name == "Metric" else name for name in FRONT_HEADINGS],
-        "front": front_rows(tuning),
-        "validation_headings": validation_headings(tuning),
-        "validation": validation_rows(tuning, run.results),
-    }
-
-
 def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
     """Each repeat's examples, with their exact and displayed weights and the selection's certificate."""
-    found = []
+    draws = []
     samples = int(run.described["settings"].get("samples") or 1)
     for repeat, shots in run.shots(arm).items():
         if repeat % samples:
             continue  # the same examples, asked again
         displayed = {example.row: weight for example, weight in shots.shown()}
-        found.append(
+        draws.append(
             {
                 "repeat": repeat // samples,
                 "strategy": shots.strategy,
@@ -204,4 +211,4 @@ def _examples(run: Run, arm: str) -> list[dict[str, Any]]:
                 ],
             }
         )
-    return found
+    return draws

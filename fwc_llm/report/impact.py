@@ -4,7 +4,7 @@ Selection rates and impact ratios speak of people only where rows are drawn as t
 they are re-weighted to the table's own rates, or withheld (docs/statistics.md, "Designed samples").
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,9 @@ from fwc_llm.metrics.sample import Sample
 from fwc_llm.metrics.shares import Shares
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.views import View, views
+from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
 from fwc_llm.report.read import Run
+from fwc_llm.report.tables import Cell, Row, Section
 from fwc_llm.runs.population import population
 
 if TYPE_CHECKING:
@@ -175,3 +177,170 @@ def audit_tables(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     return impact_tables(
         run.answered, is_designed(run), table, (run.results.get("rows") or {}).get("groups", ())
     )
+
+
+_CONFUSED = {
+    "true_positives": "True yes",
+    "false_positives": "False yes",
+    "false_negatives": "False no",
+    "true_negatives": "True no",
+}
+_RATES = {
+    "true_positive_rate": "True positive rate",
+    "false_positive_rate": "False positive rate",
+    "precision": "Precision",
+}
+
+
+def who_was_selected(audit: Mapping[str, Any]) -> Section:
+    """Return the tables of `impact_tables`: for every attribute who was asked, selected, and rightly so."""
+    kind = audit["basis"]["kind"]
+    parts = [part for view in audit["attributes"] for part in _of_view(view, kind)]
+    title = "Who was asked, and who was selected"
+    return Section(title, intro=audit["basis"]["text"], parts=parts, name="impact")
+
+
+def _of_view(view: Mapping[str, Any], kind: str) -> list[Section]:
+    by = f"by {view['attribute']}{', crossed' if view['crossed'] else ''}"
+    parts = [_asked(view, by)]
+    if kind != WITHHELD:
+        parts += [selected(view, kind == REWEIGHTED), _pairs(view, by)]
+    return [*parts, _confused(view, by, kind == WITHHELD)]
+
+
+def _lines(view: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, Mapping[str, Any], list[str]]]:
+    """Every arm and group, with the cells that name them: the group, then (of several) the arm."""
+    several = len(view["arms"]) > 1
+    for arm in view["arms"]:
+        for name, group in arm["groups"].items():
+            marked = f"{name} (under 2 %)" if group["small"] else name
+            yield arm, name, group, [marked, *([arm["arm"]] if several else [])]
+
+
+def _keys(view: Mapping[str, Any]) -> list[str]:
+    return [view["attribute"], *(["Arm"] if len(view["arms"]) > 1 else [])]
+
+
+def _asked(view: Mapping[str, Any], by: str) -> Section:
+    """Who was lost, asked, answered. Columns that would say the same of all are left out."""
+    lines = list(_lines(view))
+    again = any(group["questions"] != group["rows"] for _, _, group, _ in lines)
+    lost = any(one["lost"] for one in view["lost"].values())
+    table = any(group["in_table"] is not None for _, _, group, _ in lines)
+    headings = [*_keys(view), *["Lost before the run"] * lost, *["Rows of the table"] * table, "Rows asked"]
+    headings += [*["Questions"] * again, "Answered", "Not parsed", "No reply"]
+    rows = []
+    for _, name, group, cells in lines:
+        before = view["lost"].get(name)
+        if lost:
+            cells.append(f"{before['lost']:,} of {before['read']:,}" if before else DASH)
+        cells += [_count(group["in_table"])] * table + [_count(group["rows"])]
+        cells += [_count(group["questions"])] * again + [_count(group["selected"] + group["not_selected"])]
+        rows.append([*cells, _count(group["unparsed"]), _count(group["no_reply"])])
+    notes = []
+    if again:
+        notes.append(
+            "Counts are sums over repeats, rates are means over repeats: one need not give the other."
+        )
+    if view["unknown"]:
+        notes.append(f"{view['unknown']:,} rows have no known category: ratios and tests leave them out.")
+    return Section(f"Who was asked, {by}", headings, rows, notes, keys=len(_keys(view)))
+
+
+def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
+    """Return the selection rates and impact ratios of one attribute of `impact_tables`."""
+    rows: list[Row] = []
+    for arm, name, group, cells in _lines(view):
+        ratio: Cell | str = _with_ends(group, "impact_ratio", "impact_ratio_low", "impact_ratio_high", 2)
+        if name == arm["reference"]:
+            ratio = f"{number(group['impact_ratio'], 2)}, the highest rate"
+        rule = group["four_fifths"]
+        verdict = DASH if rule is None else "below" if rule["below"] else "not below"
+        verdict += "" if rule is None or rule["settled"] else ", may be chance"
+        answered = _count(group["selected"] + group["not_selected"])
+        rate = _with_ends(group, "selection_rate", "low", "high", 3)
+        rest = [verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])]
+        rows.append([*cells, f"{_count(group['selected'])} of {answered}", rate, ratio, *rest])
+    headings = ["Selected", "Selection rate", "Impact ratio", "Four-fifths", "Shortfall", "p (adjusted)"]
+    if reweighted:
+        headings[:3] = ["Yes, test rows", "Selection rate, re-weighted", "Impact ratio, re-weighted"]
+    notes = [*_tests(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
+    intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
+    title = f"Who was selected, by {view['attribute']}"
+    return Section(title, [*_keys(view), *headings], rows, notes, intro, keys=len(_keys(view)))
+
+
+def _pairs(view: Mapping[str, Any], by: str) -> Section:
+    """All pairs of groups; of two groups the table of rates says it all."""
+    several = len(view["arms"]) > 1
+    rows: list[Row] = [
+        [
+            f"{pair['first']} − {pair['second']}{' (under 2 %)' if pair['small'] else ''}",
+            *([arm["arm"]] if several else []),
+            Cell(signed(pair["difference"], 3), interval((pair["low"], pair["high"]), 3)),
+            Cell(number(pair["ratio"], 2), interval((pair["ratio_low"], pair["ratio_high"]), 2)),
+            str(pair["test"]),
+            p_value(pair["p_value"]),
+            p_value(pair["p_adjusted"]),
+            {True: "yes", False: "no"}.get(pair["significant"], "undefined"),
+        ]
+        for arm in view["arms"]
+        if len(arm["pairs"]) > 1
+        for pair in arm["pairs"]
+    ]
+    every = all(arm["all_pairs"] for arm in view["arms"])
+    intro = "" if every else "Of many groups, the pairs with the highest rate."
+    headings = [*_keys(view), "Rates", "Ratio", "Test", "p", "p (adjusted)", "Significant"]
+    return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(_keys(view)))
+
+
+def _confused(view: Mapping[str, Any], by: str, withheld: bool) -> Section:
+    rows: list[Row] = [
+        [
+            *cells,
+            *(_count(group[kind]) for kind in _CONFUSED),
+            *(_with_ends(group, kind, f"{kind}_low", f"{kind}_high", 2) for kind in _RATES),
+        ]
+        for _, _, group, cells in _lines(view)
+    ]
+    headings = [*_keys(view), *_CONFUSED.values(), *_RATES.values()]
+    notes = list(_reasons(view, _RATES))
+    return Section(f"Confusion matrix, {by}", headings, rows, notes, keys=len(_keys(view)))
+
+
+def _with_ends(group: Mapping[str, Any], name: str, low: str, high: str, digits: int) -> Cell | str:
+    if not defined(group[name]):
+        return "undefined"
+    return Cell(number(group[name], digits), interval((group[low], group[high]), digits))
+
+
+def _tests(view: Mapping[str, Any]) -> Iterator[str]:
+    if not any(arm["pairs"] for arm in view["arms"]):
+        return
+    tests = {pair["test"] for arm in view["arms"] for pair in arm["pairs"]}
+    exact = "Fisher's exact test" if tests == {"Fisher's exact"} else "the interval of the difference"
+    yield f"p is that of {exact} against the highest rate, adjusted for all pairs of groups."
+    reweighted = any(group["in_table"] is not None for _, _, group, _ in _lines(view))
+    yield (
+        "Intervals of ratios hold for all groups together, and allow for another group's rate being the "
+        f"highest. The shortfall is how many more {'people' if reweighted else 'of those answered'} would "
+        "have to be selected for a ratio of 1."
+    )
+
+
+def _reasons(view: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
+    """Why a value is undefined, once for all arms and groups that it holds for."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for arm, name, group, _ in _lines(view):
+        where = f"{arm['arm']}, {name}" if len(view["arms"]) > 1 else name
+        reasons = {**group["reasons"], "impact_ratio": group["reason"]}
+        for rate, shown in names.items():
+            if reasons.get(rate):
+                places.setdefault((shown, reasons[rate]), []).append(where)
+    for (shown, why), where_all in places.items():
+        more = f" and {len(where_all) - 6} more" if len(where_all) > 6 else ""
+        yield f"{shown} of {'; '.join(where_all[:6])}{more}: {why}."
+
+
+def _count(value: int | None) -> str:
+    return DASH if value is None else f"{value:,}"

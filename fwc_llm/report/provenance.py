@@ -1,12 +1,14 @@
-"""What whoever signs an audit must know: the purpose, the data and their limits; versions and hashes."""
+"""The record of a run: purpose, data and their limits, versions and hashes to sign; and its cost."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
+from fwc_llm.report.format import DASH
 from fwc_llm.report.read import KEY, Run
+from fwc_llm.report.sections import as_words
+from fwc_llm.report.tables import Row, Section
 from fwc_llm.version import __version__
 
 if TYPE_CHECKING:
@@ -33,19 +35,10 @@ def provenance(run: Run, task: "Task | None" = None) -> dict[str, Any]:
     Keys: `about` (by the keys of a task file's [about]; None where nothing is stated), `task` (question,
     licence, citation, note; None where the task file is not known), and `hashes` (sha256 of the task file's
     text, of the table as it was used, and of the run's files). `report_version` is that of this report.
-
-    An audit of a file has the same `hashes`: `answers.csv` is the file that was audited, `run.json` and
-    `results.json` are the settings and the results as JSON, which were not written.
     """
     known = task if task is not None else _recorded(run)
     text = run.described.get("task_file")
     hashes = {name: _sha256(run.folder / name) for name in _FILES if (run.folder / name).is_file()}
-    if not hashes and KEY in run.described:
-        hashes = {
-            "run.json": _sha256_of_json(run.described),
-            "answers.csv": run.described[KEY]["sha256"],
-            "results.json": _sha256_of_json(run.results),
-        }
     hashes |= {"table as used": run.described["fingerprint"]} if run.described.get("fingerprint") else {}
     hashes |= {"task file": hashlib.sha256(text.encode()).hexdigest()} if text else {}
     named = ("question", "licence", "citation", "note")
@@ -73,18 +66,50 @@ def _sha256(path: "Path") -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sha256_of_json(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+def record(run: Mapping[str, Any]) -> Section:
+    """Return the record to sign of one entry of a document's `runs`: purpose, data, settings, hashes.
+
+    An audit of decisions from elsewhere has no task file, no settings and no model.
+    """
+    known, about = run["provenance"], run["about"]
+    rows: list[Row] = []
+    if KEY not in about:
+        rows += [(name, known["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
+        task = known["task"] or {}
+        named = (("Licence of the data", "licence"), ("Citation", "citation"), ("Note on the data", "note"))
+        rows += [(name, task[key]) for name, key in named if task.get(key)]
+        settings = {name: value for name, value in about["settings"].items() if value not in (None, [], {})}
+        rows += [("Date of the run", as_words(about.get("created"))), ("Model", as_words(about["model"]))]
+        optional = (("Model as returned", "returned_models"), ("Parameters", "parameters"))
+        rows += [(name, as_words(about[key])) for name, key in optional if about.get(key)]
+        rows.append(("Settings", as_words(settings)))
+    else:
+        rows.append(("Date of the audit", as_words(about.get("created"))))
+    rows.append(("Command", about["command"] or "not recorded"))
+    rows.append(("Versions", as_words(about.get("versions", {}))))
+    rows.append(("Report made by", f"fwc-llm {known['report_version']}"))
+    hashes = known["hashes"]
+    if KEY in about:  # of which only the file itself exists
+        hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
+    rows += [(f"sha256 of {name}", digest) for name, digest in hashes.items()]
+    return Section("Record of this audit", ["", "Record"], rows, name="record")
 
 
-def about_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return purpose, data and limits with their names, what is not stated included."""
-    rows = [(name, found["about"][key] or NOT_STATED) for key, name in ABOUT.items()]
-    told = found["task"] or {}
-    more = (("Licence of the data", "licence"), ("Citation", "citation"), ("Note on the data", "note"))
-    return rows + [(name, told[key]) for name, key in more if told.get(key)]
-
-
-def hash_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return what the numbers were made from, as sha256."""
-    return [(f"sha256 of {name}", digest) for name, digest in found["hashes"].items()]
+def costs(run: Mapping[str, Any]) -> Section:
+    """Return the requests and tokens of a run, and their price."""
+    cost = run["cost"]
+    missing = f", {cost['unanswered']:,} without reply" if cost["unanswered"] else ""
+    rows: list[Row] = [
+        ("Requests", f"{cost['requests']:,}{missing}" if cost["requests"] is not None else DASH)
+    ]
+    rows += [(name.replace("_", " ").capitalize(), f"{tokens:,}") for name, tokens in cost["usage"].items()]
+    price = "not known for this model"
+    if run["simulated_answers"]:
+        price = "none: simulated"
+    elif run["reference"]:
+        price = "none: a reference, no language model"
+    elif cost.get("price_source") == "asked on this machine":
+        price = "none: asked on this machine"
+    elif "dollars" in cost:
+        price = f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
+    return Section("Cost", ["", "Used"], [*rows, ("Price", price)])

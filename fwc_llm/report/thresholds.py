@@ -1,21 +1,21 @@
 """The answers at the run's threshold beside those that were given (docs/protocol.md, "A threshold")."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
+from rich.console import RenderableType
 
-from fwc_llm.report.numbers import DASH, interval, number, percent, signed
+from fwc_llm.report.format import DASH, interval, number, percent, signed
 from fwc_llm.report.read import Run, read_run
+from fwc_llm.report.tables import Cell, Row, Section, terminal, valued
 from fwc_llm.runs.thresholds import NEVER
 
-HEADINGS = (
-    *("Arm", "Threshold", "Pool rows", "Accuracy %, as given", "at the threshold", "Difference", "Interval"),
-    *("DP gap, as given", "at the threshold", "Difference", "Interval", "Ties", "Coverage"),
+_HEADINGS = (
+    *("Arm", "Threshold", "Pool rows", "Accuracy %, as given", "Accuracy %, at the threshold", "Difference"),
+    *("DP gap, as given", "DP gap, at the threshold", "Difference", "Ties", "Coverage"),
 )
 _METRICS = (("accuracy", 1, 100.0), ("demographic_parity_difference", 3, 1.0))
 _RULES = {
@@ -45,7 +45,7 @@ def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
 
     given = run.answered.answers[arm]
     moved = run.at_threshold[arm]
-    both = {"given": given, "moved": _with_examples(moved, given.examples)}
+    both = {"given": given, "moved": replace(moved, examples=given.examples)}
     samples = samples_of(both, run.groups, run.answered.labels_fixed)
     first, second = (estimate(samples[name]) for name in both)
     found: dict[str, Any] = {"arm": arm, **{k: said.get(k) for k in ("per_repeat", "ties", "unknown")}}
@@ -65,12 +65,6 @@ def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
             "high": one.high,
         }
     return found
-
-
-def _with_examples(answers: Any, examples: Any) -> Any:
-    from dataclasses import replace
-
-    return replace(answers, examples=examples)
 
 
 def _estimate(one: Any) -> dict[str, float]:
@@ -102,64 +96,40 @@ def _shares(arms: Sequence[Mapping[str, Any]]) -> str:
     return f" ({'; '.join(said)})" if said else ""
 
 
-def threshold_rows(section: Mapping[str, Any] | None) -> list[list[str]]:
-    """Return one row per arm, under `HEADINGS`; none for a run without a threshold."""
-    rows = []
+def at_threshold(section: Mapping[str, Any] | None) -> Section:
+    """Return `threshold_section` as a table; empty for a run without a threshold."""
+    rows: list[Row] = []
     for arm in section["arms"] if section else ():
-        cells = [arm["arm"], _thresholds(arm["per_repeat"]), _held(arm["per_repeat"])]
+        cells: list[Cell | str] = [arm["arm"], _thresholds(arm["per_repeat"]), _pool_rows(arm["per_repeat"])]
         for metric, digits, scale in _METRICS:
-            cells += _compared(arm.get(metric), digits, scale)
+            one = arm.get(metric)
+            if one is None:
+                cells += [DASH] * 3
+                continue
+            ends = interval((one["low"], one["high"]), digits, scale)
+            change = Cell(signed(one["difference"], digits, scale), ends)
+            cells += [valued(one["given"], digits, scale), valued(one["at_threshold"], digits, scale), change]
         rows.append([*cells, str(arm["ties"]), percent(arm.get("coverage"))])
-    return rows
+    return Section("At the threshold", _HEADINGS, rows, intro=section["words"] if section else "")
 
 
-def _compared(one: Mapping[str, Any] | None, digits: int, scale: float) -> list[str]:
-    if one is None:
-        return [DASH] * 4
-    values = [_with_ends(one[side], digits, scale) for side in ("given", "at_threshold")]
-    ends = interval((one["low"], one["high"]), digits, scale)
-    return [*values, signed(one["difference"], digits, scale), ends]
-
-
-def _with_ends(one: Mapping[str, float], digits: int, scale: float) -> str:
-    ends = interval((one["low"], one["high"]), digits, scale)
-    return number(one["value"], digits, scale) + ("" if ends == DASH else f" ({ends})")
-
-
-def _thresholds(found: Sequence[Mapping[str, Any]]) -> str:
+def _thresholds(per_repeat: Sequence[Mapping[str, Any]]) -> str:
     """The threshold, or the lowest and highest of several repeats."""
-    values = [one["threshold"] for one in found]
-    known = sorted({value for value in values if value is not None})
+    known = sorted({one["threshold"] for one in per_repeat if one["threshold"] is not None})
     if not known:
         return DASH
     shown = ["never yes" if value >= NEVER else number(value, 3) for value in (known[0], known[-1])]
     return shown[0] if shown[0] == shown[1] else " to ".join(shown)
 
 
-def _held(found: Sequence[Mapping[str, Any]]) -> str:
-    """The held rows over all repeats, and how many of them have no P(yes)."""
-    rows = sum(one.get("rows") or 0 for one in found)
-    unknown = rows - sum(one.get("known") or 0 for one in found)
+def _pool_rows(per_repeat: Sequence[Mapping[str, Any]]) -> str:
+    """The rows that thresholds were chosen on, over all repeats, and how many of them have no P(yes)."""
+    rows = sum(one.get("rows") or 0 for one in per_repeat)
+    unknown = rows - sum(one.get("known") or 0 for one in per_repeat)
     return (f"{rows:,}" + (f", {unknown:,} without P(yes)" if unknown else "")) if rows else DASH
 
 
 def threshold_table(folder: str | Path) -> RenderableType | None:
-    """The answers at the threshold for rich to print, a line a value; None for a run without one."""
-    section = threshold_section(read_run(folder))
-    rows = threshold_rows(section)
-    if section is None or not rows:
-        return None
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, heading in enumerate(("", *(row[0] for row in rows))):
-        table.add_column(Text(heading), justify="right" if place else "left", overflow="fold")
-    metric = ""
-    for place, heading in enumerate(HEADINGS[1:], 1):
-        metric = heading.partition(",")[0] if "," in heading else metric
-        name = (
-            heading
-            if place < 4 or "," in heading or heading in {"Ties", "Coverage"}
-            else f"{metric}, {heading}"
-        )
-        table.add_row(Text(name), *(Text(row[place]) for row in rows))
-    title = Text(f"By P(yes), --threshold {section['rule']}", style="bold")
-    return Group(title, table, Text(section["words"], style="dim"))
+    """Return the answers at the threshold for rich to print; None for a run without one."""
+    section = at_threshold(threshold_section(read_run(folder)))
+    return terminal(section) if section else None

@@ -1,19 +1,15 @@
-"""What `tune` tried and chose, as tables: the front, and validation beside the test."""
+"""What `tune` tried and chose, as sections: the candidates, and validation beside the test."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from fwc_llm.report.numbers import interval, number
+from fwc_llm.report.format import interval, number
+from fwc_llm.report.tables import Section
 
 FILE_NAME = "tuning.json"
-FRONT_HEADINGS = ("Candidate", "Seed", "Rows", "Accuracy %", "Metric", "Status")
 _SLOTS = re.compile(r"([^,:=]+):no=(\d+),\1:yes=(\d+)")  # shown as "Female 0:8", no to yes
 _METRICS = {
     "dp": ("DP gap", "demographic_parity_difference"),
@@ -22,100 +18,87 @@ _METRICS = {
 }
 
 
-def read_tuning(folder: Path) -> dict[str, Any] | None:
-    """What a folder says of its tuning; None for a run that was not tuned, or not to its end."""
+def read_tuning(folder: Path, results: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how a run's examples were tuned, as texts; None for a run that was not tuned to its end.
+
+    Keys: `verdict`, and two tables: `headings` with `front`, `validation_headings` with `validation`.
+    """
     try:
-        found = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-        complete = isinstance(found["front"], list) and isinstance(found["verdict"], str)
-        rows = front_rows(found) if complete else []
+        tuning = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+        complete = tuning["front"] and isinstance(tuning["verdict"], str)
+        return describe_tuning(tuning, results) if complete else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return found if rows else None
 
 
-def metric_name(tuning: Mapping[str, Any]) -> str:
-    """The metric that was aimed at, as tables name it."""
-    return _METRICS[tuning["goal"]["metric"]][0]
+def describe_tuning(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of tuning.json beside results.json as texts; see `read_tuning`."""
+    name, key = _METRICS[tuning["goal"]["metric"]]
+    where = [f"{value}, {rows}" for rows in ("pool rows", "test rows") for value in ("Accuracy %", name)]
+    tested = {arm["arm"]: arm for arm in results.get("arms", ())}
+    pool = {line["candidate"]: line for line in tuning["front"]}
+    pool["tuned"] = next((line for line in tuning["front"] if line["chosen"]), None)
+    validation = []
+    for arm in ("tuned", "zero", "balanced", "fwc"):
+        if arm in tested:
+            line = pool.get(arm) or {"accuracy": None, "metric": None}
+            sides = (line["accuracy"], line["metric"]), (tested[arm]["accuracy"], tested[arm][key])
+            cells = [text for a, gap in sides for text in (number(a, 1, 100), number(gap, 3))]
+            validation.append([arm, *cells])
+    return {
+        "verdict": tuning["verdict"],
+        "headings": ["Candidate", "Seed", "Rows", "Accuracy %", name, "Status"],
+        "front": [_candidate(line) for line in tuning["front"]],
+        "validation_headings": ["Arm", *where],
+        "validation": validation,
+    }
 
 
-def front_rows(tuning: Mapping[str, Any]) -> list[list[str]]:
-    """One row per candidate: those asked about all rows first, nearest to the target first."""
+def _candidate(line: Mapping[str, Any]) -> list[str]:
+    status = (
+        "chosen" if line["chosen"] else "dropped" if line["dropped"] else "front" if line["front"] else ""
+    )
     return [
-        [
-            kind_words(str(line["kind"])),
-            str(line.get("seed", "")),
-            str(int(line["rows"])),
-            f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
-            f"{number(line['metric'], 3)} ({interval(line['metric_interval'], 3)})",
-            _status(line),
-        ]
-        for line in tuning["front"]
+        kind_words(str(line["kind"])),
+        str(line.get("seed", "")),
+        str(int(line["rows"])),
+        f"{number(line['accuracy'], 1, 100)} ({interval(line['accuracy_interval'], 1, 100)})",
+        f"{number(line['metric'], 3)} ({interval(line['metric_interval'], 3)})",
+        status,
     ]
 
 
 def kind_words(kind: str) -> str:
-    """How a candidate was chosen, its slots in words."""
+    """Return how a candidate was chosen, its slots in words."""
     return _SLOTS.sub(r"\1 \2:\3", kind).replace(",", ", ").replace(",  ", ", ")
 
 
-def _status(line: Mapping[str, Any]) -> str:
-    if line["chosen"]:
-        return "chosen"
-    if line["dropped"]:
-        return "dropped"
-    return "front" if line["front"] else ""
+def tuned(described: Mapping[str, Any] | None) -> Section:
+    """Return `read_tuning` as a section; empty for a run that was not tuned."""
+    title = "How the examples were tuned"
+    if described is None:
+        return Section(title)
+    front = Section(
+        "All candidates",
+        described["headings"],
+        described["front"],
+        intro="On the pool rows, with 95 % intervals. Front: no other candidate that was asked about all "
+        "rows is better in both. Dropped: clearly worse, or not among the best, on the rows asked so far.",
+    )
+    return Section(title, intro=f"{described['verdict']}.", parts=[validation(described), front])
 
 
-def validation_rows(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> list[list[str]]:
-    """Accuracy and metric of the winner, zero-shot and balanced on the pool rows, and on the test rows."""
-    key = _METRICS[tuning["goal"]["metric"]][1]
-    tested = {arm["arm"]: arm for arm in results["arms"]}
-    chosen = next((line for line in tuning["front"] if line["chosen"]), None)
-    pool = {line["candidate"]: line for line in tuning["front"]}
-    rows = []
-    for arm, line in (("tuned", chosen), *((name, pool.get(name)) for name in ("zero", "balanced", "fwc"))):
-        if arm not in tested:
-            continue
-        cells = [number(None), number(None)]
-        if line is not None:
-            cells = [number(line["accuracy"], 1, 100), number(line["metric"], 3)]
-        rows.append([arm, *cells, number(tested[arm]["accuracy"], 1, 100), number(tested[arm][key], 3)])
-    return rows
-
-
-def validation_headings(tuning: Mapping[str, Any]) -> list[str]:
-    """The headings of `validation_rows`."""
-    name = metric_name(tuning)
-    return [
-        "Arm",
-        "Accuracy %, pool rows",
-        f"{name}, pool rows",
-        "Accuracy %, test rows",
-        f"{name}, test rows",
-    ]
-
-
-def front_table(tuning: Mapping[str, Any], most: int) -> RenderableType:
-    """The first `most` candidates for rich to print."""
-    headings = [metric_name(tuning) if name == "Metric" else name for name in FRONT_HEADINGS]
-    rows = front_rows(tuning)
-    more = [Text(f"… and {len(rows) - most} more in {FILE_NAME}", style="dim")] if len(rows) > most else []
-    title = f"Candidates on the pool rows ({tuning['calls']:,} questions)"
-    if tuning.get("simulated"):
-        title += ", SIMULATED"
-    return Group(_table(title, headings, rows[:most]), *more)
-
-
-def validation_table(tuning: Mapping[str, Any], results: Mapping[str, Any]) -> RenderableType:
-    """Validation and test side by side for rich to print."""
+def validation(described: Mapping[str, Any]) -> Section:
+    """Return accuracy and metric on the pool rows, where examples were chosen, and on the test rows."""
     title = "Where it was chosen, and where it was tested: the difference is the optimism of choosing"
-    return _table(title, validation_headings(tuning), validation_rows(tuning, results))
+    return Section(title, described["validation_headings"], described["validation"])
 
 
-def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", title=Text(title), title_justify="left")
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if place else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+def candidates(tuning: Mapping[str, Any], most: int) -> Section:
+    """Return the first `most` candidates of tuning.json for the terminal."""
+    described = describe_tuning(tuning, {})
+    rows, more = described["front"], len(described["front"]) - most
+    title = f"Candidates on the pool rows ({tuning['calls']:,} questions)"
+    title += ", SIMULATED" if tuning.get("simulated") else ""
+    notes = [f"… and {more} more in {FILE_NAME}"] if more > 0 else []
+    return Section(title, described["headings"], rows[:most], notes)

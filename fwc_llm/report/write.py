@@ -1,7 +1,7 @@
 """From run folders to the text of a report, in any format."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,17 +47,43 @@ def write_document(document: Mapping[str, Any], format: str) -> str:
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":
-        from fwc_llm.report.tables.tidy import tidy_csv
+        from fwc_llm.report.tidy import tidy_csv
 
         return tidy_csv(document)
     if format == "ll144":
-        from fwc_llm.report.tables.ll144 import ll144_csv
+        from fwc_llm.report.tidy import ll144_csv
 
         return ll144_csv(document)
     if format == "md":
-        from fwc_llm.report.tables.markdown import markdown
-
-        return markdown(document)
-    from fwc_llm.report.html.page import page
+        return "\n".join(_markdown(document)).rstrip() + "\n"
+    from fwc_llm.report.page import page
 
     return page(document)
+
+
+def _markdown(document: Mapping[str, Any]) -> Iterator[str]:
+    """The report's sentences and sections for a README, an issue or a paper's draft."""
+    from fwc_llm.report.document import sections_of
+    from fwc_llm.report.provenance import SIGNED
+    from fwc_llm.report.tables import Section, escaped, markdown
+
+    yield from (f"# {escaped(document['title'])}", "")
+    for run in document["runs"]:
+        yield from (f"## {escaped(run['label'])}", "")
+        if run["simulated"]:
+            yield from ("> **Simulated.** Nothing here is a finding about a language model.", "")
+        if warning := (run["rows"] or {}).get("warning"):
+            yield from (f"> **Warning:** {escaped(warning)}.", "")
+        if run["reference"]:
+            source = (
+                f"The answers are those of {escaped(run['about']['model'])}, which reads rows and no prompts"
+            )
+            yield from (f"> **Reference, no language model.** {source}.", "")
+        yield from (escaped(run["paragraph"]), "")
+        for one in run["findings"]:
+            arm = f"**{escaped(one['arm'])}** " if one["arm"] else ""
+            yield f"- {arm}{escaped(one['text'])}"
+        yield ""
+        for section in sections_of(run):
+            yield from markdown(section)
+        yield from markdown(Section("To be signed", ["", "To be signed"], [[name, ""] for name in SIGNED]), 4)

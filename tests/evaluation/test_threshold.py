@@ -9,7 +9,7 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.models import Messages
-from fwc_llm.report.numbers import percent
+from fwc_llm.report.format import percent
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal

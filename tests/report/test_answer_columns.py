@@ -4,8 +4,8 @@ import csv
 from pathlib import Path
 
 import numpy as np
-
 from fwc_llm.report.answer_columns import answers_by_arm
+
 from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
 from tests.report.conftest import write_run
 

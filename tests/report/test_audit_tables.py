@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fwc_llm.report.tables.ll144 import COLUMNS
 
 from fwc_llm.errors import FwcError
 from fwc_llm.report.provenance import SIGNED
-from fwc_llm.report.tables.ll144 import COLUMNS
 from fwc_llm.report.write import render
 from tests.report.conftest import MakeRun
 

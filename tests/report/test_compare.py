@@ -10,9 +10,9 @@ from fwc_llm import evaluate
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs, comparison_table
+from fwc_llm.report.narrative import what_was_run
 from fwc_llm.report.read import read_run
 from fwc_llm.report.terminal import as_text
-from fwc_llm.report.words import what_was_run
 from fwc_llm.tasks import load_task
 from tests.data.tables import write_task
 

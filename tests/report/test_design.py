@@ -6,7 +6,7 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.metrics.planning import Assumptions, Design
-from fwc_llm.report.design import power_lines
+from fwc_llm.report.narrative import power_lines
 
 ADULT = Design(
     ("Female", "Male"),

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fwc_llm.report.html.page import page
+from fwc_llm.report.tables.tidy import COLUMNS
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import write_whole
-from fwc_llm.report.html.page import page
-from fwc_llm.report.tables.tidy import COLUMNS
 from fwc_llm.report.terminal import as_text, statistics_lines
 from fwc_llm.report.write import choose_format, render
 

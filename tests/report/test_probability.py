@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from fwc_llm.report.html.probability_charts import by_threshold, calibration_by_group, shown_groups
 
 from fwc_llm import audit
-from fwc_llm.report.html.probability_charts import by_threshold, calibration_by_group, shown_groups
 from fwc_llm.report.tables import probability as tables
 from fwc_llm.report.write import render
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fwc_llm.report.probes import FLIPS, MOST_DIRECTIONS, NO_PROBABILITY, PROBABILITIES, probes
 
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.probes import FLIPS, MOST_DIRECTIONS, NO_PROBABILITY, PROBABILITIES, probes
 from fwc_llm.report.read import read_run
 from fwc_llm.report.terminal import as_text, statistics_lines
 

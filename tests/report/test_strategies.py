@@ -13,8 +13,8 @@ from scipy.spatial.distance import cdist
 
 from fwc_llm.cli import main
 from fwc_llm.errors import FwcError
+from fwc_llm.report.figures import plot_comparison
 from fwc_llm.report.strategies import compare, measure
-from fwc_llm.report.strategies_plot import plot_comparison
 from fwc_llm.shots import load_shots, select_shots, strategies
 from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.tasks import Task

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.report.numbers import interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.format import interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.terminal import as_text, results_table, statistics_lines
 
 MakeRun = Callable[..., Path]

@@ -1,16 +1,16 @@
-"""From a run's folder to what the page's browser of rows holds."""
+"""The rows of a run or an audit, with their answers and prompts, for the page's browser of rows."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.metrics.answers import questions_of
+from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.report.browser.pack import Pack, chosen
 from fwc_llm.report.browser.prompts import Prompts
-from fwc_llm.report.read import KEY, Run
+from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -30,56 +30,53 @@ def rows_of_run(
     """
     if run.described.get("no_rows"):
         return None
-    first = run.answers[run.arms[0]]
-    asked_again = sum(map(len, run.counterfactuals.values()))
-    picked = chosen(len(first), len(run.arms) + -(-asked_again // len(first)))
-    audit = run.described.get(KEY)
-    numbered = isinstance(audit, dict) and bool(audit.get("numbered"))  # the file does not name its rows
-    pack, number = Pack(run.arms), dict[tuple[int, str], int]()
-    for place in picked:
-        repeat, row = int(first.repeat[place]), str(first.row[place])
-        label = "yes" if first.label[place] else "no"
-        name = f"row {int(row) + 1}" if numbered and row.isdecimal() else row
-        number[repeat, row] = pack.question(name, repeat, str(first.group[place]), label)
+    pack, number, picked = _questions(run.answers, run.counterfactuals)
     prompts = Prompts(run, task, without, template)
     prompts.prepare({row for _, row in number})
     arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
-    for said in RunFolder(run.folder).read_answers() if audit is None else _decisions(run, picked):
-        repeat, row = int(said["repeat"]), said["row"]
+    for line in RunFolder(run.folder).read_answers():
+        repeat, row = int(line["repeat"]), line["row"]
         question = number.get((repeat, row))
-        if question is None or said["arm"] not in arms:
+        if question is None or line["arm"] not in arms:
             continue
-        prompt = prompts.of(said["arm"], repeat, row, said["variant"])
+        prompt = prompts.of(line["arm"], repeat, row, line["variant"])
         prompted = prompted or prompt is not None
-        if said["variant"]:
-            told_as = said["variant"].partition(":")[2]
-            pack.variant(arms[said["arm"]], question, told_as, said, prompt)
+        if line["variant"]:
+            told_as = line["variant"].partition(":")[2]
+            pack.variant(arms[line["arm"]], question, told_as, line, prompt)
         else:
-            pack.answer(arms[said["arm"]], question, said, prompt)
-    return {
-        "shown": len(picked),
-        "of": len(first),
-        "prompts": prompted,
-        "missing": {} if audit is not None else prompts.missing,
-        "data": pack.as_json(),
-    }
+            pack.answer(arms[line["arm"]], question, line, prompt)
+    of = len(run.answers[run.arms[0]])
+    shown = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
+    return {**shown, "data": pack.as_json()}
 
 
-def _decisions(run: Run, picked: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """The decisions about the rows at these places of the first arm, as lines of answers.csv; no replies."""
-    asked = questions_of(list(run.answers.values()))
+def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
+    """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
+    pack, number, picked = _questions(answers, {}, numbered)
+    asked = questions_of(list(answers.values()))
     wanted = asked[0][picked]
-    for (arm, a), question in zip(run.answers.items(), asked, strict=True):
+    for place, (a, question) in enumerate(zip(answers.values(), asked, strict=True)):
         here = a.where(np.isin(question, wanted))
         columns = (here.repeat, here.row, here.answer, here.reason, here.p_yes)
         for repeat, row, answer, reason, p in zip(*(column.tolist() for column in columns), strict=True):
-            yield {
-                "arm": arm,
-                "repeat": repeat,
-                "row": row,
-                "variant": "",
-                "answer": _ANSWERS.get(answer, ""),
-                "reason": reason,
-                "p_yes": "" if math.isnan(p) else p,
-                "reply": "",
-            }
+            line = {"answer": _ANSWERS.get(answer, ""), "reason": reason, "reply": ""}
+            pack.answer(place, number[repeat, row], {**line, "p_yes": "" if math.isnan(p) else p})
+    of = len(next(iter(answers.values())))
+    return {"shown": len(picked), "of": of, "prompts": False, "missing": {}, "data": pack.as_json()}
+
+
+def _questions(
+    answers: Mapping[str, Answers], counterfactuals: Mapping[str, Answers], numbered: bool = False
+) -> tuple[Pack, dict[tuple[int, str], int], list[int]]:
+    """A pack of the rows that the page holds, their numbers in it by repeat and row, and their places."""
+    first = next(iter(answers.values()))
+    again = sum(map(len, counterfactuals.values()))
+    picked = chosen(len(first), len(answers) + -(-again // len(first)))
+    pack, number = Pack(list(answers)), dict[tuple[int, str], int]()
+    for place in picked:
+        repeat, row = int(first.repeat[place]), str(first.row[place])
+        name = f"row {int(row) + 1}" if numbered and row.isdecimal() else row
+        label = "yes" if first.label[place] else "no"
+        number[repeat, row] = pack.question(name, repeat, str(first.group[place]), label)
+    return pack, number, picked

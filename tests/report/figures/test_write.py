@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from fwc_llm.report.figures.write import NO_PNG, write_figures
 
 from fwc_llm.errors import FwcError
 from fwc_llm.report.document import make_document
-from fwc_llm.report.figures.write import NO_PNG, write_figures
 
 MakeRun = Callable[..., Path]
 NAMES = ["rates", "repeats-accuracy", "repeats-dp-gap", "tradeoff"]

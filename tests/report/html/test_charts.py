@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fwc_llm.report.html.charts import axis, group_rates, projection, shape_path, thresholds_chart, tradeoff
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.html.charts import axis, group_rates, projection, shape_path, thresholds_chart, tradeoff
 from fwc_llm.report.read import read_run
 
 MakeRun = Callable[..., Path]

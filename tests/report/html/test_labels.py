@@ -2,10 +2,9 @@
 
 from itertools import combinations
 
+from fwc_llm.report.html.labels import LINE, place_labels, wrapped
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fwc_llm.report.html.labels import LINE, place_labels, wrapped
 
 FRAME = (48.0, 4.0, 338.0, 600.0)
 PLACES = st.tuples(st.floats(50, 330), st.floats(10, 590))

@@ -1,4 +1,4 @@
-"""How numbers are written, everywhere alike: terminal, Markdown and page show the same digits."""
+"""Numbers as text, everywhere alike: terminal, Markdown and page show the same digits."""
 
 import math
 from collections.abc import Sequence

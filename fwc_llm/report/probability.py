@@ -1,0 +1,172 @@
+"""P(yes) as a section: ranking, calibration per group, and the answers at one threshold for all."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fwc_llm.report.format import DASH, interval, number, percent, signed
+from fwc_llm.report.tables import Cell, Row, Section
+
+Stats = Mapping[str, Any]
+_THRESHOLDS = ("Yes from", "Accuracy %", "DP gap", "Rate of yes, %", "Per group, %", "Answers just at it")
+_NAMES = {
+    "one_half": "one half",
+    "most_accurate": "most accurate",
+    "base_rate": "as many yes as labels",
+    "least_gap_keeping_half": "least gap, half the gain",
+    "held_out": "the same, held out",
+    "least_gap": "least gap of all",
+}
+_BIN = 0.1
+
+
+def probabilities(stats: Stats) -> Section:
+    """Return all that P(yes) says; empty where no arm gave it."""
+    intro = (
+        "The model also gave its probability of yes, for the share of the rows shown as coverage; it is "
+        "unknown where yes and no together are less than 5 % of what the model may say. A threshold per "
+        "group, fitted on one half of the rows and used on the other, equalises the rates at the accuracy "
+        "shown. An AUC of 0.5 is chance, a Brier score of 0.25 a coin's."
+    )
+    rows = [
+        [
+            arm["arm"],
+            *(number(p[key], 3) for key in ("auc", "brier", "calibration_error", "mean_probability_gap")),
+            number(p["equal_rate_thresholds"]["accuracy"], 2, 100),
+            number(p["equal_rate_thresholds"]["demographic_parity_difference"], 3),
+            f"{p['n']:,}",
+            percent(p["coverage"]),
+        ]
+        for arm, p in _arms(stats)
+    ]
+    headings = [
+        *("Arm", "AUC", "Brier score", "Calibration error", "Gap of mean P(yes)"),
+        *("Equal rates: accuracy %", "Equal rates: DP gap", "Answers", "Coverage"),
+    ]
+    parts = [calibration(stats), _bins(stats), thresholds(stats), _tenths(stats)] if rows else []
+    return Section("Probabilities", headings, rows, notes(stats), intro, name="probabilities", parts=parts)
+
+
+def calibration(stats: Stats) -> Section:
+    """Return per arm and group how P(yes) compares with the labels, all groups together first."""
+    rows = [
+        [
+            arm["arm"],
+            group,
+            f"{one['n']:,}",
+            number(one["mean"], 1, 100),
+            number(one["share"], 1, 100),
+            Cell(signed(one["difference"], 1, 100), _ends(one, 1, 100)),
+            *(number(one[name], 3) for name in ("error", "expected", "noise_95")),
+        ]
+        for arm, p in _arms(stats)
+        for group, one in (("all", p["calibration_of_all"]), *p["calibration_by_group"].items())
+    ]
+    intro = (
+        "Mean P(yes) less the true share of yes, with 95 % intervals over rows: above 0, yes is overstated. "
+        "The calibration error is that of ten bins; beside it stands what P(yes) that is right would show."
+    )
+    headings = [
+        *("Arm", "Group", "Answers", "Mean P(yes), %", "Share of yes, %", "Difference, points"),
+        *("Calibration error", "By noise: mean", "By noise: 95 %"),
+    ]
+    return Section("Is P(yes) right, in each group?", headings, rows, (), intro, 2, "calibration")
+
+
+def _bins(stats: Stats) -> Section:
+    """Per arm, group and tenth of P(yes) the stated and the true share."""
+    rows: list[Row] = []
+    for arm, p in _arms(stats):
+        for group, one in p["calibration_by_group"].items():
+            bins = one["bins"]
+            columns = (bins[name] for name in ("start", "questions", "rows", "mean", "share", "low", "high"))
+            for start, questions, n, mean, share, low, high in zip(*columns, strict=True):
+                tenth = f"{100 * start:.0f} to {100 * (start + _BIN):.0f}"
+                true = Cell(number(share, 1, 100), interval((low, high), 1, 100))
+                rows.append(
+                    [arm["arm"], group, tenth, f"{questions:,}", f"{n:,}", number(mean, 1, 100), true]
+                )
+    headings = ["Arm", "Group", "P(yes), %", "Answers", "Rows", "Mean P(yes), %", "Share of yes, %"]
+    return Section("Calibration by tenths of P(yes)", headings, rows, keys=3)
+
+
+def thresholds(stats: Stats) -> Section:
+    """Return per arm what the thresholds that somebody may want would answer."""
+    rows = [row for arm, p in _arms(stats) for row in _chosen(arm["arm"], p["thresholds"])]
+    intro = (
+        "Yes where P(yes) is at the threshold or above. In brackets the 95 % interval, where the threshold "
+        "was not chosen on these rows."
+    )
+    headings = ["Arm", "Threshold", *_THRESHOLDS]
+    return Section("What one threshold for all would answer", headings, rows, (), intro, 2, "thresholds")
+
+
+def _chosen(arm: str, thresholds: Mapping[str, Any]) -> Iterator[Row]:
+    limits, points = thresholds["one_half_limits"], thresholds["chosen"]
+    for key, name in _NAMES.items():
+        if key == "held_out":
+            held = thresholds[key]
+            accuracy, gap = number(held["accuracy"], 2, 100), held["demographic_parity_difference"]
+            yield [arm, name, DASH, accuracy, number(gap, 3), *[DASH] * 3]
+        elif points[key] is None:
+            yield [arm, name, *[DASH] * len(_THRESHOLDS)]
+        elif key == "one_half":
+            start, accuracy, gap, *rest = _point(points[key])
+            ends = interval(limits["demographic_parity_difference"], 3)
+            wide = Cell(accuracy, interval(limits["accuracy"], 1, 100))
+            yield [arm, name, start, wide, gap if ends == DASH else Cell(gap, ends), *rest]
+        else:
+            yield [arm, name, *_point(points[key])]
+
+
+def _tenths(stats: Stats) -> Section:
+    rows = [[arm["arm"], *_point(point)] for arm, p in _arms(stats) for point in p["thresholds"]["tenths"]]
+    return Section("Thresholds by tenths", ["Arm", *_THRESHOLDS], rows, keys=2)
+
+
+def _point(point: Mapping[str, Any]) -> list[str]:
+    return [
+        "never" if point["threshold"] is None else f"{point['threshold']:.6g}",
+        number(point["accuracy"], 2, 100),
+        number(point["demographic_parity_difference"], 3),
+        number(point["share"], 1, 100),
+        ", ".join(f"{group} {number(rate, 1, 100)}" for group, rate in point["rates"].items()),
+        f"{point['ties']:,}",
+    ]
+
+
+def notes(stats: Stats) -> list[str]:
+    """Return what to know before believing thresholds and calibration; nothing without P(yes)."""
+    arms = list(_arms(stats))
+    if not arms:
+        return []
+    lines = [
+        "Thresholds but that of one half are chosen on these very rows, so that they look better here than "
+        "they will elsewhere. Half the gain: at least half of the accuracy that the most accurate one gains "
+        "over one answer for all. Held out: chosen on one half of the rows and used on the other."
+    ]
+    if any(p["labels_fixed"] for _, p in arms):
+        lines.append(
+            "These rows were drawn with shares of yes that the design chose: calibration speaks of them, not "
+            "of a population."
+        )
+    for arm, p in arms:
+        if p["thresholds"]["different_values"] == 1:
+            lines.append(f"{arm['arm']}: P(yes) is the same for all rows; it depends on nothing in them.")
+        elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
+            lines.append(
+                f"{arm['arm']}: {ties:,} of {p['n']:,} answers lie just at one half. They count as yes, and "
+                "another rule would make them no."
+            )
+        if p["coverage"] < 1:
+            shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())
+            lines.append(f"{arm['arm']}: not every row has P(yes) ({shares}); the rest is left out here.")
+    return lines
+
+
+def _arms(stats: Stats) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    return ((arm, arm["probabilities"]) for arm in stats["arms"] if arm["probabilities"])
+
+
+def _ends(one: Mapping[str, Any], digits: int, scale: float) -> str:
+    ends = interval((one["low"], one["high"]), digits, scale)
+    return "" if ends == DASH else ends

@@ -1,0 +1,477 @@
+"""The sections of a report, built from the statistics of one run or audit; every output shows the same ones.
+
+`stats` is what `metrics.statistics.statistics` returns, `run` one entry of a document's `runs`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.narrative import REFERENCE, lost_lines
+from fwc_llm.report.tables import Cell, Row, Section, valued
+
+Stats = Mapping[str, Any]
+# Key, heading, digits and scale of every metric, in the paper's order: accuracy in percent, gaps as shares.
+METRICS = (
+    ("accuracy", "Accuracy %", 2, 100.0),
+    ("demographic_parity_difference", "DP gap", 3, 1.0),
+    ("demographic_parity_ratio", "DP ratio", 2, 1.0),
+    ("equalized_odds_difference", "EO gap", 3, 1.0),
+)
+ACCURACY, GAP = METRICS[0][0], METRICS[1][0]
+_COMPARED = ((ACCURACY, 1, 100.0), (GAP, 3, 1.0))
+_COMPARISON = (
+    *("Arms", "Accuracy, points", "Interval", "p (Holm)", "Significant"),
+    *("DP gap", "Interval", "p (Holm)", "Significant", "Speaks of", "Answers"),
+)
+_MARKS = {True: "≠", False: "≈", None: "?"}
+_BESIDE = 4  # arms that stand beside each other where groups are rows
+NO_PROBABILITY = (
+    "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge"
+)
+_PARTS = (
+    *(("rows", "Test rows"), ("examples", "Examples"), ("order", "Order"), ("wording", "Wording")),
+    *(("order_and_wording", "Order × wording"), ("repetition", "Asked again")),
+)
+
+
+def results(stats: Stats) -> Section:
+    """Return the arms with their values, 95 % intervals, and marks against the first arm and noise."""
+    first = stats["arms"][0]["arm"]
+    tests = {test["second"]: test for test in stats["comparisons"] if test["first"] == first}
+    rows = []
+    for arm in stats["arms"]:
+        cells: list[Cell | str] = [arm["arm"]]
+        for metric, _, digits, scale in METRICS:
+            test = tests.get(arm["arm"], {}).get(metric)
+            mark = _MARKS[test["distinguishable"]] if test and test["difference"] is not None else ""
+            chance = arm[metric].get("p_value") if metric == GAP else None
+            mark += "~" if chance is not None and chance >= 0.05 else ""
+            cells.append(valued(arm[metric], digits, scale, mark))
+        rows.append([*cells, percent(arm["coverage"])])
+    headings = ["Arm", *(heading for _, heading, *_ in METRICS), "Coverage"]
+    return Section("Results", headings, rows, [*_reading(stats), *_footnotes(stats)], name="results")
+
+
+def _reading(stats: Stats) -> Iterator[str]:
+    """How to read the results, in sentences that hold for these."""
+    if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:
+        yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
+    drawn = [arm["arm"] for arm in stats["arms"] if arm["of"] == THIS_STRATEGY]
+    these = [arm["arm"] for arm in stats["arms"] if arm["of"] == THESE_EXAMPLES]
+    with_examples = stats.get("with_examples", True)
+    if these:
+        how = "asked in the same way (these examples)" if with_examples else "answered in the same way"
+        yield f"In brackets 95 % intervals. Those of {', '.join(these)} hold for other rows, {how}."
+    if drawn:
+        yield (
+            f"In brackets 95 % intervals. Those of {', '.join(drawn)} hold for other rows and other draws of "
+            "the examples (this strategy)."
+        )
+    yield "~ within the noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
+    if stats["comparisons"]:
+        yield (
+            f"Against {stats['arms'][0]['arm']}: ≠ significantly different, ≈ not significant, ? cannot be "
+            "told (5 %, Holm's correction over all comparisons)."
+        )
+
+
+def _footnotes(stats: Stats) -> list[str]:
+    """Why values are missing, and what to know before believing the rest."""
+    headings = {metric: heading for metric, heading, *_ in METRICS}
+    missing = [
+        f"{DASH} {headings[metric]} of {arm['arm']}: {reason}."
+        for arm in stats["arms"]
+        for metric, reason in arm["reasons"].items()
+        if metric in headings
+    ]
+    return [*missing, *stats["notes"]]
+
+
+def rates(stats: Stats) -> Section:
+    """Return the groups: rows, true share of yes, and every arm's rate of yes with its interval."""
+    arms, rows = stats["arms"], list[Row]()
+    beside = len(arms) <= _BESIDE
+    for group in stats["groups"]:
+        name, few = group["group"], " (few)" if group["small"] else ""
+        shown = [valued({**arm["groups"][name], "value": arm["groups"][name]["rate"]}, 3) for arm in arms]
+        known = [f"{group['n']:,}{few}", percent(group["base_rate"])]
+        if beside:
+            rows.append([name, *known, *shown])
+        else:
+            rows += [[name, arm["arm"], *known, cell] for arm, cell in zip(arms, shown, strict=True)]
+    known = ["Rows", "True share of yes"]
+    headings = ["Group", *known, *(f"Yes, {arm['arm']}" for arm in arms)]
+    headings = headings if beside else ["Group", "Arm", *known, "Rate of yes"]
+    notes = ["Shares of yes with 95 % intervals. The DP gap is the largest less the smallest."]
+    title = "Rate of yes per group"
+    return Section(title, headings, rows, notes, keys=1 if beside else 2, name="rates")
+
+
+def paper(stats: Stats) -> Section:
+    """Return the paper's summary: mean ± standard deviation of each repeat's own metrics."""
+    rows = []
+    for arm in stats["arms"]:
+        if len(arm["accuracy"]["per_repeat"]) > 1:
+            own = ((arm[metric]["paper_summary"], digits, scale) for metric, _, digits, scale in METRICS)
+            cells = [mean_and_sd(one["mean"], one["sd"], scale, digits) for one, digits, scale in own]
+            rows.append([arm["arm"], *cells])
+    intro = (
+        "Mean ± standard deviation of each repeat’s own value. The mean of gaps is never below the gap of "
+        "means; noise adds to it, the more so the fewer rows a repeat has."
+    )
+    headings = ["Arm", *(heading for _, heading, *_ in METRICS)]
+    return Section("The paper’s summary", headings, rows, intro=intro, name="repeats")
+
+
+def noise(stats: Stats) -> Section:
+    """Return each arm's gap beside what chance alone would show."""
+    rows, two = [], stats["arms"][0]["signed_gap"]
+    for arm in stats["arms"]:
+        gap, sign = arm[GAP], arm["signed_gap"]
+        cells = [] if sign is None else [valued(sign, 3)]
+        values = (number(gap[name], 3) for name in ("value", "noise_expected", "noise_95"))
+        rows.append([arm["arm"], *cells, *values, p_value(gap["p_value"])])
+    headings = ["Arm", *([two["of"]] if two else []), "DP gap", "Mean by noise", "Noise floor (95 %)", "p"]
+    intro = (
+        "Groups treated exactly alike still differ in a sample of this size: by the mean, and in 95 of 100 "
+        "samples by less than the noise floor. p is how often such groups show at least this gap."
+    )
+    return Section("Is there a gap at all? The noise floor", headings, rows, intro=intro)
+
+
+def comparisons(stats: Stats) -> Section:
+    """Return every pair of arms: differences, intervals, p-values, verdicts, and what they speak of."""
+    intro = (
+        "All arms were asked about the same rows, so differences are taken row by row. A comparison “of this "
+        "strategy” holds for other draws of the examples and counts repeats; one “of these examples” holds "
+        "for the prompts that were sent and counts rows. A difference is significant where its interval, and "
+        "Holm’s correction over all tests of the run, leave out 0."
+    )
+    if not stats.get("with_examples", True):
+        intro = "All arms decided about the same rows, so differences are taken row by row."
+    rows = _compared(stats["comparisons"], "first", "second")
+    return Section("Which arms differ significantly", _COMPARISON, rows, intro=intro)
+
+
+def _compared(tests: Sequence[Mapping[str, Any]], first: str, second: str) -> list[list[str]]:
+    rows = []
+    for test in tests:
+        cells = [f"{test[second]} vs {test[first]}"]
+        for metric, digits, scale in _COMPARED:
+            one = test[metric]
+            verdict = {True: "yes", False: "no"}.get(one["distinguishable"], "undefined")
+            untold = one["difference"] is not None and test["reason"]
+            cells += [
+                signed(one["difference"], digits, scale),
+                interval((one["low"], one["high"]), digits, scale),
+                p_value(one["p_adjusted"]),
+                "cannot be told" if untold else verdict,
+            ]
+        rows.append([*cells, test["of"], f"{test['n']}"])
+    return rows
+
+
+def references(stats: Stats) -> Section:
+    """Return the reference lines: their values, and every arm less every line."""
+    lines = stats.get("reference_lines")
+    if lines is None:
+        return Section("Reference lines")
+    metrics = [metric for metric in METRICS if metric[0] != "demographic_parity_ratio"]
+    values: list[Row] = [
+        [
+            line["line"],
+            *(
+                valued(line[metric], 1 if scale > 1 else digits, scale)
+                for metric, _, digits, scale in metrics
+            ),
+        ]
+        for line in lines["lines"]
+    ]
+    tests = Section(
+        "Arms less the lines", _COMPARISON, _compared(lines["comparisons"], "line", "arm"), name="lines"
+    )
+    headings = ["Line", *(heading for _, heading, *_ in metrics)]
+    intro = "What plain models of the table answer to the same rows; no language model."
+    notes = list(_line_notes(lines))
+    return Section("Reference lines", headings, values, notes, intro, parts=[tests], name="references")
+
+
+def _line_notes(lines: Mapping[str, Any]) -> Iterator[str]:
+    """Training rows, features, what decides, what is missing."""
+    named = ", ".join(lines["protected"])
+    least, most = lines["trained_on"]
+    rows = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    how = "once, without the test rows of any repeat" if lines["one_fit"] else "in each repeat"
+    yield (
+        f"Trained {how}, on {rows} rows of the pool; {lines['left_out']:,} that are test rows, or equal to "
+        "one, are left out. Numbers are standardised, categories have a column each."
+    )
+    yield (
+        f"Without {named}: that column is left out; others may still tell it. Yes is a probability of a half "
+        "or more. Differences are taken row by row, with Holm's correction over these alone."
+    )
+    if lines["thresholds_on"]:
+        yield (
+            f"Thresholds per group ({lines['thresholds_on']}) use {named} to decide, which is often "
+            "unlawful: a line to hold answers against, no recommendation. They are chosen on pool rows that "
+            "are weighted as the test rows are; the gap on test rows may be larger."
+        )
+    if lines["missing"]:
+        yield f"Not here: {lines['missing']}."
+
+
+def context(stats: Stats, missing: str = "") -> Section:
+    """Return what needs no language model, beside the arms."""
+    metrics = [metric for metric in METRICS if metric[0] != "demographic_parity_ratio"]
+    rows = [
+        [row["name"], *(number(row[metric], digits, scale) for metric, _, digits, scale in metrics)]
+        for row in stats["context"]
+    ]
+    intro = (
+        "Other answers to the same rows: a perfect classifier inherits the groups’ different base rates, and "
+        "constant answers are fair and useless. In the chart up is better, left is fairer."
+    )
+    notes = [f"The logistic regressions and the map of the table are missing: {missing}."] if missing else []
+    headings = ["Answers", *(heading for _, heading, *_ in metrics)]
+    return Section("Without a language model", headings, rows, notes, intro, name="tradeoff")
+
+
+def lost(counts: Mapping[str, Any] | None) -> Section:
+    """Return the rows lost before the run, by group; `counts` is `rows` of results.json."""
+    title = "Rows lost before the run"
+    if not counts or not counts["lost"]:
+        return Section(title)
+    reasons = list(counts["reasons"])
+    rows = [
+        [
+            one["group"],
+            *(f"{one[name]:,}" for name in ("read", "kept", "lost")),
+            f"{100 * one['lost'] / one['read']:.1f}" if one["read"] else "",
+            *(f"{one['reasons'].get(reason, 0):,}" for reason in reasons),
+        ]
+        for one in counts["groups"]
+    ]
+    headings = ["Group", "Rows read", "Kept", "Lost", "Lost %", *reasons]
+    notes = ["A row that lacks several values counts for each."]
+    return Section(title, headings, rows, notes, lost_lines(counts)[0])
+
+
+def coverage(stats: Stats) -> Section:
+    """Return the coverage of each group and why answers could not be parsed, and other readings of these."""
+    if min(arm["coverage"] for arm in stats["arms"]) == 1:
+        return Section("Coverage", intro="Every answer could be parsed as yes or no.")
+    rows: list[Row] = []
+    other: list[Row] = []
+    for arm in stats["arms"]:
+        reasons = (
+            ", ".join(f"{count} {reason}" for reason, count in sorted(arm["unparsed"].items())) or "none"
+        )
+        groups = [
+            Cell(percent(g["coverage"]), interval((g["coverage_low"], g["coverage_high"]), 1, 100))
+            for g in arm["groups"].values()
+        ]
+        rows.append([arm["arm"], percent(arm["coverage"]), *groups, reasons])
+        for metric, heading, digits, scale in METRICS[:2]:
+            read = [arm["treatments"][name][metric] for name in ("drop", "as-no", "as-yes")]
+            ends = interval(arm["treatments"]["worst case"][metric], digits, scale)
+            other.append([arm["arm"], heading, *(number(value, digits, scale) for value in read), ends])
+    intro = (
+        "Answers that are neither yes nor no are left out above. They are rarely missing at random, so here "
+        "they are also read as no, as yes, and in the least and most favourable way."
+    )
+    headings = ["Arm", "Metric", "Left out", "As no", "As yes", "Lowest to highest possible"]
+    parts = [Section("Unparsed answers read in other ways", headings, other, keys=2)]
+    headings = ["Arm", "All", *(group["group"] for group in stats["groups"]), "Not parsed"]
+    return Section("Coverage", headings, rows, intro=intro, parts=parts)
+
+
+def flips(stats: Stats) -> Section:
+    """Return how often a change of the protected attribute alone changed the answer."""
+    rows = [
+        [
+            arm["arm"],
+            f"{flip['group']} told as {flip['told_as']}",
+            Cell(number(flip["rate"], 1, 100), interval(flip["interval"], 1, 100)),
+            *(str(flip[name]) for name in ("to_yes", "to_no", "n")),
+        ]
+        for arm in stats["arms"]
+        for flip in arm["flips"]
+    ]
+    intro = "The same row was put to the model twice, once as another group’s. In brackets 95 % intervals."
+    headings = ["Arm", "Change", "Changed %", "No → yes", "Yes → no", "Rows"]
+    return Section("If only the protected attribute changed", headings, rows, intro=intro, keys=2)
+
+
+def attributes(stats: Stats) -> Section:
+    """Return, with several protected attributes, each attribute by itself."""
+    odds = METRICS[3][0]
+    rows = [
+        [
+            arm["arm"],
+            one["attribute"],
+            Cell(number(one[GAP], 3), interval(one["intervals"][GAP], 3)),
+            number(one["noise_95"], 3),
+            Cell(number(one[odds], 3), interval(one["intervals"][odds], 3)),
+            ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
+            f"{min(one['sizes'].values())}",
+        ]
+        for arm in stats["arms"]
+        for one in arm["by_attribute"]
+    ]
+    headings = [
+        *("Arm", "Attribute", "DP gap", "Noise floor (95 %)", "EO gap", "Rates of yes", "Smallest group"),
+    ]
+    intro = "The groups above cross several attributes; here each stands alone. In brackets 95 % intervals."
+    return Section("Each protected attribute by itself", headings, rows, intro=intro, keys=2)
+
+
+def spread(stats: Stats, always: bool = False) -> Section:
+    """Return where the spread over repeats comes from; without `always` only where something was varied."""
+
+    def measured(part: str) -> bool:
+        return any(arm["variance"]["accuracy"].get(part) is not None for arm in stats["arms"])
+
+    title = "Where the spread comes from"
+    if not always and not any(map(measured, ("order", "wording", "repetition"))):
+        return Section(title)
+    families = {
+        (arm.get("variation") or {"family": arm["arm"]})["family"]: arm["variance"] for arm in stats["arms"]
+    }
+    parts = [part for part in _PARTS if part[0] != "order_and_wording" or measured(part[0])]
+    rows = [
+        [family, heading, *(_deviation(split[metric], part, digits, scale) for part, _ in parts)]
+        for family, split in families.items()
+        for metric, heading, digits, scale in (METRICS[0], METRICS[1])
+    ]
+    intro = (
+        "Standard deviation of one repeat’s value that each source gives it, with 95 % intervals; accuracy "
+        "in points, the DP gap (with its sign) as a share."
+    )
+    notes = [
+        "Test rows: other rows of the same design. Examples: another draw of them, what is left of the "
+        "spread over repeats; for arms without examples it only shows how rough this is. Order, wording: "
+        "another of those that were asked, with the same rows and examples. Asked again: the same prompts. "
+        "Where there is no interval, there are too few to give one."
+    ]
+    if not measured("repetition"):
+        notes.append(
+            "Nothing was asked again (--samples): whether the model answers the same twice is not measured. "
+            "If it does not, that is in the test rows, and in order and wording."
+        )
+    headings = ["Arms", "Value", *(heading for _, heading in parts)]
+    return Section(title, headings, rows, notes, intro, keys=2, parts=[_again(stats)])
+
+
+def _deviation(split: Mapping[str, Any], part: str, digits: int, scale: float) -> Cell | str:
+    if split.get(part) is None:
+        return "not measured"
+    ends = split["intervals"][part]
+    note = "" if ends is None else interval([end**0.5 for end in ends], digits, scale)
+    return Cell(number(split[part] ** 0.5, digits, scale), note)
+
+
+def _again(stats: Stats) -> Section:
+    """Each arm's agreement with itself where prompts were asked again, and P(yes) from samples."""
+    rows = []
+    for arm in stats["arms"]:
+        if again := arm.get("repetition"):
+            p = again["probabilities"] or {}
+            rows.append(
+                [
+                    arm["arm"],
+                    valued({**again, "value": again["self_agreement"]}, 1, 100),
+                    percent(again["changed"]),
+                    f"{again['prompts']:,}",
+                    *(number(p.get(name), 3) for name in ("auc", "brier", "calibration_error")),
+                ]
+            )
+    notes = [
+        "Ranking and calibration are of P(yes) from samples: the share of yes among a prompt’s answers. With "
+        "few samples that share is coarse, which adds to the Brier score and to the calibration error."
+    ]
+    headings = [
+        *("Arm", "Same answer twice %", "Prompts with both answers %", "Prompts"),
+        *("AUC", "Brier score", "Calibration error"),
+    ]
+    return Section("The same prompt asked again", headings, rows, notes)
+
+
+def certificates(run: Mapping[str, Any]) -> list[Section]:
+    """Return the certificate of every arm's first draw of examples."""
+    return [
+        Section(
+            f"Certificate of the examples: {arm}" + (f", repeat {draws[0]['repeat'] + 1}" * (len(draws) > 1)),
+            ["", "Value"],
+            certificate_rows(draws[0]["certificate"]),
+        )
+        for arm, draws in run["examples"].items()
+        if draws and draws[0]["certificate"]
+    ]
+
+
+def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return a selection's certificate without what the table of its examples shows anyway."""
+    shown = []
+    for name, value in certificate.items():
+        if name in {"rows", "weights", "fingerprint", "seed"}:
+            continue
+        if name == "slots" and isinstance(value, list):
+            value = [" ".join(map(str, one.values())) if isinstance(one, Mapping) else one for one in value]
+        shown.append((name.replace("_", " "), as_words(value)))
+    return shown
+
+
+def as_words(value: Any) -> str:
+    """Return a setting, or an entry of a certificate, as a reader wants it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {as_words(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(as_words, value))
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return DASH if value is None else str(value)
+
+
+def summary(results: Mapping[str, Any]) -> list[Section]:
+    """Return a run's arms and rates as results.json has them: mean ± standard deviation over repeats."""
+    arms: Sequence[Mapping[str, Any]] = results["arms"]
+    notes, rows = [_how(results)], []
+    for arm in arms:
+        cells = [str(arm["arm"])]
+        for key, heading, digits, scale in METRICS:
+            cells.append(mean_and_sd(arm.get(key), arm.get(f"{key}_sd"), scale, digits))
+            if arm.get(key) is None:
+                reason = (arm.get("undefined") or {}).get(key, "not defined for these answers")
+                notes.append(f"{DASH} {heading} of {arm['arm']}: {reason}")
+        rows.append([*cells, percent(arm["coverage"])])
+    groups = list(dict.fromkeys(group for arm in arms for group in arm["rates"]))
+    by_group = [[group, *(number(arm["rates"].get(group), 3) for arm in arms)] for group in groups]
+    if results["simulated"]:
+        source = "the answers come from an offline surrogate, not from a language model"
+        if not results.get("simulated_answers", results["simulated"]):
+            source = "the rows are of no real people"
+        notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
+    if results.get("reference"):
+        notes.append(f"Reference, no language model: {REFERENCE}.")
+    headings = ["Arm", *(heading for _, heading, *_ in METRICS), "Coverage"]
+    yes = Section("Rate of yes", ["Group", *(str(arm["arm"]) for arm in arms)], by_group)
+    return [Section("", headings, rows, notes), yes]
+
+
+def _how(results: Mapping[str, Any]) -> str:
+    """The design in a line, with the smallest group's rows a repeat, said to be few under ten."""
+    parity, repeats, samples = (results.get(name) for name in ("base_parity", "repeats", "samples"))
+    drawn = "drawn at random" if parity is None else f"base-rate parity {parity:g}"
+    repeats, samples = int(repeats or 1), int(samples or 1)
+    over = "1 repeat"
+    if repeats > 1:
+        over = f"mean ± sd over {repeats} repeats of each repeat's own value, as in the paper"
+    over += f", each asked {samples} times" if samples > 1 else ""
+    sizes, smallest = results["arms"][0].get("sizes") or {}, ""
+    if sizes:
+        name = min(sizes, key=lambda group: sizes[group])
+        rows = sizes[name] / (repeats * samples)
+        smallest = f", smallest group {name} with {round(rows, 1):g}{' (few)' if rows < 10 else ''}"
+    return f"{results['n_test']} test rows, {drawn}{smallest}; {over}; seed {results['seed']}"

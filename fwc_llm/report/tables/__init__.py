@@ -1,1 +1,0 @@
-"""The report as tables: text cells, Markdown and tidy CSV."""

@@ -1,0 +1,245 @@
+"""Tables as CSV: tidy, one line a number, and New York City's Local Law 144.
+
+The rule (6 RCNY § 5-301) asks for the number of applicants, the selection rate and the impact ratio of each
+sex category, each race/ethnicity category and each intersection of both, and for the number of people whose
+category is unknown. An auditor may leave out of the ratios a category of less than 2 % of the data, with the
+reason, its number of applicants and its rate. The file has these for every protected attribute, and for all
+crossed.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.cells import METRICS
+from fwc_llm.report.impact import AS_DRAWN
+from fwc_llm.untrusted import visible
+
+COLUMNS = (
+    *("run", "task", "model", "simulated", "arm", "repeat", "group", "metric", "value", "low", "high", "n"),
+    *("reference", "attribute", "against", "basis", "note"),
+)
+LL144_COLUMNS = (
+    *("run", "task", "model", "arm", "table", "category", "applicants", "no_answer", "selected"),
+    *("selection_rate", "impact_ratio", "note", "simulated", "reference"),
+)
+_UNKNOWN = "unknown"
+_COUNTS = ("rows", "questions", "selected", "not_selected", "unparsed", "no_reply", "in_table")
+_RATES = {
+    "selection_rate": ("low", "high"),
+    "impact_ratio": ("impact_ratio_low", "impact_ratio_high"),
+    **{
+        rate: (f"{rate}_low", f"{rate}_high")
+        for rate in ("true_positive_rate", "false_positive_rate", "precision")
+    },
+}
+_CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+_TESTS = ("p_value", "p_adjusted")
+
+
+def tidy_csv(document: Mapping[str, Any]) -> str:
+    """Return the document's numbers as CSV with the columns `COLUMNS`; an undefined value is empty.
+
+    `repeat` is empty for the mean over repeats, `group` for a number of all rows. Text that a spreadsheet
+    would read as a formula gets an apostrophe in front.
+    """
+    return as_csv((_head(document, run) | line for run in document["runs"] for line in _of_run(run)), COLUMNS)
+
+
+def as_csv(lines: Iterable[Mapping[str, Any]], columns: Sequence[str] = LL144_COLUMNS) -> str:
+    """Return lines as CSV with these columns; text that a spreadsheet would run is made harmless."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _harmless(value) for name, value in line.items()} for line in lines)
+    return out.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """Text with an apostrophe in front where a spreadsheet would read a formula; any other value as it is."""
+    if not isinstance(value, str):
+        return value
+    return visible(f"'{value}" if value[:1] in {"=", "+", "-", "@", "\t", "\r"} else value)
+
+
+def _head(document: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, str]:
+    """The cells that all lines of a run have."""
+    return {
+        "run": run["label"],
+        "task": document["task"],
+        "model": run["about"]["model"],
+        "simulated": str(run["simulated"]).lower(),
+        "reference": str(run["reference"]).lower(),
+    }
+
+
+def _of_run(run: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from _rows(run["rows"] or {"groups": ()})
+    for arm in run["statistics"]["arms"]:
+        yield from ({"arm": arm["arm"]} | line for line in _numbers(arm))
+    yield from _audit(run["audit"])
+    yield from _lines(run["statistics"])
+
+
+def _lines(stats: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The reference lines, in the place of an arm."""
+    n = stats["arms"][0]["n"]
+    for one in (stats.get("reference_lines") or {"lines": ()})["lines"]:
+        for metric in METRICS:
+            value = {name: one[metric][name] for name in ("value", "low", "high")}
+            yield {"arm": one["line"], "metric": metric, "n": n, "reference": "true", **value}
+
+
+def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The rows of each group before the run; of no arm."""
+    for one in rows["groups"]:
+        of = {"group": one["group"], "n": one["read"]}
+        yield from (of | {"metric": f"rows_{name}", "value": one[name]} for name in ("read", "kept", "lost"))
+        for reason, count in one["reasons"].items():
+            yield of | {"metric": f"rows_lost: {reason}", "value": count}
+
+
+def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    n = arm["n"]
+    for metric in METRICS:
+        value = arm[metric]
+        yield {"metric": metric, "value": value["value"], "low": value["low"], "high": value["high"], "n": n}
+        for repeat, single in enumerate(value["per_repeat"]):
+            yield {"metric": metric, "repeat": repeat, "value": single, "n": n // len(value["per_repeat"])}
+    yield {"metric": "coverage", "value": arm["coverage"], "n": n}
+    gap = arm["demographic_parity_difference"]
+    yield {"metric": "noise_floor_expected", "value": gap["noise_expected"], "n": n}
+    yield {"metric": "noise_floor_95", "value": gap["noise_95"], "n": n}
+    for name, group in arm["groups"].items():
+        of = {"group": name, "n": group["n"]}
+        yield of | {"metric": "rate", "value": group["rate"], "low": group["low"], "high": group["high"]}
+        yield of | {"metric": "true_positive_rate", "value": group["true_positive_rate"]}
+        yield of | {"metric": "false_positive_rate", "value": group["false_positive_rate"]}
+        ends = {"low": group["coverage_low"], "high": group["coverage_high"]}
+        yield of | {"metric": "coverage", "value": group["coverage"]} | ends
+    yield from _probabilities(arm["probabilities"] or {"calibration_by_group": {}})
+
+
+def _probabilities(p: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """How far the mean P(yes) of each group is from its share of yes, and the error of its bins."""
+    for name, one in p["calibration_by_group"].items():
+        of = {"group": name, "n": one["n"]}
+        ends = {"low": one["low"], "high": one["high"]}
+        yield of | {"metric": "mean_probability", "value": one["mean"]}
+        yield of | {"metric": "calibration_difference", "value": one["difference"]} | ends
+        yield of | {"metric": "calibration_error", "value": one["error"]}
+        yield of | {"metric": "calibration_error_by_noise_95", "value": one["noise_95"]}
+
+
+def _audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a line for every number of `impact_tables`; `against` is the other group of a ratio or test."""
+    for view in audit["attributes"]:
+        of = {"attribute": view["attribute"], "basis": audit["basis"]["kind"]}
+        for group, lost in view["lost"].items():
+            for name in ("read", "kept", "lost"):
+                yield of | {"group": group, "metric": f"rows_{name}_by_attribute", "value": lost[name]}
+        yield of | {"metric": "rows_of_unknown_category", "value": view["unknown"]}
+        for arm in view["arms"]:
+            for name, group in arm["groups"].items():
+                where = of | {"arm": arm["arm"], "group": name}
+                yield from (where | line for line in _of_group(group, arm["reference"]))
+            for pair in arm["pairs"]:
+                where = of | {"arm": arm["arm"], "group": pair["first"], "against": pair["second"]}
+                yield from (where | line for line in _of_pair(pair))
+
+
+def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[str, Any]]:
+    n = {"n": group["rows"]}
+    for name in (*_COUNTS, *_CONFUSED):
+        if group[name] is not None:
+            yield n | {"metric": name, "value": group[name]}
+    to = {"against": reference or ""}
+    for name, ends in _RATES.items():
+        why = group["reasons"].get(name, "") or (group["reason"] if group[name] is None else "")
+        line = n | {"metric": name, "value": group[name], "note": why}
+        yield (
+            line
+            | dict(zip(("low", "high"), (group[end] for end in ends), strict=True))
+            | (to if name == "impact_ratio" else {})
+        )
+    flag = group["four_fifths"]
+    if flag is not None:
+        note = "" if flag["settled"] else "the interval leaves it open"
+        yield n | to | {"metric": "below_four_fifths", "value": int(flag["below"]), "note": note}
+        yield n | to | {"metric": "shortfall", "value": group["shortfall"]}
+    if group["small"]:
+        yield n | {"metric": "share", "value": group["share"], "note": "under 2 %"}
+    elif group["share"] is not None:
+        yield n | {"metric": "share", "value": group["share"]}
+
+
+def _of_pair(pair: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    ends = {"low": pair["low"], "high": pair["high"]}
+    yield {"metric": "selection_rate_difference", "value": pair["difference"]} | ends
+    ratio = {"low": pair["ratio_low"], "high": pair["ratio_high"]}
+    why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
+    yield {"metric": "selection_rate_ratio", "value": pair["ratio"], "note": why} | ratio
+    for name in _TESTS:
+        yield {"metric": name, "value": pair[name], "note": pair["test"]}
+
+
+def ll144_csv(document: Mapping[str, Any]) -> str:
+    """Return the table of every run and arm of a document (`make_document`).
+
+    Raises `FwcError` for a run whose rows are no applicants: they were drawn by a design, or asked again.
+    """
+    return as_csv(
+        _head(document, run) | line
+        for run in document["runs"]
+        for line in applicants(run["audit"], run["label"])
+    )
+
+
+def applicants(audit: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the lines of one run's audit (`impact_tables`)."""
+    if audit["basis"]["kind"] != AS_DRAWN:
+        raise FwcError(
+            f"the test rows of {where} were drawn so that groups and labels come in set numbers: they are no "
+            "applicants, and Local Law 144's table would speak of nobody; run with --base-parity none, or "
+            "use fwc-llm audit --ll144 on decisions"
+        )
+    if not audit["asked_once"]:
+        raise FwcError(
+            f"{where} asked about rows more than once, and Local Law 144's table counts every applicant "
+            "once: run with --repeats 1"
+        )
+    return [line for view in audit["attributes"] for arm in view["arms"] for line in _ll144_table(view, arm)]
+
+
+def _ll144_table(view: Mapping[str, Any], arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    head = {"arm": arm["arm"], "table": view["attribute"]}
+    unknown = {"applicants": 0, "no_answer": 0, "selected": 0}
+    for name, group in arm["groups"].items():
+        counts = {
+            "applicants": group["rows"],
+            "no_answer": group["unparsed"] + group["no_reply"],
+            "selected": group["selected"],
+        }
+        if not group["known"]:
+            unknown = {kind: unknown[kind] + number for kind, number in counts.items()}
+            continue
+        rates = {name: _rounded(group[name]) for name in ("selection_rate", "impact_ratio")}
+        of = "rate of those answered" if counts["no_answer"] and rates["selection_rate"] != "" else ""
+        note = "; ".join(part for part in (_ll144_note(group), of) if part)
+        yield head | {"category": name} | counts | rates | {"note": note}
+    note = "not in the rates and ratios above: the category is not known"
+    yield head | {"category": _UNKNOWN} | unknown | {"selection_rate": "", "impact_ratio": "", "note": note}
+
+
+def _ll144_note(group: Mapping[str, Any]) -> str:
+    if group["small"] and group["reason"].startswith("left out"):
+        return f"{group['reason']} ({group['share']:.2%})"
+    if group["reason"]:
+        return f"undefined: {group['reason']}"
+    return "under 2 % of the rows" if group["small"] else ""
+
+
+def _rounded(value: float | None) -> float | str:
+    return "" if value is None else round(value, 4)
