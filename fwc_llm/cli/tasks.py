@@ -153,7 +153,8 @@ def check(
     from rich.text import Text
 
     from fwc_llm.cli.console import out, working
-    from fwc_llm.report.lost import lost_lines, lost_table
+    from fwc_llm.report.narrative import lost_lines
+    from fwc_llm.report.sections import lost
     from fwc_llm.tasks import load_task
 
     found = load_task(task, data_dir, protected=protected)
@@ -168,7 +169,8 @@ def check(
     rows = found.rows.as_json() if found.rows else None
     if rows and rows["lost"]:
         out.print(Text("Rows lost, by group and reason", style="bold"))
-        out.print(_listing(*lost_table(rows)))
+        table = lost(rows)
+        out.print(_listing(list(table.headings), [list(map(str, row)) for row in table.rows]))
         for line in lost_lines(rows)[1:]:
             out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))

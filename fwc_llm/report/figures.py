@@ -1,7 +1,7 @@
 """Pictures that leave the page, by matplotlib (extra `plot`): a run's charts, strategies compared."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ _COLOURS = (
     *("#a45a00", "#00766b", "#6d45b5", "#bb2f3a", "#1c64d1"),
     *("#5f6d00", "#a31560", "#0e7490", "#7c4a21", "#55606f"),
 )
-_MARKERS = "oDs^"
+_MARKERS, _LONGEST = "oDs^", 30
 _STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "text.parse_math": False,
@@ -69,7 +69,7 @@ def _panel(run: Mapping[str, Any], title: str, height: float) -> "tuple[Figure, 
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, height), layout="constrained")
-    lines = [title, visible(str(run["label"]))]
+    lines = [title, _shown(run["label"])]
     lines += ["SIMULATED: no finding about a model"] * bool(run["simulated"])
     lines += ["REFERENCE, NO LANGUAGE MODEL"] * bool(run["reference"])
     figure.suptitle("\n".join(lines), fontsize=10)
@@ -89,7 +89,7 @@ def _rates(run: Mapping[str, Any]) -> "Figure":
         for number, (group, one) in enumerate(zip(groups, rates, strict=True)):
             y = place + 0.5 * ((number + 0.5) / len(groups) - 0.5)
             colour = _COLOURS[number % len(_COLOURS)]
-            label = visible(str(group["group"])) if place == 0 else None
+            label = _shown(group["group"]) if place == 0 else None
             _point(panel, (one, "rate", 100), y, colour, label, _MARKERS[number % len(_MARKERS)])
     panel.set(xlabel="share of yes, %", xlim=(0, 100))
     _name_lines(panel, [name for name, _ in lines])
@@ -114,7 +114,7 @@ def _tradeoff(run: Mapping[str, Any]) -> "Figure":
         if row["accuracy"] is not None and row[_GAP] is not None:
             panel.plot(row[_GAP], 100 * row["accuracy"], "o", color=_SOFT, markerfacecolor="none")
             panel.annotate(
-                visible(row["name"]), (row[_GAP], 100 * row["accuracy"]), (4, -9), textcoords="offset points",
+                _shown(row["name"]), (row[_GAP], 100 * row["accuracy"]), (4, -9), textcoords="offset points",
                 fontsize=7, color=_SOFT,
             )  # fmt: skip
     for place, arm in enumerate(stats["arms"]):
@@ -123,7 +123,7 @@ def _tradeoff(run: Mapping[str, Any]) -> "Figure":
             at = gap["value"], 100 * accuracy["value"]
             errors = _error(accuracy, "value", 100), _error(gap, "value", 1)
             colour = _COLOURS[place % len(_COLOURS)]
-            panel.errorbar(*at, *errors, fmt="o", color=colour, label=visible(str(arm["arm"])))
+            panel.errorbar(*at, *errors, fmt="o", color=colour, label=_shown(arm["arm"]))
     panel.set(xlabel="DP gap", ylabel="accuracy %")
     panel.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
@@ -167,7 +167,7 @@ def _error(one: Mapping[str, Any], name: str, scale: float) -> list[list[float]]
 
 
 def _name_lines(panel: "Axes", names: Sequence[str]) -> None:
-    panel.set_yticks(range(len(names)), [visible(str(name))[:40] for name in names])
+    panel.set_yticks(range(len(names)), [_shown(name) for name in names])
     panel.invert_yaxis()
 
 
@@ -179,8 +179,16 @@ def check_plot(path: str | Path) -> None:
 
 
 def _require_matplotlib() -> None:
-    if find_spec("matplotlib") is None:
-        raise FwcError(NEEDS_MATPLOTLIB)
+    try:
+        for name in ("matplotlib", "matplotlib.figure"):
+            import_module(name)
+    except ImportError:
+        raise FwcError(NEEDS_MATPLOTLIB) from None
+
+
+def _shown(name: Any) -> str:
+    text = visible(str(name))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def plot_comparison(lines: "Sequence[Comparison]", path: str | Path, title: str) -> None:

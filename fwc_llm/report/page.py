@@ -16,7 +16,7 @@ from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.read import KEY
-from fwc_llm.report.sections import certificate_rows
+from fwc_llm.report.sections import certificate_rows, overview
 from fwc_llm.report.tables import Cell
 
 _SCRIPTS = ("rows_model.js", "rows_detail.js", "rows_view.js")
@@ -54,10 +54,13 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
         "dash": DASH,
     }
     browsers = [run["browser"] for run in document["runs"] if run.get("browser")]
+    labelled = [(run["label"], run["statistics"]) for run in document["runs"]]
+    audit = any(KEY in run["about"] for run in document["runs"])
     return environment.get_template("page.html.j2").render(
         document=document,
         several=len(document["runs"]) > 1,
-        audit=any(KEY in run["about"] for run in document["runs"]),
+        audit=audit,
+        overview=overview(labelled, "All groupings" if audit else "All runs"),
         appendix=appendix,
         browsers=browsers,
         **_script(bool(browsers)),

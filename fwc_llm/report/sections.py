@@ -54,6 +54,16 @@ def results(stats: Stats) -> Section:
     return Section("Results", headings, rows, [*_reading(stats), *_footnotes(stats)], name="results")
 
 
+def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
+    """Return the arms of several runs, by label and statistics, in one table without comparisons."""
+    rows, headings = [], [""]
+    for label, stats in runs:
+        table = results({**stats, "comparisons": []})
+        headings = ["Run", *table.headings]
+        rows += [[label, *row] for row in table.rows]
+    return Section(title, headings, rows, keys=2, name="overview")
+
+
 def _reading(stats: Stats) -> Iterator[str]:
     """How to read the results, in sentences that hold for these."""
     if len(stats["arms"][0]["accuracy"]["per_repeat"]) > 1:

@@ -18,7 +18,7 @@ from fwc_llm.report.format import DASH, interval, number
 from fwc_llm.untrusted import visible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
-_LONGEST = 60  # characters of a name in the terminal
+_LONGEST = 40  # characters of a name in the terminal
 
 
 @dataclass(frozen=True)

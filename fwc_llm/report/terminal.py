@@ -52,12 +52,10 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
 
     Values have 95 % intervals. The differences between two models are the comparison's.
     """
-    rows, headings = [], [""]
+    shown = []
     for run in runs:
         mark = " (simulated)" if run.simulated_answers else " (reference)" if run.reference else ""
-        table = sections.results({**statistics(run.answered), "comparisons": []})
-        headings = ["Model · arm", *table.headings[1:]]
-        rows += [[f"{run.label}{mark} · {row[0]}", *row[1:]] for row in table.rows]
+        shown.append((f"{run.label}{mark}", statistics(run.answered)))
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
@@ -65,7 +63,7 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
         lines.append(f"Whether two models differ by more than noise: fwc-llm compare {folders}")
-    return Group(title, terminal(Section("", headings, rows, lines)))
+    return Group(title, terminal(sections.overview(shown, "")), *(Text(line, style="dim") for line in lines))
 
 
 def statistics_lines(folder: str | Path) -> RenderableType:

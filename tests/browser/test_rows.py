@@ -8,14 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from fwc_llm.report.decided import document_of_decisions
-from fwc_llm.report.html.page import page as make_page
 from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.metrics.frame import from_frame
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.audit import Audit
+from fwc_llm.report.audit_document import document_of_decisions
+from fwc_llm.report.page import page as make_page
 from fwc_llm.report.write import render
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task

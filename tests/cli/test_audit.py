@@ -43,7 +43,7 @@ def test_five_thousand_predictions_of_three_groups(fwc: Run, predictions: Path) 
     outcome = fwc("audit", predictions, *USUAL)
     assert outcome.code == 0, outcome.err
     assert "predictions.csv by race: 5,000 predictions" in outcome.out
-    for words in ("accuracy %", "DP gap", "noise floor (95 %)", "above", "yes | A (3,0", "EO gap"):
+    for words in ("Accuracy %", "DP gap", "Noise floor (95 %)", "significant", " A ", "EO gap"):
         assert words in outcome.out, words
 
 
@@ -116,7 +116,7 @@ def test_arms_and_repeats_are_compared(fwc: Run, tmp_path: Path) -> None:
     assert "need --row" in fwc(*words).line
     outcome = fwc(*words, "--repeat", "run", "--row", "id")
     assert outcome.code == 0, outcome.err
-    assert "accuracy vs a" in outcome.out
+    assert "Against a: ≠" in outcome.out
     pd.concat(whole)[1:].to_csv(path, index=False)
     assert "the arm 'a' lacks the row '0'" in fwc(*words, "--repeat", "run", "--row", "id").line
 

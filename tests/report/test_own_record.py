@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fwc_llm.report.lost import lost_lines
 
 from fwc_llm.data.lost import GroupRows, RowCount
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
+from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import read_run
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from fwc_llm.report.html.probability_charts import by_threshold, calibration_by_group, shown_groups
 
 from fwc_llm import audit
-from fwc_llm.report.tables import probability as tables
+from fwc_llm.report import probability as tables
+from fwc_llm.report.charts import by_threshold, calibration_by_group, shown_groups
+from fwc_llm.report.tables import texts
 from fwc_llm.report.write import render
 
 MakeRun = Callable[..., Path]
@@ -56,26 +57,24 @@ def test_thresholds_agree_with_the_answers() -> None:
     constant = thresholds["constant_accuracy"]
     assert kept["accuracy"] >= (constant + chosen["most_accurate"]["accuracy"]) / 2 - 1e-9
     assert chosen["least_gap"]["demographic_parity_difference"] <= kept["demographic_parity_difference"]
-    tenth = tables.tenth_rows(found)[4]
-    assert tenth == [*tables.threshold_rows(found)[0][:1], "0.5", *tenth[2:]]
-    assert tenth[2] in tables.threshold_rows(found)[0][3]
-    rows = tables.threshold_rows(found)
-    assert [row[1] for row in rows][:1] == ["one half"]
-    assert all(len(row) == len(tables.THRESHOLD_HEADINGS) for row in rows)
+    section = tables.thresholds(found)
+    rows = texts(section.rows)
+    assert rows[0][1:3] == ["one half", "0.5"]
+    assert all(len(row) == len(section.headings) for row in rows)
     assert "(" in rows[0][3]
     assert "(" not in rows[1][3]  # chosen on these rows: no interval
-    assert any("lie just at one half" in note for note in tables.probability_notes(found))
+    assert any("lie just at one half" in note for note in tables.notes(found))
 
 
 def test_a_constant_probability_and_one_group_leave_dashes() -> None:
     found = found_in(decided(p_yes=0.5))
-    rows = {row[1]: row for row in tables.threshold_rows(found)}
+    rows = {row[1]: row for row in tables.thresholds(found).rows}
     assert rows["least gap of all"][2:] == ["–"] * 6
     assert rows["the same, held out"][3] == "–"
-    assert any("the same for all rows" in note for note in tables.probability_notes(found))
+    assert any("the same for all rows" in note for note in tables.notes(found))
     assert by_threshold(found["arms"][0], ["a", "b"])["gap"]
     one = found_in(decided(groups="a"))
-    assert tables.threshold_rows(one)[0][4] == "–"
+    assert tables.thresholds(one).rows[0][4] == "–"
     assert by_threshold(one["arms"][0], ["a"])["gap"] == []
 
 
@@ -84,12 +83,12 @@ def test_rows_without_a_probability_are_said() -> None:
     frame.loc[frame["group"].eq("b") & (frame.index < 200), "p_yes"] = np.nan
     found = found_in(frame)
     assert found["arms"][0]["probabilities"]["calibration_by_group"]["b"]["n"] == 100
-    assert "answers: not every row has P(yes) (a 100%, b 50.0%)" in " ".join(tables.probability_notes(found))
+    assert "answers: not every row has P(yes) (a 100%, b 50.0%)" in " ".join(tables.notes(found))
     lost = frame.assign(p_yes=frame["p_yes"].where(frame["group"] == "a"))
     found = found_in(lost)
     assert list(found["arms"][0]["probabilities"]["calibration_by_group"]) == ["a"]
     assert calibration_by_group(found["arms"][0], ["a", "b"])["marks"]
-    assert tables.calibration_rows(found_in(frame.drop(columns="p_yes"))) == []
+    assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
 
 
 def test_charts_stay_on_their_axes() -> None:
@@ -117,7 +116,7 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     assert "the design chose" in page
     assert "<script>alert" not in page
     text = render([folder], "md")
-    assert "### What one threshold for all would answer" in text
+    assert "#### What one threshold for all would answer" in text
     assert "| zero | the same, held out |" in text
     lines = list(csv.DictReader(io.StringIO(render([folder], "csv"))))
     differences = [line for line in lines if line["metric"] == "calibration_difference"]

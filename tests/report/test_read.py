@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.report.read import read_run, read_runs
+from fwc_llm.report.read import answers_by_arm, read_run, read_runs
+from fwc_llm.runs.folder import ANSWER_COLUMNS, RunFolder
+from tests.report.conftest import write_run
 
 MakeRun = Callable[..., Path]
 
@@ -183,3 +185,48 @@ def test_no_run_and_the_same_run_twice_are_refused(make_run: MakeRun) -> None:
         read_runs([])
     with pytest.raises(FwcError, match="twice"):
         read_runs([folder, folder])
+
+
+MANY = 12_000  # more than one block
+
+
+def many(folder: Path, answers: int = MANY) -> RunFolder:
+    """A folder with one arm's answers, each with a reply of its own."""
+    write_run(folder, repeats=1)
+    run = RunFolder(folder)
+    run.write_json("run.json", run.describe() | {"arms": ["zero"], "calls": answers})
+    with (folder / "answers.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(ANSWER_COLUMNS)
+        for place in range(answers):
+            said, label = ("yes", "no")[place % 2], ("yes", "no")[place % 3 == 0]
+            group, p = "f" if place % 5 else "'=m", f"{place % 1000 / 1000:.3f}"
+            reply = f"{said}, because of {place}. " * 5
+            writer.writerow(("zero", 0, f"row {place}", "", group, label, said, "", p, reply, "false"))
+    return run
+
+
+def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
+    run = many(tmp_path / "run")
+    lines = list(run.read_answers())
+    (found,) = answers_by_arm(run, ["zero"])[0].values()
+    assert [found.row[place] for place in (0, MANY - 1)] == ["row 0", f"row {MANY - 1}"]
+    for name in ("row", "variant", "group", "reason"):
+        assert getattr(found, name).tolist() == [line[name] for line in lines], name
+    assert set(found.group.unique()) == {"f", "=m"}
+    np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
+    np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
+    np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])
+
+
+@pytest.mark.parametrize("said", ["yes", 1, None])
+def test_a_record_of_rows_is_checked(make_run: MakeRun, said: object) -> None:
+    """`no_rows` keeps people's records out: a record that says it in another way is refused, not ignored."""
+    folder = make_run(repeats=1)
+    described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    (folder / "run.json").write_text(json.dumps(described | {"no_rows": said}), encoding="utf-8")
+    if said is None:
+        assert read_run(folder).described["no_rows"] is None
+        return
+    with pytest.raises(FwcError, match="no_rows"):
+        read_run(folder)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.format import interval, mean_and_sd, number, p_value, percent, signed
-from fwc_llm.report.terminal import as_text, results_table, statistics_lines
+from fwc_llm.report.read import read_run
+from fwc_llm.report.terminal import as_text, results_table, statistics_lines, statistics_table
 
 MakeRun = Callable[..., Path]
 
@@ -87,13 +89,14 @@ def test_an_undefined_value_is_a_dash_with_its_reason() -> None:
 def test_what_is_more_than_noise(make_run: MakeRun) -> None:
     """The second arm's gap is far above chance, the first's within it; one arm has no rival."""
     rates = {"even": {"A": (0.5, 0.5), "B": (0.5, 0.5)}, "biased": {"A": (0.1, 0.2), "B": (0.8, 0.9)}}
-    lines = as_text(statistics_lines(make_run(rates=rates, repeats=1, unparsed=0.0)), width=200).splitlines()
+    text = as_text(statistics_lines(make_run(rates=rates, repeats=1, unparsed=0.0)), width=200)
+    lines = text.partition("Results")[2].splitlines()
     even, biased = (next(line for line in lines if line.startswith(f" {arm} ")) for arm in rates)
-    assert " within " in even
-    assert " above " in biased
-    assert "≠ +" in biased
+    assert " ~ " in even
+    assert "~" not in biased
+    assert " ≠ " in biased
     alone = as_text(statistics_lines(make_run("one", rates={"even": rates["even"]}, repeats=1)), width=200)
-    assert " vs " not in alone
+    assert "Against" not in alone
 
 
 @pytest.mark.parametrize("width", [200, 80, 60, 40])
@@ -104,13 +107,30 @@ def test_what_belongs_to_an_arm_stays_together(make_run: MakeRun, width: int) ->
     text = as_text(statistics_lines(folder), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
-    header, *tables = re.split(r"\n ─+", text)
+    _, *tables = re.split(r"\n ─+", text.partition("Results")[2].partition("In brackets")[0])
     for table in tables:
-        if "accuracy %" not in header.splitlines()[-1]:  # an arm a column: its table has every heading
-            assert all(line in table for line in ("accuracy %", "DP gap", "noise floor", "DP gap vs zero"))
-        else:
-            assert len(tables) == 1
-        header = table
+        turned = "Accuracy %" in table  # an arm a column: its table has every heading
+        assert all(line in table for line in ("DP gap", "EO gap", "Coverage")) if turned else len(tables) == 1
+
+
+def test_groups_are_rows_and_long_names_are_cut(make_run: MakeRun) -> None:
+    rates = {arm: {"A" * 5000: (0.2, 0.5), "B": (0.5, 0.9)} for arm in ("zero", "fwc")}
+    stats = statistics(read_run(make_run(rates=rates, repeats=1)).answered)
+    text = as_text(statistics_table(stats, rates=True), 120).partition("Rate of yes per group")[2]
+    assert "A" * 41 not in text
+    assert [line.split()[0][:3] for line in text.splitlines()[4:6]] == ["AAA", "B"]
+
+
+def test_the_terminal_answers_what_was_asked(make_run: MakeRun) -> None:
+    folder = make_run(repeats=2, probabilities=True, counterfactual=True)
+    text, stats = as_text(statistics_lines(folder), 160), statistics(read_run(folder).answered)
+    for arm in stats["arms"]:
+        assert f"{arm['probabilities']['auc']:.3f}" in text
+        for flip in arm["flips"]:
+            assert f"{100 * flip['rate']:.1f} (" in text
+    bare = as_text(statistics_lines(make_run("bare", repeats=1)), 160)
+    assert not [part for part in ("If only the protected", "Probabilities", "--logprobs") if part in bare]
+    assert "--logprobs" in as_text(statistics_lines(make_run("b", repeats=1, parameters={"logprobs": True})))
 
 
 def test_markup_in_names_stays_text() -> None:

@@ -216,6 +216,7 @@ class Browser {
     const place = this.shown.findIndex(meant);
     if (place >= 0) this.choose(place);
     else if (row !== null) this.missing(row, said.get("repeat"));
+    this.root.closest("details").open = true;
     this.root.scrollIntoView();
   }
 

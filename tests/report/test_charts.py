@@ -1,17 +1,15 @@
-"""Where the charts' marks stand: on the axes, in proportion, and with labels that cover nothing."""
+"""Where the charts' marks stand: on the axes, in proportion, and equal arms as one."""
 
 import math
 from collections.abc import Callable
-from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fwc_llm.report.html.charts import axis, group_rates, projection, shape_path, thresholds_chart, tradeoff
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.report.charts import axis, forest, group_rates, projection, shape_path, tradeoff
 from fwc_llm.report.read import read_run
 
 MakeRun = Callable[..., Path]
@@ -33,24 +31,15 @@ def test_values_beyond_the_axis_stay_on_it() -> None:
     assert (made.at(-1), made.at(0.25), made.at(7)) == (100.0, 75.0, 0.0)
 
 
-def boxes(chart: dict[str, Any]) -> list[tuple[float, float, float, float]]:
-    found = []
-    for mark in [*chart["marks"], *chart["context"]]:
-        width = 6.6 * max(map(len, mark["lines"]))
-        left = mark["label_x"] - {"start": 0, "middle": width / 2, "end": width}[mark["anchor"]]
-        top = mark["label_y"] - 11
-        found.append((left, top, left + width, top + 14 * len(mark["lines"])))
-    return found
-
-
-def test_labels_of_near_arms_do_not_cover_each_other(make_run: MakeRun) -> None:
+def test_equal_arms_are_one_mark_with_both_numbers(make_run: MakeRun) -> None:
     one = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
-    rates = dict.fromkeys(("zero", "balanced", "fwc", "fwc@random"), one)
-    chart = tradeoff(statistics(read_run(make_run(rates=rates)).answered))
+    stats = statistics(read_run(make_run(rates={"zero": one, "fwc": one}, unparsed=0.0)).answered)
+    twin = stats | {"arms": [stats["arms"][0], stats["arms"][0] | {"arm": "twin"}]}
+    chart = tradeoff(twin)
     assert chart is not None
-    for a, b in combinations(boxes(chart), 2):
-        assert min(a[2], b[2]) <= max(a[0], b[0]) or min(a[3], b[3]) <= max(a[1], b[1])
-    assert all(left >= 0 and right <= chart["width"] for left, _, right, _ in boxes(chart))
+    (mark,) = chart["marks"]
+    assert (mark["number"], mark["names"]) == ("1 2", ["zero", "twin"])
+    assert len(forest(twin, "accuracy")["rows"]) == 2  # type: ignore[index]
 
 
 def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
@@ -61,21 +50,12 @@ def test_marks_stand_at_their_values(make_run: MakeRun) -> None:
         assert mark["x"] == chart["x"].at(arm["demographic_parity_difference"]["value"])
         assert mark["y"] == chart["y"].at(arm["accuracy"]["value"])
         assert mark["up"] == (chart["y"].at(arm["accuracy"]["low"]), chart["y"].at(arm["accuracy"]["high"]))
-    names = {mark["name"] for mark in chart["context"]}
-    assert {"oracle", "always yes, always no, majority"} <= names
-    assert len(names) == len(chart["context"])
+    names = [name for mark in chart["context"] for name in mark["names"]]
+    assert {"oracle", "always yes", "always no", "majority"} <= set(names)
+    assert len(names) == len(found["context"])
     rates = group_rates(found)
     assert [row["name"] for row in rates["rows"]] == ["true share of yes", "zero", "balanced", "fwc"]
     assert rates["rows"][0]["span"] == (rates["x"].at(0.25), rates["x"].at(0.75))
-
-
-def test_the_frontier_of_thresholds_only_rises(make_run: MakeRun) -> None:
-    chart = thresholds_chart(statistics(read_run(make_run(probabilities=True)).answered))
-    assert chart is not None
-    for line in chart["lines"]:
-        x, y = zip(*line["points"], strict=True)
-        assert list(x) == sorted(x)
-        assert list(y) == sorted(y, reverse=True)  # up is less in SVG
 
 
 def test_the_area_of_an_example_follows_its_weight() -> None:
