@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 from fwc_llm.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from fwc_llm.coreset.certificate import CoresetCertificate, certify
     from fwc_llm.coreset.estimator import FairCoreset
     from fwc_llm.coreset.fairwasp import FairWASP
-    from fwc_llm.coreset.interface.certificate import CoresetCertificate, certify
     from fwc_llm.coreset.transport.fair import Transport, fair_transport
 
 __all__ = ["CoresetCertificate", "FairCoreset", "FairWASP", "Transport", "certify", "fair_transport"]
 
 _HOME = {
-    "CoresetCertificate": "interface.certificate",
+    "CoresetCertificate": "certificate",
     "FairCoreset": "estimator",
     "FairWASP": "fairwasp",
     "Transport": "transport.fair",
-    "certify": "interface.certificate",
+    "certify": "certificate",
     "fair_transport": "transport.fair",
 }
 

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from fwc_llm.coreset.problem.ground_cost import MISMATCH
+
 _log = logging.getLogger("fwc_llm.coreset")
 
 compiled: list[str] = []  # names of the kernels and parts that this process had to compile
@@ -116,5 +118,5 @@ _watch()
 def column_cost(apart, numeric, squared):  # type: ignore[no-untyped-def]
     """What a column adds to the cost where two values differ by `apart`."""
     if not numeric:
-        return 1.0 if apart != 0 else 0.0
+        return MISMATCH if apart != 0 else 0.0
     return apart * apart if squared else abs(apart)

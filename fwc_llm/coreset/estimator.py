@@ -6,7 +6,11 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import check_is_fitted
 
+from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified, distance, published
 from fwc_llm.coreset.checks import (
     candidate_mask,
     check_choice,
@@ -15,26 +19,29 @@ from fwc_llm.coreset.checks import (
     check_not_negative,
     generator,
 )
-from fwc_llm.coreset.descent.loop import Descent
-from fwc_llm.coreset.fitted import Fitted
-from fwc_llm.coreset.interface.given import Given, read_given
+from fwc_llm.coreset.descent.loop import Descent, Steps
+from fwc_llm.coreset.descent.updates import Shares
+from fwc_llm.coreset.picture import draw_coreset
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array, value_ids
-from fwc_llm.coreset.problem.entry import pick
+from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
+from fwc_llm.coreset.problem.entry import Encoding, pick
 from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
+from fwc_llm.coreset.problem.input_rows import InputRows, read_rows
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.streaming.blocks import Source
-from fwc_llm.coreset.streaming.sources.opening import open_source
+from fwc_llm.coreset.streaming.blocks import Source, Survey
+from fwc_llm.coreset.streaming.sources.opening import is_in_blocks, open_source
+from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
+from fwc_llm.notebook import figure
 
 _STARTS = ("k-means++", "random")
 
 
-class FairCoreset(Fitted):
+class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """A Fair Wasserstein Coreset: m weighted representatives of n rows, within a parity limit.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the
@@ -113,6 +120,15 @@ class FairCoreset(Fitted):
         proven_: whether all coresets with these slots were compared, so that none is better.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
+
+    labels_: np.ndarray | None
+    row_index_: np.ndarray | None
+
+    # Hardly anybody who passes `sensitive` means something else, so `fit` and `score` ask for it.
+    __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"sensitive": True}  # noqa: RUF012
+    __metadata_request__predict = {"sensitive": UNUSED}  # noqa: RUF012
+    __metadata_request__transform = {"sensitive": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -201,12 +217,211 @@ class FairCoreset(Fitted):
         self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
         return self
 
-    def _fit_rows(self, rows: Given, problem: Problem, X: Any, has_y: bool, has_levels: bool) -> None:
+    def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+        """(n,) the number of the nearest representative of each row; of equally near ones, the first.
+
+        The weights and the parity limit play no part: `labels_` has the plan that keeps it, for the rows of
+        the fit. Without `y` and `sensitive` the features alone decide, as in a pipeline.
+        """
+        points, rows = self._rows(X, y, sensitive)
+        nearest = np.empty(rows.table.n, np.intp)
+        for block, costs in points.blocks(rows):
+            nearest[block] = costs.argmin(axis=1)
+        return nearest
+
+    def transform(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
+        """(n, m) ground costs of the rows to the representatives, from all that is given."""
+        points, rows = self._rows(X, y, sensitive)
+        return points.costs(rows)
+
+    def score(self, X: Any, y: Any = None, sensitive: Any = None, sample_weight: Any = None) -> float:
+        """Minus the Wasserstein distance between the rows and the coreset with its weights; higher is better.
+
+        With y and sensitive, and for the rows of the fit, this is −`objective_`. A distance of rows without
+        y or sensitive is smaller: compare scores only where the same was given. Memory: 2.25 times n · m
+        float64.
+        """
+        points, rows = self._rows(X, y, sensitive, sample_weight)
+        return -distance(points.costs(rows), self.weights_, rows.masses).value
+
+    def certify(
+        self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
+    ) -> CoresetCertificate:
+        """What the representatives are worth for other rows, such as held-out ones.
+
+        Args:
+            X: (n, p) features, as in `fit`.
+            y: (n,) outcomes.
+            sensitive: (n,) or (n, k) protected levels.
+            weights: (m,) weights of the representatives, such as `weights_`; None: those that are best for
+                these rows within the parity limit. The target stays that of the fit (`target_`).
+            sample_weight: (n,) what each row stands for, as in `fit`.
+        """
+        points, rows = self._rows(X, y, sensitive, sample_weight)
+        for name, given, known in (("y", y, points.outcomes), ("sensitive", sensitive, points.levels)):
+            if given is None and known is not None:
+                raise InputError(f"certify needs {name}, because the fit had it: pass one value a row")
+        return certified(points, rows, weights)
+
+    def fit_predict(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit, and return `labels_`: each row's representative under the optimal plan."""
+        if isinstance(X, np.memmap) and len(X) > self.sample:
+            raise InputError(
+                f"X is a memory map of more than sample={self.sample:,} rows, whose fit has no labels in "
+                "memory: use fit, then predict on its parts"
+            )
+        _refuse_blocks(X, "fit_predict")
+        return np.asarray(self.fit(X, y, **fit_params).labels_)
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit, and return `transform(X)`."""
+        _refuse_blocks(X, "fit_transform")
+        return super().fit_transform(X, y, **fit_params)  # type: ignore[no-any-return]
+
+    def _rows(self, X: Any, y: Any, sensitive: Any, sample_weight: Any = None) -> tuple[Represented, Rows]:
+        _refuse_blocks(X, "This method")
+        check_is_fitted(self)
+        points = self._represented
+        return points, points.read(X, y, sensitive, type(self).__name__, sample_weight)
+
+    def problem(
+        self,
+        X: Any,
+        y: Any = None,
+        sensitive: Any = None,
+        candidates: Any = None,
+        sample_weight: Any = None,
+    ) -> Problem:
+        """The problem that `fit` solves, checked and encoded; for your own searches."""
+        return self._read(X, y, sensitive, candidates, sample_weight)[1]
+
+    @property
+    def _n_features_out(self) -> int:
+        """Columns of `transform`, named faircoreset0, faircoreset1, …"""
+        return len(self.weights_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's tools."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.epsilon is not None
+        return tags
+
+    def _repr_html_(self) -> str:
+        """The cells with their weight and the course of the objective, once fitted."""
+        return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _fit_rows(self, rows: InputRows, problem: Problem, X: Any, has_y: bool, has_levels: bool) -> None:
         """Solves a table in memory."""
         rng = generator(self.random_state)
         solver = self._solver(problem)
         best = self._best(solver, rows, rng)
         self._keep(best, solver.steps, rows, X, has_y, has_levels)
+
+    def _read(
+        self, X: Any, y: Any, sensitive: Any, candidates: Any, sample_weight: Any
+    ) -> tuple[InputRows, Problem]:
+        self._check_parameters()
+        terms = self.cost, self.scale, self.epsilon
+        rows = read_rows(X, y, sensitive, sample_weight, *terms)
+        return rows, self._encoded(rows, candidates)
+
+    def _encoded(self, rows: InputRows, candidates: Any) -> Problem:
+        """The problem of these rows."""
+        problem = self._problem(rows, candidates)
+        if isinstance(rows.encoding, Encoder) and rows.encoding.has_ranks:
+            problem = replace(problem, to_ranks=rows.encoding.to_ranks)
+        return problem
+
+    def _check_parameters(self) -> None:
+        check_choice("cost", self.cost, COSTS)
+        check_choice("support", self.support, ("free", "rows", "features"))
+        if isinstance(self.init, str) and self.init not in _STARTS:
+            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
+        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1), ("max_passes", 1)):
+            value = getattr(self, name)
+            if name == "n_init" and value == "auto":
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
+        check_epsilon(self.epsilon)
+        for name in ("swaps", "progressive"):
+            value = getattr(self, name)
+            if value != "auto" and not isinstance(value, bool):
+                raise InputError(f"{name}={value!r}: use True, False or 'auto'")
+        check_jobs(self.n_jobs)
+        check_not_negative("cost_sensitive", self.cost_sensitive)
+        check_not_negative("cost_outcome", self.cost_outcome)
+
+    def _problem(self, rows: InputRows, candidates: Any) -> Problem:
+        """Cells, slots and the rows that may stand for each cell."""
+        table, cells = rows.table, rows.cells
+        if self.epsilon is not None:
+            check_levels(cells)
+        if candidates is not None and self.support == "free":
+            raise InputError(
+                "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
+            )
+        may = rows.of_all(candidate_mask(candidates, rows.n))
+        ids = value_ids(table)
+        if self.support == "features":
+            pools = [np.flatnonzero(may)] * cells.n_cells
+        else:
+            pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
+        repeat = ids.max() + 1 < len(ids)
+        available = np.array([len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools])
+        available *= cells.counts > 0
+        slots = self.slots
+        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
+            slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
+        if self.m > table.n:
+            raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
+        seats = count_slots(
+            slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
+        )
+        for g in np.flatnonzero(seats > available).tolist():
+            # Only in a cell with fewer distinct values than seats, equal rows count as different.
+            if seats[g] > len(pools[g]):
+                raise InputError(
+                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
+                )
+            ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
+        cell_of = np.repeat(np.arange(cells.n_cells), seats)
+        target = overall_target(cells, self.target)
+        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
+        terms = (target, self.epsilon, self.cost, self.support)
+        return Problem(table, cells, cell_of, *terms, move, pools, ids, masses=rows.masses)
+
+    def _given_rows(self, among: InputRows) -> np.ndarray:
+        """The rows given as `init`, checked, in cell order."""
+        rows, n = np.asarray(self.init), among.n
+        if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
+            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
+        if len(np.unique(rows)) < len(rows):
+            raise InputError("init names a row twice: the representatives start from different rows")
+        rows = among.places(rows)
+        return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
+
+    def _given_start(self, problem: Problem, among: InputRows) -> np.ndarray:
+        """The rows (m,) or points (m, p) given as `init`, checked."""
+        if np.ndim(self.init) == 1:
+            rows = self._given_rows(among)
+            for g, pool in enumerate(problem.pools):
+                refused = np.setdiff1d(rows[problem.cell_of == g], pool)
+                if len(refused):
+                    row = among.positions(refused)[0]
+                    raise InputError(f"init names row {row}, which is no candidate of its cell")
+            return rows
+        if self.support != "free":
+            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
+        given: Any = as_pandas(self.init)
+        encoding = among.encoding
+        points = (encode_array(given) if encoding is None else encoding.encode(given)).values
+        if points.shape != (self.m, problem.table.p):
+            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+        return points
 
     def _solver(self, problem: Problem) -> Solver:
         named = isinstance(self.init, str)
@@ -214,7 +429,7 @@ class FairCoreset(Fitted):
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
         return Solver(problem, effort, starts)
 
-    def _best(self, solver: Solver, rows: Given, rng: np.random.Generator) -> Descent:
+    def _best(self, solver: Solver, rows: InputRows, rng: np.random.Generator) -> Descent:
         """The best descent from what `init` says."""
         if isinstance(self.init, str):
             starts = None if self.n_init == "auto" else int(self.n_init)
@@ -268,123 +483,106 @@ class FairCoreset(Fitted):
         self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
         return self
 
-    def problem(
-        self,
-        X: Any,
-        y: Any = None,
-        sensitive: Any = None,
-        candidates: Any = None,
-        sample_weight: Any = None,
-    ) -> Problem:
-        """The problem that `fit` solves, checked and encoded; for your own searches."""
-        return self._read(X, y, sensitive, candidates, sample_weight)[1]
-
-    def _repr_html_(self) -> str:
-        """The cells with their weight and the course of the objective, once fitted."""
-        from fwc_llm.coreset.picture import draw_coreset
-        from fwc_llm.notebook import figure
-
-        return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
-
-    def _read(
-        self, X: Any, y: Any, sensitive: Any, candidates: Any, sample_weight: Any
-    ) -> tuple[Given, Problem]:
-        self._check_parameters()
-        terms = self.cost, self.scale, self.epsilon
-        rows = read_given(X, y, sensitive, sample_weight, *terms)
-        return rows, self._encoded(rows, candidates)
-
-    def _encoded(self, rows: Given, candidates: Any) -> Problem:
-        """The problem of these rows."""
-        problem = self._problem(rows, candidates)
-        if isinstance(rows.encoding, Encoder) and rows.encoding.has_ranks:
-            problem = replace(problem, to_ranks=rows.encoding.to_ranks)
-        return problem
-
-    def _check_parameters(self) -> None:
-        check_choice("cost", self.cost, COSTS)
-        check_choice("support", self.support, ("free", "rows", "features"))
-        if isinstance(self.init, str) and self.init not in _STARTS:
-            raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
-        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1), ("max_passes", 1)):
-            value = getattr(self, name)
-            if name == "n_init" and value == "auto":
-                continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
-                raise InputError(f"{name}={value!r}: give a whole number of at least {least}")
-        check_epsilon(self.epsilon)
-        for name in ("swaps", "progressive"):
-            value = getattr(self, name)
-            if value != "auto" and not isinstance(value, bool):
-                raise InputError(f"{name}={value!r}: use True, False or 'auto'")
-        check_jobs(self.n_jobs)
-        check_not_negative("cost_sensitive", self.cost_sensitive)
-        check_not_negative("cost_outcome", self.cost_outcome)
-
-    def _problem(self, rows: Given, candidates: Any) -> Problem:
-        """Cells, slots and the rows that may stand for each cell."""
-        table, cells = rows.table, rows.cells
-        if self.epsilon is not None:
-            check_levels(cells)
-        if candidates is not None and self.support == "free":
-            raise InputError(
-                "support='free' chooses no rows, so it takes no candidates: use 'rows' or 'features'"
-            )
-        may = rows.of_all(candidate_mask(candidates, rows.n))
-        ids = value_ids(table)
-        if self.support == "features":
-            pools = [np.flatnonzero(may)] * cells.n_cells
-        else:
-            pools = [np.flatnonzero(may & (cells.cell == g)) for g in range(cells.n_cells)]
-        repeat = ids.max() + 1 < len(ids)
-        available = np.array([len(np.unique(ids[pool])) if repeat else len(pool) for pool in pools])
-        available *= cells.counts > 0
-        slots = self.slots
-        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            slots = np.bincount(cells.cell[self._given_rows(rows)], minlength=cells.n_cells)
-        if self.m > table.n:
-            raise InputError(f"m={self.m} is larger than the {table.n} rows (n_samples={table.n}): lower m")
-        seats = count_slots(
-            slots, self.m, cells, available, constrained=self.epsilon is not None, positive=self.positive
+    def _keep(
+        self, best: Descent, steps: Steps, rows: InputRows, X: Any, has_y: bool, has_levels: bool
+    ) -> None:
+        """Sets the fitted attributes."""
+        problem = steps.problem
+        found = None if best.rows is None else rows.positions(best.rows)
+        points = self._represent(
+            best.points,
+            found,
+            None if found is None else pick(X, found),
+            problem,
+            rows.encoding,
+            has_y,
+            has_levels,
         )
-        for g in np.flatnonzero(seats > available).tolist():
-            # Only in a cell with fewer distinct values than seats, equal rows count as different.
-            if seats[g] > len(pools[g]):
-                raise InputError(
-                    f"cell {cells.name(g)} gets {seats[g]} representatives but has {len(pools[g])} candidates"
-                )
-            ids[pools[g]] = ids.max() + 1 + np.arange(len(pools[g]))
-        cell_of = np.repeat(np.arange(cells.n_cells), seats)
-        target = overall_target(cells, self.target)
-        move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
-        terms = (target, self.epsilon, self.cost, self.support)
-        return Problem(table, cells, cell_of, *terms, move, pools, ids, masses=rows.masses)
+        inner, shares = steps.certify(points)
+        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+        labels = np.full(rows.n, -1, np.int32)
+        labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
+        self.labels_, self.n_passes_ = labels, 0
 
-    def _given_rows(self, among: Given) -> np.ndarray:
-        """The rows given as `init`, checked, in cell order."""
-        rows, n = np.asarray(self.init), among.n
-        if rows.dtype.kind not in "iu" or rows.shape != (self.m,) or rows.min() < 0 or rows.max() >= n:
-            raise InputError(f"init must be m={self.m} row numbers from 0 to {n - 1}, or a name, or points")
-        if len(np.unique(rows)) < len(rows):
-            raise InputError("init names a row twice: the representatives start from different rows")
-        rows = among.places(rows)
-        return np.asarray(rows[np.argsort(among.cells.cell[rows], kind="stable")])
+    def _represent(
+        self,
+        points: np.ndarray,
+        found: np.ndarray | None,
+        chosen: Any,
+        problem: Problem,
+        encoding: Encoding,
+        has_y: bool,
+        has_levels: bool,
+    ) -> np.ndarray:
+        """Sets the attributes of the representatives, and returns them as published: in the precision of X.
 
-    def _given_start(self, problem: Problem, among: Given) -> np.ndarray:
-        """The rows (m,) or points (m, p) given as `init`, checked."""
-        if np.ndim(self.init) == 1:
-            rows = self._given_rows(among)
-            for g, pool in enumerate(problem.pools):
-                refused = np.setdiff1d(rows[problem.cell_of == g], pool)
-                if len(refused):
-                    row = among.positions(refused)[0]
-                    raise InputError(f"init names row {row}, which is no candidate of its cell")
-            return rows
-        if self.support != "free":
-            raise InputError(f"init must be rows (m,) by position with support={self.support!r}, not points")
-        given: Any = as_pandas(self.init)
-        encoding = among.encoding
-        points = (encode_array(given) if encoding is None else encoding.encode(given)).values
-        if points.shape != (self.m, problem.table.p):
-            raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
+        They are `points` (m, p), or the rows `chosen`, which are those in the places `found` of X.
+        """
+        cells = problem.cells
+        level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
+        self.sensitive_ = cells.levels[level] if has_levels else None
+        self.y_ = cells.outcomes[outcome] if has_y else None
+        self.row_index_ = found
+        points, self.representatives_ = published(points, chosen, problem.table, encoding)
+        self.n_features_in_ = problem.table.p
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        numbers, codes = np.split(points, [problem.table.n_numeric], axis=1)
+        self._represented = Represented(
+            Table(numbers, codes.astype(np.int32)),
+            encoding,
+            problem.cell_of,
+            cells.levels if has_levels else None,
+            cells.outcomes if has_y else None,
+            problem.target,
+            self.epsilon,
+            self.cost,
+            self.cost_sensitive,
+            self.cost_outcome,
+        )
+        if isinstance(encoding, Encoder):
+            self.feature_names_in_ = np.array(encoding.order, dtype=object)
         return points
+
+    def _certify(
+        self, weights: np.ndarray, objective: float, lower_bound: float, best: Descent, problem: Problem
+    ) -> None:
+        """Sets the attributes of the certificate and of the way there."""
+        self.weights_ = weights * (problem.m / weights.sum())
+        self.objective_ = objective
+        self.lower_bound_ = lower_bound
+        held = np.bincount(problem.cell_of, self.weights_, problem.cells.n_cells)
+        self.violation_ = violation(held, problem.target)
+        self.target_ = problem.target
+        # The points in the precision of X may be a rounding above or below those of the descent.
+        self.history_ = np.maximum(best.history, objective)
+        self.history_[-1] = objective
+        self.n_iter_ = len(best.history) - 1
+        self.converged_ = best.converged
+
+    def _place_in(self, survey: Survey) -> None:
+        """Where the rows stand in a table that was read in blocks, and whose sample is all of it."""
+        labels, rows = np.full(survey.n, -1, np.int32), self.row_index_
+        labels[survey.positions] = np.asarray(self.labels_)
+        self.labels_ = labels
+        self.row_index_ = None if rows is None else survey.positions[rows]
+
+
+def main_labels(shares: Shares) -> np.ndarray:
+    """(n,) the representative that carries most of each row; of equal parts, that of the lowest number."""
+    labels = np.array(shares.label)
+    for row in np.unique(shares.part_row):
+        parts = shares.part_row == row
+        carried = np.zeros(shares.m)
+        np.add.at(carried, shares.part_label[parts], shares.part_weight[parts])
+        carried[labels[row]] += 1 - carried.sum()
+        labels[row] = carried.argmax()
+    return labels
+
+
+def _refuse_blocks(X: Any, what: str) -> None:
+    """`InputError` for what only `fit` reads."""
+    if is_in_blocks(X):
+        raise InputError(
+            f"{what} reads tables in memory: pass an array or a DataFrame, a larger table one block after "
+            "another (fit alone reads files, blocks and Dask)"
+        )

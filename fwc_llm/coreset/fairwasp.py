@@ -11,19 +11,21 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import UNUSED
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
-from fwc_llm.coreset.interface.given import read_given
-from fwc_llm.coreset.interface.parameters import Parameters
+from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, value_ids
-from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells, feature_costs
+from fwc_llm.coreset.problem.ground_cost import COSTS, MISMATCH, between_cells
+from fwc_llm.coreset.problem.input_rows import read_rows
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.coreset.weights import Masses
 
-COMPILED = 10**8  # number of differences from which compiled code is faster
+WIDTH = 16  # rows that are compared at once
 SAMPLE = 2048  # rows at least
 DOUBT = 3.0  # width of the margin, in standard deviations of a sample's prices
 _ROUNDS = 6  # with margins; then all costs are found
@@ -31,7 +33,7 @@ _AT_ONCE = 16_384  # rows between two reports
 Say = Callable[[str], None]
 
 
-class FairWASP(Parameters):
+class FairWASP(BaseEstimator):  # type: ignore[misc]
     """Fair weights of the given rows that change the rows' distribution least.
 
     Minimises the Wasserstein distance between the rows (mass 1/n each, or by `sample_weight`) and the same
@@ -55,6 +57,8 @@ class FairWASP(Parameters):
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         n_features_in_, feature_names_in_ (when X was a DataFrame).
     """
+
+    __metadata_request__fit = {"sensitive": True, "progress": UNUSED}  # noqa: RUF012
 
     def __init__(
         self,
@@ -99,7 +103,7 @@ class FairWASP(Parameters):
         """
         self._check_parameters()
         terms = self.cost, self.scale, self.epsilon
-        rows = read_given(X, y, sensitive, sample_weight, *terms)
+        rows = read_rows(X, y, sensitive, sample_weight, *terms)
         table, cells = rows.table, rows.cells
         if self.epsilon is not None:
             check_levels(cells)
@@ -121,10 +125,16 @@ class FairWASP(Parameters):
         held = np.bincount(cells.cell, weights, cells.n_cells)
         self.violation_ = violation(held, target)
         self.n_features_in_ = table.p
-        vars(self).pop("feature_names_in_", None)  # of an earlier fit
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if isinstance(rows.encoding, Encoder):
             self.feature_names_in_ = np.array(rows.encoding.order, dtype=object)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        """Tags for scikit-learn's tools."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.epsilon is not None
+        return tags
 
     def _check_parameters(self) -> None:
         check_choice("cost", self.cost, COSTS)
@@ -259,11 +269,10 @@ class NearestRows:
 
     def __init__(self, table: Table, cells: Cells, cost: str) -> None:
         self._values = np.ascontiguousarray(table.values, dtype=np.float64)
-        self._n_numeric, self._cost = table.n_numeric, cost
+        self._n_numeric, self._cost, self._threads = table.n_numeric, cost, Threads()
         ids = value_ids(np.column_stack([cells.cell, self._values]))
         _, self._first, self._kind = np.unique(ids, return_index=True, return_inverse=True)
         self._members = [self._first[cells.cell[self._first] == g] for g in range(cells.n_cells)]
-        self._compiled = table.n * table.n * table.p >= COMPILED
 
     def search(
         self, g: int, rows: np.ndarray, reach: np.ndarray, report: Callable[[int], None] | None = None
@@ -276,28 +285,55 @@ class NearestRows:
         best = np.zeros(len(kinds))
         np.maximum.at(best, group, reach)
         found = np.full(len(kinds), -1)
+        members = self._members[g]
+        others = make_tiles(self._values[members]), members, self._n_numeric, self._cost == "sqeuclidean"
         for low in range(0, len(kinds), _AT_ONCE):
             part = slice(low, low + _AT_ONCE)
-            search = self._find_compiled if self._compiled else self._find
-            search(g, self._first[kinds[part]], best[part], found[part])
+            own, out = self._values[self._first[kinds[part]]], (best[part], found[part])
+            self._threads.over_rows(find_nearest, own, *others, *out, n=len(own), chunk=256)
             if report:
                 report(len(best[part]))
         return best[group], found[group]
 
-    def _find(self, g: int, rows: np.ndarray, best: np.ndarray, found: np.ndarray) -> None:
-        """Compares all pairs, up to rounding and ties as the compiled search does."""
-        members = self._members[g]
-        columns = np.ascontiguousarray(self._values[members].T)
-        for q, i in enumerate(rows.tolist()):
-            costs = feature_costs(columns, self._n_numeric, self._values[i], self._cost)
-            j = costs.argmin()
-            if costs[j] < best[q]:
-                best[q], found[q] = costs[j], members[j]
 
-    def _find_compiled(self, g: int, rows: np.ndarray, best: np.ndarray, found: np.ndarray) -> None:
-        from fwc_llm.coreset.nearest_rows import find_nearest, make_tiles
+def make_tiles(values: np.ndarray) -> np.ndarray:
+    """The rows of `values` (K, p) as (T, p, WIDTH), the last tile filled up with the last row."""
+    full = np.minimum(np.arange(-(-len(values) // WIDTH) * WIDTH), len(values) - 1)
+    return np.ascontiguousarray(values[full].reshape(-1, WIDTH, values.shape[1]).transpose(0, 2, 1))
 
-        members = self._members[g]
-        given = self._values[rows], make_tiles(self._values[members]), members, self._n_numeric
-        squared = self._cost == "sqeuclidean"
-        Threads().over_rows(find_nearest, *given, squared, best, found, n=len(rows), chunk=256)
+
+@kernel
+def find_nearest(  # type: ignore[no-untyped-def]
+    rows, tiles, names, n_numeric, squared, best, found, low, high
+):
+    """Find for `rows[low:high]` (q, p) the nearest row of `tiles` (T, p, WIDTH), if below `best` (q,).
+
+    Writes its cost to `best`, and its entry of `names` (K,) to `found` (q,).
+    """
+    sums = np.empty(WIDTH)
+    for q in range(low, high):
+        least = best[q]
+        for t in range(len(tiles)):
+            for w in range(WIDTH):
+                sums[w] = 0.0
+            for k in range(rows.shape[1]):
+                value = rows[q, k]
+                if k >= n_numeric:
+                    for w in range(WIDTH):
+                        sums[w] += MISMATCH if tiles[t, k, w] != value else 0.0
+                elif squared:
+                    for w in range(WIDTH):
+                        sums[w] += (tiles[t, k, w] - value) * (tiles[t, k, w] - value)
+                else:
+                    for w in range(WIDTH):
+                        sums[w] += abs(tiles[t, k, w] - value)
+                if k % 4 == 3:
+                    near = 0
+                    for w in range(WIDTH):
+                        near += 1 if sums[w] < least else 0
+                    if near == 0:
+                        break
+            for w in range(WIDTH):
+                if sums[w] < least:
+                    least, found[q] = sums[w], names[t * WIDTH + w]
+        best[q] = least

@@ -73,8 +73,7 @@ def test_without_a_limit_nothing_moves() -> None:
     np.testing.assert_array_equal(model.weights_, 1.0)
 
 
-def test_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fairwasp, "COMPILED", 0)
+def test_says_how_far_it_is() -> None:
     said: list[str] = []
     FairWASP().fit(*rows(3000, 0), progress=said.append)
     assert len(said) > 1
@@ -132,12 +131,6 @@ def table(n_numeric: int, ties: bool) -> tuple[Table, Cells]:
     )
 
 
-@pytest.fixture(params=[np.inf, 0], ids=["numpy", "compiled"])
-def from_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fairwasp, "COMPILED", request.param)
-
-
-@pytest.mark.usefixtures("from_size")
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize("n_numeric", [0, 2, 5])
 @pytest.mark.parametrize("cost", ["l1", "sqeuclidean"])

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.interface.given import Given
-from fwc_llm.coreset.interface.represented import published
+from fwc_llm.coreset.certificate import published
 from fwc_llm.coreset.problem.encoding import Encoder, Table
+from fwc_llm.coreset.problem.input_rows import InputRows
 from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
 from fwc_llm.coreset.streaming.columns.factors import stacked
 from fwc_llm.coreset.weights import read_weights
@@ -38,10 +38,10 @@ def _both(one: list[Block], other: list[Block]) -> list[Block]:
     return one + other
 
 
-def rows_of(survey: Survey) -> Given:
+def rows_of(survey: Survey) -> InputRows:
     """The sample as rows that a caller gave; their cells are counted over the whole table."""
     masses = read_weights(survey.mass, survey.sample.n)
-    return Given(survey.encoding, survey.sample, survey.cells, masses, None, survey.sample.n)
+    return InputRows(survey.encoding, survey.sample, survey.cells, masses, None, survey.sample.n)
 
 
 def widths_of(survey: Survey) -> tuple[int, ...]:

@@ -11,8 +11,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fwc_llm.coreset.interface.given import read_given
 from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.input_rows import read_rows
 from fwc_llm.coreset.streaming.blocks import Survey
 from fwc_llm.coreset.streaming.columns.categories import MOST_CATEGORIES, Appeared
 from fwc_llm.coreset.streaming.columns.moments import Moments, merged
@@ -76,7 +76,7 @@ def test_a_frame_in_blocks_is_read_as_it_is_in_memory(scale: Any, weighted: bool
     weights = np.random.default_rng(2).integers(0, 4, N).astype(float) if weighted else None
     if scale is False:
         frame = frame.drop(columns=["huge"])
-    inner = read_given(frame, y, d, weights, "l1", scale, 0.1)
+    inner = read_rows(frame, y, d, weights, "l1", scale, 0.1)
     outer = read(Blocks(frame, y, d, weights), scale=scale, epsilon=0.1)
     assert isinstance(inner.encoding, Encoder)
     assert isinstance(outer.encoding, Encoder)
@@ -110,7 +110,7 @@ def test_an_array_in_blocks_is_read_as_it_is_in_memory(tmp_path: Path, dtype: An
     rows = (rng.normal(size=(N, 4)) * [2, 9, 1000, 2000] + [0, 5, 1000, 0]).astype(dtype)
     y, d = rng.integers(0, 2, N), rng.choice(["a", "b", "c"], N)
     np.save(tmp_path / "x.npy", rows)
-    inner = read_given(rows, y, d, None, "l1", scale, 0.1)
+    inner = read_rows(rows, y, d, None, "l1", scale, 0.1)
     for X, labels in ((tmp_path / "x.npy", (y, d)), (Blocks(rows, y, d), ())):
         outer = read(X, *labels, scale=scale, epsilon=0.1)
         assert outer.sample.numbers.dtype == inner.table.numbers.dtype
@@ -158,7 +158,7 @@ def test_parquet_files_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
     for k, low in enumerate(range(0, N, 1100)):
         frame.iloc[low : low + 1100].to_parquet(tmp_path / f"{k}.parquet", row_group_size=400)
     pattern = str(tmp_path / "*.parquet")
-    inner = read_given(frame.drop(columns=["y", "g", "r", "w"]), y, d, None, "l1", "auto", 0.1)
+    inner = read_rows(frame.drop(columns=["y", "g", "r", "w"]), y, d, None, "l1", "auto", 0.1)
     outer = read(pattern, "y", ["g", "r"], "w", epsilon=0.1)
     np.testing.assert_allclose(outer.sample.numbers, inner.table.numbers, atol=1e-9)
     assert np.array_equal(outer.sample.codes, inner.table.codes)

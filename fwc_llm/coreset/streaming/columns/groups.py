@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.interface.labels import given_cells
 from fwc_llm.coreset.problem.cells import Cells, check_equal, check_levels, empty_cell
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
+from fwc_llm.coreset.problem.input_rows import cells_of_rows
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.columns.factors import check_present, factorize, joined
 from fwc_llm.errors import InputError
@@ -113,7 +113,7 @@ def find_groups(
         levels = (
             values[1] if width == 2 else np.column_stack(values[1:]) if len(kinds) == 1 else _frame(values)
         )
-    cells = given_cells(y, levels, len(used), epsilon)
+    cells = cells_of_rows(y, levels, len(used), epsilon)
     held = [np.bincount(cells.cell, part[used], cells.n_cells) for part in (counts, sums)]
     whole = np.rint(held[0]).astype(np.int64)
     sizes = held[1] if weighted else whole

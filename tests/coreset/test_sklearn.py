@@ -1,10 +1,9 @@
 """Pipelines, searches and clones of scikit-learn, with and without metadata routing."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from sklearn.base import clone
@@ -15,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from fwc_llm.coreset import FairCoreset, FairWASP
-from fwc_llm.errors import FwcError, InputError
 
 
 @pytest.fixture
@@ -61,41 +59,41 @@ def test_what_is_asked_for_is_kept_by_clones_and_nothing_else_is_passed(table) -
     assert get_routing_for_object(quick()).score.requests["sensitive"] is True
     assert get_routing_for_object(FairWASP()).fit.requests["sensitive"] is True
     assert not hasattr(FairWASP(), "set_score_request")
-    asked = clone(quick(support="rows").set_fit_request(candidates="may", sensitive="sex"))
-    asked.set_score_request(sensitive=False)
-    assert get_routing_for_object(clone(asked)).fit.requests["candidates"] == "may"
     with sklearn.config_context(enable_metadata_routing=True):
+        asked = clone(quick(support="rows").set_fit_request(candidates="may", sensitive="sex"))
+        asked.set_score_request(sensitive=False)
+        assert get_routing_for_object(clone(asked)).fit.requests["candidates"] == "may"
         pipeline = make_pipeline(StandardScaler(), asked).fit(X, y, sex=d, may=np.arange(45))
         with pytest.raises(ValueError, match="candidates"):
             make_pipeline(StandardScaler(), quick()).fit(X, y, sensitive=d, candidates=np.arange(45))
     assert pipeline[-1].row_index_.max() < 45
-    with pytest.raises(InputError, match="fit has no argument 'group' to be passed on: use sensitive, "):
-        quick().set_fit_request(group=True)
 
 
-def test_an_estimator_before_its_fit_says_so_in_both_tongues(table) -> None:
+def test_an_estimator_before_its_fit_says_so(table) -> None:
     X, y, d = table
     for ask in (quick().predict, quick().transform, quick().score, quick().get_feature_names_out):
-        with pytest.raises(NotFittedError, match="This FairCoreset instance is not fitted yet") as error:
+        with pytest.raises(NotFittedError):
             ask(X)
-        for kind in (FwcError, ValueError, AttributeError):
-            assert isinstance(error.value, kind)
     with pytest.raises(NotFittedError):
         quick().certify(X, y, d)
-    assert isinstance(pickle.loads(pickle.dumps(error.value)), NotFittedError)
 
 
-def test_without_scikit_learn_the_estimators_are_whole() -> None:
-    code = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "import numpy as np; from fwc_llm.coreset import FairCoreset; from fwc_llm.errors import InputError\n"
-        "r = np.random.default_rng(0)\n"
-        "X, y, d = r.normal(size=(80, 2)), r.integers(0, 2, 80), r.integers(0, 2, 80)\n"
-        "model = FairCoreset(4, n_init=1)\n"
-        "try: model.predict(X)\n"
-        "except InputError as error: print(type(error).__name__)\n"
-        "model.fit(X, y, d); model.predict(X); model.transform(X); model.certify(X, y, d)\n"
-        "model.fit_transform(X, y, sensitive=d); model.fit_predict(X, y, sensitive=d)\n"
+def test_distances_come_as_a_data_frame_where_that_is_set(table) -> None:
+    X, y, d = table
+    frame = pd.DataFrame(X, columns=list("abc"), index=range(100, 190))
+    model = quick().set_output(transform="pandas").fit(frame, y, d)
+    plain = quick().fit(frame, y, d)
+    expected = pd.DataFrame(
+        plain.transform(frame), index=frame.index, columns=plain.get_feature_names_out(), copy=False
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["NotFittedError"]
+    pd.testing.assert_frame_equal(model.transform(frame), expected)
+    with sklearn.config_context(transform_output="pandas"):
+        pd.testing.assert_frame_equal(quick().fit_transform(frame, y, sensitive=d), expected)
+        steps = make_pipeline(StandardScaler(), quick()).fit(frame, y, faircoreset__sensitive=d)
+        assert list(steps.transform(frame)) == [f"faircoreset{j}" for j in range(6)]
+
+
+def test_the_labels_of_a_pickle_have_four_bytes_each(table) -> None:
+    fitted = FairCoreset(4, random_state=0, n_init=1).fit(*(np.repeat(part, 200, axis=0) for part in table))
+    assert fitted.labels_.dtype == np.int32
+    assert len(pickle.dumps(fitted)) < 4 * len(fitted.labels_) + 20_000
