@@ -39,6 +39,12 @@ working = shown.working
 asking = shown.asking
 
 
+def notes(lines: Iterable[str]) -> None:
+    """Print notes to standard error, a line each; empty ones are left out."""
+    for line in filter(None, lines):
+        err.print(line, soft_wrap=True)
+
+
 def write(text: str, is_json: bool = False) -> None:
     """Write a document to standard output; characters that control a terminal are made visible."""
     try:

@@ -1,4 +1,4 @@
-"""What the commands do where nobody says otherwise: one task for all of them, and numbers that may move."""
+"""The default task of every command."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,6 @@ PROTECTED_HELP = (
     "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
     "what a task offers). [default: the task's own choice]"
 )
-
-
-M_HELP = "[default: 16, or what the table's cells can give]"
 
 
 def open_task(
@@ -50,13 +47,3 @@ def open_task(
             soft_wrap=True,
         )
     return task
-
-
-def number_or_none(text: str, flag: str) -> float | None:
-    """The number that a flag was given, or None for `none`; its range is checked where it is used."""
-    if text.strip().lower() == "none":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise FwcError(f"{flag} is {text!r}: give a number, or `none`") from None

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import M_HELP, PROTECTED_HELP, TASK_HELP, number_or_none, open_task
+from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
+from fwc_llm.cli.options import read, takes
 from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.pairs import read_pairs
+from fwc_llm.cli.words import words
 from fwc_llm.errors import FwcError
+from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 
+@takes(Settings, names=("m", "epsilon", "seed", "template"))
 def shots(
     task: Annotated[str | None, typer.Option(help=TASK_HELP)] = None,
     protected: Annotated[str | None, typer.Option(help=PROTECTED_HELP)] = None,
@@ -34,10 +38,6 @@ def shots(
             "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
-    m: Annotated[
-        int | None,
-        typer.Option("--m", help=f"How many examples. {M_HELP}"),
-    ] = None,
     weight: Annotated[
         str | None,
         typer.Option(
@@ -46,10 +46,6 @@ def shots(
             "fnlwgt), or `none`. [default: the task file's `weight`, if any]",
         ),
     ] = None,
-    epsilon: Annotated[
-        str, typer.Option(help="Largest relative parity violation of the coreset, or `none` for no limit.")
-    ] = "0.01",
-    seed: Annotated[int, typer.Option(help="Seed of draws and solver.")] = 0,
     order: Annotated[
         str, typer.Option(help="alternate, random, by-weight, or given (the strategy's own).")
     ] = "given",
@@ -74,9 +70,6 @@ def shots(
         int | None, typer.Option(help="Choose the largest m, up to --m, whose prompts fit.")
     ] = None,
     model: Annotated[str, typer.Option(help="Count tokens as for this model.")] = "gpt-4",
-    template: Annotated[
-        str, typer.Option(help="Template set whose prompts are counted, or a folder of your own.")
-    ] = "default",
     data: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +85,7 @@ def shots(
         ),
     ] = None,
     as_json: Json = False,
+    **flags: Any,
 ) -> None:
     """Choose the examples of a prompt and save them, or compare the strategies.
 
@@ -99,58 +93,58 @@ def shots(
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.runs.settings import DEFAULT_M
     from fwc_llm.shots.streamed import streamed_shots
 
-    options, limit = read_pairs(option or [], "--option"), _epsilon(epsilon)
+    options, settings = read_pairs(option or [], "--option"), read(Settings, flags)
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
     table = open_task(task, data_dir, protected, weight)
+    m, limit, seed = settings.m, settings.epsilon, settings.seed
     if data is not None:
         _check_streamed(strategy, compare, max_prompt_tokens)
         with before_asking(out), console.working("reading the files") as step:
-            chosen, notes = streamed_shots(
-                table, data, DEFAULT_M if m is None else m, limit, seed, order, step, **options
-            )
-        for note in notes:
-            console.err.print(note, soft_wrap=True, markup=False)
+            chosen, notes = streamed_shots(table, data, m, limit, seed, order, step, **options)
+        console.notes(notes)
         _show(chosen, table, task, out, as_json, data)
         return
     with before_asking(out), console.working("reading the table") as step:
-        m, moved = fit_m(table) if m is None else (m, "")
+        m, moved = (m, "") if "m" in settings.given else fit_m(table)
+        console.notes((*table.notes, moved))
         if compare:
             from fwc_llm.report.strategies import compare as compare_strategies
 
-            names = [name.strip() for name in strategy.split(",") if name.strip()] if strategy else None
-            lines = compare_strategies(table, names, m, limit, seed, template, model, options, step)
+            names = words(strategy) or None
+            lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
-            chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, template))
-    for note in (*table.notes, moved):
-        if note:
-            console.err.print(note, soft_wrap=True)
+            chosen = choose(_fitting(table, choose, m, max_prompt_tokens, model, settings.template))
     if compare:
-        if as_json:
-            print_json(_compared_json(lines, table, m, model))
-        else:
-            console.out.print(_comparison(lines, table, model))
-        for line in lines:
-            if line.note:
-                console.err.print(f"{line.strategy}: {line.note}", markup=False)
-        console.err.print(
-            "s: seconds to choose once, on the clock; choosing and measuring took "
-            f"{sum(line.spent for line in lines):.1f} s in all",
-            soft_wrap=True,
-        )
-        if plot is not None:
-            from fwc_llm.report.figures import plot_comparison
+        _show_compared(lines, table, m, model, plot, as_json)
+    else:
+        _show(chosen, table, task, out, as_json)
 
-            plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
-            console.err.print(f"drawn in {plot}", markup=False)
-        return
-    _show(chosen, table, task, out, as_json)
+
+def _show_compared(
+    lines: "Sequence[Comparison]", table: "Task", m: int, model: str, plot: Path | None, as_json: bool
+) -> None:
+    """Print the comparison of strategies, and draw it where that is wanted."""
+    from fwc_llm.cli import console
+
+    if as_json:
+        print_json(_compared_json(lines, table, m, model))
+    else:
+        console.out.print(_comparison(lines, table, model))
+    console.notes(f"{line.strategy}: {line.note}" for line in lines if line.note)
+    spent = sum(line.spent for line in lines)
+    seconds = "s: seconds to choose once, on the clock; choosing and measuring took"
+    console.notes([f"{seconds} {spent:.1f} s in all"])
+    if plot is not None:
+        from fwc_llm.report.figures import plot_comparison
+
+        plot_comparison(lines, plot, f"{table.title}: {m} examples from {len(table.pool()):,} rows")
+        console.notes([f"drawn in {plot}"])
 
 
 def _show(
@@ -210,14 +204,6 @@ def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:
         from fwc_llm.report.figures import check_plot
 
         check_plot(plot)
-
-
-def _epsilon(text: str) -> float | None:
-    from fwc_llm.coreset.checks import check_epsilon
-
-    epsilon = number_or_none(text, "--epsilon")
-    check_epsilon(epsilon)
-    return epsilon
 
 
 def _chooser(
