@@ -34,7 +34,7 @@ NOT_ALONE = {
     "import_log(": "needs a log of Inspect; tests/inspect/test_log.py makes one",
     "def test_the_prompt_keeps_to_parity": "tests/gates/test_page.py",
     'certificate["objective"], shots.certificate': "tests/test_in_a_notebook.py",
-    'Client("tcp://scheduler': "needs a cluster; tests/coreset/streaming/cluster/test_client.py starts one",
+    'Client("tcp://scheduler': "needs a cluster; tests/coreset/out_of_core/test_dask.py starts one",
     "time.perf_counter()": "a measurement",
     'tune("adult", "MODEL"': "asks a model of the reader's; tests/evaluation/test_tune.py asks others",
 }

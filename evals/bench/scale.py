@@ -1,17 +1,15 @@
-"""How far the streamed solver goes: time, memory and certificate by the number of rows on disk.
+"""How far a fit of a table on disk goes: time, memory and certificate by the number of rows.
 
-    python -m evals.bench.scale             # minutes: up to two million rows
-    python -m evals.bench.scale --full      # up to 50 million rows, 11 GB of disk; records the results
+    python -m evals.bench.scale                    # minutes: a million and two million rows
+    python -m evals.bench.scale --rows 50000000    # 5.4 GB of disk
 
 Every fit runs in a process of its own, after a small one has compiled what it runs, and reads its table from
-files that the benchmark writes first. CPU seconds a million rows and pass are those of the survey and the
-passes, without the fit of the sample, for which a fit of the sample's size alone is measured. Memory is the
-peak of the whole process's resident memory, libraries included. Linux only.
+files that the benchmark writes first. Memory is the peak of the whole process's resident memory, libraries
+included. What is measured is put into the recorded results with --record. Linux only.
 """
 
 import argparse
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -28,10 +26,7 @@ from evals.synthetic import synthetic
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 M, P = 250, 25
 PART = 1_000_000  # rows written at once: a file of Parquet holds so many, in row groups of a quarter
-SAMPLE = 400_000
-READINGS = 8  # at most, after the survey: more of them cost the same again, and gain less and less
 KIND = ("n", "form", "support")
-TARGETS = "at most 0.5 CPU s a million rows and pass; 50 million rows within 4 GB"
 
 
 def parts(n: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -86,15 +81,18 @@ def measure_here(folder: str, form: str, support: str) -> dict[str, float]:
     """One fit in this process."""
     from fwc_llm.coreset import FairCoreset
 
-    table = opened(Path(folder), form)
+    table, ends = opened(Path(folder), form), {"": 0.0}
     start, used = time.perf_counter(), time.process_time()
-    fitted = FairCoreset(M, epsilon=0.01, support=support, random_state=0, max_passes=READINGS).fit(*table)
+
+    def say(words: str) -> None:
+        ends[words.partition(":")[0]] = time.perf_counter() - start
+
+    fitted = FairCoreset(M, epsilon=0.01, support=support, random_state=0).fit(*table, progress=say)
     return {
         "elapsed": time.perf_counter() - start,
         "cpu": time.process_time() - used,
         "peak": float(peak()),
-        "passes": float(fitted.n_passes_ + 1),  # and the survey
-        "sampled": float(fitted.history_[0]),
+        "readings": float(sum(words.startswith("reading") for words in ends)),
         "objective": float(fitted.objective_),
         "gap": float(fitted.objective_ - fitted.lower_bound_),
         "excess": float(fitted.violation_ - 0.01),
@@ -108,26 +106,11 @@ def measure(n: int, form: str, support: str, root: Path) -> dict[str, Any]:
     {"parquet": write_parquet, "arrays": write_arrays}[form](n, folder)
     point = {"folder": str(folder), "form": form, "support": support}
     command = [sys.executable, "-m", "evals.bench.scale", "--point", json.dumps(point)]
-    load = os.getloadavg()[0]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     shutil.rmtree(folder)
-    found = {
-        "n": n,
-        "form": form,
-        "support": support,
-        "load": load,
-        **json.loads(done.stdout.splitlines()[-1]),
-    }
+    found = {"n": n, "form": form, "support": support, **json.loads(done.stdout.splitlines()[-1])}
     print(found, flush=True)
     return found
-
-
-def per_pass(point: dict[str, Any], points: list[dict[str, Any]]) -> float | None:
-    """CPU seconds a million rows and pass, without the fit of a table of the sample's size; None for that."""
-    alone = [p["cpu"] for p in points if [p[k] for k in KIND] == [SAMPLE, point["form"], point["support"]]]
-    if point["n"] <= SAMPLE or not alone:
-        return None
-    return float((point["cpu"] - alone[0]) / (point["n"] / 1e6) / point["passes"])
 
 
 def report(found: dict[str, Any]) -> str:
@@ -135,30 +118,21 @@ def report(found: dict[str, Any]) -> str:
     lines = [
         "# Scale",
         "",
-        "`python -m evals.bench.scale --full`, or some of its points with `--rows N --record`, on "
-        f"{found['machine']}",
+        f"`python -m evals.bench.scale --rows N --record` on {found['machine']}",
         "",
         f"The synthetic table of the paper's appendix on disk: {P} columns of float32, G = 4 cells, m = {M}, "
-        f"the default call with at most {READINGS} readings (`max_passes`) after the survey, all of them "
-        "passes. CPU seconds a million rows and pass leave out the fit of a table of the sample's size. "
-        "Memory is the peak of the whole process, libraries included. Load: of the machine in the minute "
-        "before, of which writing the table is up to 1; where it is more, others worked and times are too "
-        "long. Sample's points: the objective of the whole table for the representatives that the sample "
-        f"gives. Up to {SAMPLE:,} rows the table is solved in memory. Targets: {TARGETS}.",
+        "the default call. Memory is the peak of the whole process, libraries included. A table within the "
+        "sample is read once and solved in memory. Excess: the violation less ε.",
         "",
-        "| rows | form | support | load | elapsed, s | CPU, s | passes | CPU s / million · pass | peak, GB "
-        "| sample's points | objective | gap | violation − ε |",
-        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| rows | form | support | elapsed, s | CPU, s | readings | peak, GB | objective | gap | excess |",
+        "|---:|---|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    for p in found["points"]:
-        rate = per_pass(p, found["points"])
-        first = f"{p['sampled']:.5f}" if p["n"] > SAMPLE else "–"
-        lines.append(
-            f"| {p['n']:,} | {p['form']} | {p['support']} | {p['load']:.1f} | {p['elapsed']:.1f} | "
-            f"{p['cpu']:.1f} | {p['passes']:.0f} | {'–' if rate is None else f'{rate:.2f}'} | "
-            f"{p['peak'] / 1e9:.2f} | {first} | {p['objective']:.5f} | {p['gap']:.0e} | "
-            f"{p['excess']:.0e} |"
-        )
+    lines += [
+        f"| {p['n']:,} | {p['form']} | {p['support']} | {p['elapsed']:.1f} | {p['cpu']:.1f} | "
+        f"{p['readings'] or 1:.0f} | {p['peak'] / 1e9:.2f} | {p['objective']:.5f} | {p['gap']:.0e} | "
+        f"{p['excess']:.0e} |"
+        for p in found["points"]
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -176,15 +150,12 @@ def record(points: list[dict[str, Any]], machine: str) -> None:
 
 
 def main() -> None:
-    """Measure and print; record with --full or --record."""
+    """Measure and print; record with --record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--full", action="store_true", help="up to 50 million rows; record the results")
-    parser.add_argument("--rows", type=int, nargs="+", help="these numbers of rows alone")
-    parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays", help="with --rows")
-    parser.add_argument("--support", choices=["free", "rows"], default="free", help="with --rows")
-    parser.add_argument(
-        "--record", action="store_true", help="put what is measured into the recorded results"
-    )
+    parser.add_argument("--rows", type=int, nargs="+", default=[1_000_000, 2_000_000], help="numbers of rows")
+    parser.add_argument("--form", choices=["arrays", "parquet"], default="arrays")
+    parser.add_argument("--support", choices=["free", "rows"], default="free")
+    parser.add_argument("--record", action="store_true", help="put what is measured into the results")
     parser.add_argument("--folder", type=Path, help="where the tables are written (default: a temporary one)")
     parser.add_argument("--point", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -193,19 +164,11 @@ def main() -> None:
         return
     from evals.bench.solver import describe_machine
 
-    sizes = [SAMPLE, 1_000_000, 2_000_000]
-    if arguments.full:
-        sizes = [10_000, 100_000, SAMPLE, 1_000_000, 10_000_000, 50_000_000]
-    wanted = [(n, arguments.form, arguments.support) for n in arguments.rows or []] or [
-        *((n, "arrays", "free") for n in sizes),
-        *((n, "parquet", "free") for n in sizes if n >= SAMPLE),
-        *((n, "arrays", "rows") for n in (SAMPLE, 1_000_000)),
-    ]
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        measure(SAMPLE + 50_000, "arrays", wanted[0][2], Path(folder))  # compiles
-        points = [measure(*point, root=Path(folder)) for point in wanted]
+        measure(600_000, arguments.form, arguments.support, Path(folder))  # compiles
+        points = [measure(n, arguments.form, arguments.support, Path(folder)) for n in arguments.rows]
     machine = describe_machine()
-    if arguments.full or arguments.record:
+    if arguments.record:
         record(points, machine)
     print(report({"machine": machine, "points": points}))
 

@@ -1,6 +1,7 @@
 """`FairCoreset`: the solver as a scikit-learn estimator."""
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
@@ -21,6 +22,9 @@ from fwc_llm.coreset.checks import (
 )
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
+from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
+from fwc_llm.coreset.out_of_core.blocks import is_on_disk
+from fwc_llm.coreset.out_of_core.sources import open_table
 from fwc_llm.coreset.picture import draw_coreset
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
@@ -32,13 +36,13 @@ from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
-from fwc_llm.coreset.streaming.blocks import Source, Survey
-from fwc_llm.coreset.streaming.sources.opening import is_in_blocks, open_source
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
 from fwc_llm.notebook import figure
 
 _STARTS = ("k-means++", "random")
+# Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
+ROWS_FOR_EACH = {"l1": 2000, "sqeuclidean": 3200}
 
 
 class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):  # type: ignore[misc]
@@ -79,20 +83,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             depend on it.
         scale: whether the numbers of X become z-scores; "auto": those of a DataFrame do, those of an array
             are used as they are, with a `ScaleWarning` where its columns differ by orders of magnitude.
-        sample: rows of a table in blocks (files, memory maps, blocks of your own) that are solved in memory
-            first, at least four for every representative; a table of no more rows is solved there
-            altogether. Real rows (support "rows" and
-            "features") are chosen among them.
-        max_passes: how often a table in blocks is read at most, once its columns are known, for moves. The
-            first coreset is certified whatever that takes: mostly one reading, seldom more. So is the first
-            step of a fit that goes on from a `checkpoint` whose last step came to nothing for want of
-            readings. `progress` says so. A move of
-            free representatives takes two readings with cost="l1", any other one. The passes end before that
-            when a move lowers the objective by less than 2e-5 of it, or after `max_iter` moves.
-        checkpoint: path of a file, in which a fit of a table in blocks notes after every step where it
-            stands. A fit with the same parameters and table goes on from there, also with a larger
-            `max_passes`; a whole number as `random_state` has to be the same, too, while with None or a
-            Generator the file's seed is used. None: nothing is noted.
+        sample: rows of a table on disk (files, memory maps, Dask) that are solved in memory, at least 2,000
+            for every representative (3,200 with cost="sqeuclidean"); all rows then certify the result.
+            Real rows (support "rows" and "features") are chosen among them. A table of no more rows is fitted
+            in memory.
 
     Attributes:
         representatives_: (m, p) features in the units of X; a pandas DataFrame when X was a DataFrame.
@@ -101,18 +95,15 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         y_: (m,) outcome of each; None when none were given.
         weights_: (m,) θ, not negative, summing to m.
         row_index_: (m,) position of each representative's row in X; None with support="free".
-        n_passes_: how often a table in blocks was read, once its columns were known; 0 where that sufficed,
-            and in memory. More than `max_passes` only where the first certificate took that, or a step that
-            was made again.
         objective_: Wasserstein distance between rows and coreset, in units of the cost.
         lower_bound_: lower bound of the inner problem for these representatives, part of the certificate.
         violation_: largest |p(y|d) / p_T(y) − 1|, of `weights_`.
         labels_: (n,) the representative that carries each row in the optimal plan; the one with the largest
-            part of a row that is split; −1 for a row of weight 0. None for a table in blocks that is larger
+            part of a row that is split; −1 for a row of weight 0. None for a table on disk that is larger
             than `sample`.
         target_: (|Y|,) p_T, in sorted order of the outcomes.
         history_: objective at the start and after every move that was kept; the last is `objective_`. Of a
-            table in blocks: on the whole table, from the sample's best on.
+            table on disk: on the sample, but for the last.
         n_iter_: number of these moves.
         converged_: whether the descent ended by itself, before `max_iter` moves.
         n_starts_: number of starts.
@@ -150,8 +141,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         n_jobs: int | None = None,
         scale: bool | str = "auto",
         sample: int = 400_000,
-        max_passes: int = 20,
-        checkpoint: Any = None,
     ) -> None:
         self.m = m
         self.epsilon = epsilon
@@ -171,8 +160,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.n_jobs = n_jobs
         self.scale = scale
         self.sample = sample
-        self.max_passes = max_passes
-        self.checkpoint = checkpoint
 
     def fit(
         self,
@@ -189,8 +176,8 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         Args:
             X: (n, p) features without D and Y. A plain array is numeric; the columns of a DataFrame (pandas,
                 Polars, Arrow) are read by their kind (see `fwc_llm.coreset.problem.encoding.Encoder`, and
-                `scale`). What does not fit into memory is read in blocks: files, memory maps, blocks of your
-                own (docs/scaling.md, "Where the rows may lie").
+                `scale`). What does not fit into memory is read in blocks: Parquet files, memory maps,
+                tables of Dask (docs/scaling.md, "Where the rows may lie").
             y: (n,) outcomes, any labels, or the name of a column of X; may be left out with epsilon=None.
             sensitive: (n,) protected levels; the columns of an (n, k) array or DataFrame are crossed. Or the
                 name of a column of X, or a list of names. May be left out with epsilon=None.
@@ -199,7 +186,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             sample_weight: (n,) what each row stands for, not negative, such as a survey's weights; only
                 ratios count. A row of weight 0 is as if it were not there. Or the name of a column of X.
 
-            progress: called with how far the fit of a table in blocks is, in words. To show them:
+            progress: called with how far the fit of a table on disk is, in words. To show them:
                 `with fwc_llm.progress.choose().working("reading") as say: model.fit(…, progress=say)`.
 
         Raises:
@@ -207,11 +194,18 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         """
         self._check_parameters()
         by_position = candidates is not None or (not isinstance(self.init, str) and np.ndim(self.init) == 1)
-        source = None
+        table = None
         if not (by_position and isinstance(X, np.memmap)):  # an array for those who need one
-            source = open_source(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
-        if source is not None:
-            return self._fit_blocks(source, candidates, progress)
+            table = open_table(X, y, sensitive, sample_weight, check_jobs(self.n_jobs))
+        if table is not None:
+            if by_position:
+                raise InputError(
+                    "candidates and an init of row numbers need the rows in memory: leave them out"
+                )
+            if table.n > self._sample_size():
+                self._fit_table(table, progress or (lambda words: None))
+                return self
+            X, y, sensitive, sample_weight = table.whole()
         X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
         rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
         self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
@@ -340,7 +334,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         check_choice("support", self.support, ("free", "rows", "features"))
         if isinstance(self.init, str) and self.init not in _STARTS:
             raise InputError(f"init={self.init!r} is unknown: use one of {', '.join(_STARTS)}, or an array")
-        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1), ("max_passes", 1)):
+        for name, least in (("m", 1), ("n_init", 1), ("max_iter", 0), ("sample", 1)):
             value = getattr(self, name)
             if name == "n_init" and value == "auto":
                 continue
@@ -438,50 +432,39 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
         return solver.from_start(self._given_start(solver.problem, rows), rng)
 
-    def _fit_blocks(self, source: Source, candidates: Any, say: Callable[[str], None] | None) -> Self:
-        """Solves a sample of a table in blocks, then goes on with the whole table."""
-        if candidates is not None:
-            raise InputError(
-                "candidates are chosen among rows in memory: leave them out for a table in blocks"
-            )
-        if not isinstance(self.init, str) and np.ndim(self.init) == 1:
-            raise InputError(
-                "init names rows, which are in memory only in part: give a name, or points (m, p)"
-            )
-        from fwc_llm.coreset.streaming.fit import BlockFit, started  # loads numba
-        from fwc_llm.coreset.streaming.loop import Course
+    def _sample_size(self) -> int:
+        """The rows of a table on disk that are solved in memory."""
+        return max(int(self.sample), ROWS_FOR_EACH[self.cost] * int(self.m))
 
-        fit = BlockFit(source, self.get_params(), say)
-        survey, rows = fit.survey, fit.rows
-        has = survey.has_y, survey.has_levels
-        if fit.fits:
-            X, y, sensitive, sample_weight = fit.table()
-            self._fit_rows(*self._read(X, y, sensitive, None, sample_weight), X, *has)
-            self.n_passes_ = 0
-            return self
-        problem = self._encoded(rows, None)
+    def _fit_table(self, table: BlockTable, say: Callable[[str], None]) -> None:
+        """Solves a sample of a table on disk; the whole table certifies the result."""
+        from fwc_llm.coreset.out_of_core.certificate import certify_table  # loads numba
+        from fwc_llm.coreset.out_of_core.survey import survey
+
+        seen = survey(
+            table,
+            sample=self._sample_size(),
+            least=int(self.m),
+            cost=self.cost,
+            scale=self.scale,
+            epsilon=self.epsilon,
+            seed=int(generator(deepcopy(self.random_state)).integers(1, 2**53)),
+            tick=lambda share: say(f"reading 1, columns and a sample: {share:.0%}"),
+        )
+        say(f"solving a sample of {seen.rows.n:,} rows")
+        problem = self._encoded(seen.rows, None)
         solver = self._solver(problem)
-        if fit.whole:
-            best = self._best(solver, rows, generator(self.random_state))
-            self._keep(best, solver.steps, rows, survey.raw, *has)
-            self._place_in(survey)
-            return self
-
-        def start() -> Course:
-            if not isinstance(self.init, str):  # points: the whole table is read from there
-                return Course(self._given_start(problem, rows), None)
-            best = self._best(solver, rows, generator(self.random_state))
-            return started(best, self.n_starts_, self.n_agreeing_)
-
-        course = fit.run(solver, start)
-        best = course.descent()
-        found = None if best.rows is None else survey.positions[best.rows]
-        chosen = None if best.rows is None else pick(survey.raw, best.rows)
-        self._represent(best.points, found, chosen, problem, survey.encoding, *has)
-        self._certify(course.weights, best.objective, course.lower_bound, best, problem)
-        self.labels_, self.n_passes_ = None, course.readings
-        self.n_starts_, self.n_agreeing_, self.proven_ = course.starts, course.agreeing, False
-        return self
+        best = self._best(solver, seen.rows, generator(self.random_state))
+        solver.steps.rest()
+        positions = None if best.rows is None else seen.positions[best.rows]
+        chosen = None if best.rows is None else pick(seen.raw, best.rows)
+        given = problem, seen.rows.encoding, seen.has_y, seen.has_levels
+        points = self._represent(best.points, positions, chosen, *given)
+        found = certify_table(
+            table, seen, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
+        )
+        self._certify(found.weights, found.objective, found.lower_bound, best, problem)
+        self.labels_, self.proven_ = None, False
 
     def _keep(
         self, best: Descent, steps: Steps, rows: InputRows, X: Any, has_y: bool, has_levels: bool
@@ -502,7 +485,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
         labels = np.full(rows.n, -1, np.int32)
         labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        self.labels_, self.n_passes_ = labels, 0
+        self.labels_ = labels
 
     def _represent(
         self,
@@ -559,13 +542,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         self.n_iter_ = len(best.history) - 1
         self.converged_ = best.converged
 
-    def _place_in(self, survey: Survey) -> None:
-        """Where the rows stand in a table that was read in blocks, and whose sample is all of it."""
-        labels, rows = np.full(survey.n, -1, np.int32), self.row_index_
-        labels[survey.positions] = np.asarray(self.labels_)
-        self.labels_ = labels
-        self.row_index_ = None if rows is None else survey.positions[rows]
-
 
 def main_labels(shares: Shares) -> np.ndarray:
     """(n,) the representative that carries most of each row; of equal parts, that of the lowest number."""
@@ -581,8 +557,8 @@ def main_labels(shares: Shares) -> np.ndarray:
 
 def _refuse_blocks(X: Any, what: str) -> None:
     """`InputError` for what only `fit` reads."""
-    if is_in_blocks(X):
+    if is_on_disk(X):
         raise InputError(
-            f"{what} reads tables in memory: pass an array or a DataFrame, a larger table one block after "
-            "another (fit alone reads files, blocks and Dask)"
+            f"{what} reads tables in memory: pass an array or a DataFrame, a larger table part by part (fit "
+            "alone reads files and Dask)"
         )

@@ -1,0 +1,250 @@
+"""The second reading: the inner problem of the whole table for fixed representatives, solved exactly.
+
+The sample's prices are nearly right. One reading at these prices `u` leaves every row in its cheapest cell,
+`min_g c_ig − u_g`, unless another cell costs at most a margin `δ` more: such rows are in doubt. The rows of
+a cell that are not become one heavy row, an *anchor*, which has their mean cost in their own cell `k`, and
+
+    c_g = c_k + (u_g − u_k) + δ        in every other one,
+
+which is at most what they cost there. So the anchors and the rows in doubt are a relaxation of the whole
+table: its lower bound holds for the table, and where no anchor moves, its plan is a plan of the table with
+the same objective. Otherwise its prices are better ones, and the table is read again with a wider margin,
+which is rare. Without a parity limit no row is in doubt.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.coreset.out_of_core.blocks import Block, Table
+from fwc_llm.coreset.out_of_core.survey import Survey, groups_of, weights_of
+from fwc_llm.coreset.problem.encoding import encode_array
+from fwc_llm.coreset.problem.entry import outside, pick
+from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.search.samples import missed
+from fwc_llm.coreset.transport.fair import fair_transport
+from fwc_llm.errors import InputError, SampleWarning
+
+_DOUBT = 4.0  # width of the margin, in standard deviations of the sample's prices
+_WIDER = 4.0  # times as wide is the margin of the next reading
+_LEAST = 1e-9  # of the costs, below which a gap is a tie
+ROOM = 2**31  # bytes of rows in doubt
+_SAME = 1e-9  # relative difference of sums of the same weights
+
+
+@dataclass(frozen=True)
+class Certified:
+    """The optimum of the inner problem of a whole table."""
+
+    weights: np.ndarray  # (m,) mass of each representative
+    objective: float
+    lower_bound: float
+
+
+@dataclass
+class _Plan:
+    """The rows of some blocks at given prices, by the number of the block."""
+
+    kept: dict[int, np.ndarray]  # (m,) mass that each representative keeps
+    cost: dict[int, np.ndarray]  # (G,) what the mass costs that is kept in each cell
+    doubt: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]  # costs and labels (d, G), masses (d,)
+
+
+@dataclass(frozen=True)
+class _Visit:
+    """The task of the reading. `problem` has the terms, but not the rows."""
+
+    problem: Problem
+    points: np.ndarray
+    prices: np.ndarray
+    margin: float
+    survey: Survey
+
+    def __call__(self, block: Block) -> _Plan:
+        """The rows of a block."""
+        used, mass = weights_of(block)
+        if not len(used):
+            return _Plan({}, {}, {})
+        cost, label = nearest(self._problem_of(block, used), self.points)
+        rows = np.arange(len(used))
+        reduced = cost - self.prices
+        cell = reduced.argmin(axis=1)
+        least = reduced[rows, cell]
+        if not np.isfinite(least).all():
+            raise InputError(f"{block.where} holds numbers whose costs pass double precision: scale X")
+        reduced[rows, cell] = np.inf
+        sure = reduced.min(axis=1) > least + self.margin
+        own, at = label[cell[sure], rows[sure]], cell[sure]
+        kept = np.bincount(own, mass[sure], self.problem.m)
+        paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
+        doubt = np.flatnonzero(~sure)
+        found = cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]
+        return _Plan({block.index: kept}, {block.index: paid}, {block.index: found})
+
+    def merge(self, parts: list[_Plan]) -> _Plan:
+        """The rows of all these blocks."""
+        whole = _Plan({}, {}, {})
+        for part in parts:
+            whole.kept |= part.kept
+            whole.cost |= part.cost
+            whole.doubt |= part.doubt
+        return whole
+
+    def _problem_of(self, block: Block, used: np.ndarray) -> Problem:
+        """The problem of a block's rows, as far as their costs need it."""
+        survey = self.survey
+        labels, group = groups_of(block, used)
+        cell = np.array([survey.cell_of.get(key, -1) for key in labels], np.int64)
+        if (cell < 0).any():
+            raise _changed(block.where, f"its labels {labels[int(cell.argmin())]} are new")
+        X, encoding = pick(block.X, used), survey.rows.encoding
+        table = encode_array(X) if encoding is None else encoding.encode(X, strict=False, what=block.where)
+        return replace(self.problem, table=table, cells=replace(self.problem.cells, cell=cell[group]))
+
+
+def nearest(problem: Problem, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The costs (n, G) of the nearest points of every cell, and which they are, (G, n); by one thread."""
+    if not problem.table.fits_single:
+        from fwc_llm.coreset.descent.plain import PlainSteps
+
+        return PlainSteps(problem).nearest(points)
+    from fwc_llm.coreset.descent.steps import CompiledSteps
+    from fwc_llm.coreset.threads import Threads
+
+    return CompiledSteps(problem, Threads(1)).nearest(points)
+
+
+def certify_table(
+    table: Table, survey: Survey, problem: Problem, points: np.ndarray, tick: Callable[[int, float], None]
+) -> Certified:
+    """Solve the inner problem of the whole table for representatives at `points` (m, p), as published.
+
+    Args:
+        table: the table.
+        survey: what the first reading found.
+        problem: that of the sample.
+        points: the representatives.
+        tick: called with the number of the reading, from 1, and the share of rows that are read.
+
+    Raises:
+        InputError: the table changed since the survey, or too many rows tie to keep them in memory.
+    """
+    cost = nearest(problem, points)[0]
+    inner = problem.transport(cost, None)
+    prices, margin = np.zeros(problem.cells.n_cells), -np.inf
+    if problem.epsilon is not None:
+        prices, margin = inner.prices, doubt_margin(cost, inner.prices)
+    terms = replace(
+        problem,
+        table=problem.table.take(np.zeros(0, np.int64)),
+        cells=replace(problem.cells, cell=np.zeros(0, np.int64)),
+        pools=[],
+        ids=np.zeros(0, np.int64),
+        to_ranks=None,
+        masses=None,
+    )
+    small = replace(
+        survey, rows=replace(survey.rows, table=terms.table, cells=terms.cells, masses=None), raw=None
+    )
+    for reading in count(1):
+        visit = _Visit(terms, points, prices, margin, small)
+        _check_room(survey, cost, prices, margin)
+        plan = table.read(visit, visit.merge, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
+        kept, paid = (sum(by[index] for index in sorted(by)) for by in (plan.kept, plan.cost))
+        found = [plan.doubt[index] for index in sorted(plan.doubt)]
+        costs, labels, mass = (np.concatenate([part[k] for part in found]) for k in range(3))
+        total = float(np.sum(kept)) + float(mass.sum())
+        if abs(total - survey.total) > _SAME * survey.total:
+            raise _changed(table.name, "other rows or weights than before")
+        if problem.epsilon is None:
+            objective = float(np.sum(paid)) / total
+            return _told(Certified(np.asarray(kept), objective, objective), inner.objective, problem)
+        solved, weights = _solve(
+            terms, (costs, labels, mass), np.asarray(kept), np.asarray(paid), prices, margin
+        )
+        if weights is not None:
+            return _told(Certified(weights, solved.objective, solved.lower_bound), inner.objective, problem)
+        moved = float(np.ptp(solved.prices - prices))
+        prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
+    raise AssertionError
+
+
+def _told(found: Certified, sampled: float, problem: Problem) -> Certified:
+    """Return the certificate; warn where the sample, of this objective, lacked rows that count."""
+    if missed(found.objective, sampled, problem.table.n / problem.m):
+        warnings.warn(
+            f"the objective of the whole table is {found.objective / sampled:.3g} times the sample's: some "
+            "rows lie far from all others, and the sample lacks them; the certificate holds, but other "
+            "representatives can be much nearer: raise sample, or scale or clip the columns in which these "
+            "rows lie far out",
+            SampleWarning,
+            outside(),
+        )
+    return found
+
+
+def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
+    """How far the sample's prices may be off: as a difference between a row's two cheapest cells.
+
+    A sample of s rows leaves about 1/√s of the rows in doubt.
+    """
+    reduced = np.partition(cost - prices, 1, axis=1)
+    gap = reduced[:, 1] - reduced[:, 0]
+    tie = _LEAST * max(float(np.median(np.abs(cost))), np.finfo(float).tiny)
+    share = min(1.0, _DOUBT * (len(prices) / len(cost)) ** 0.5)
+    return float(np.quantile(gap[gap > tie], share)) if (gap > tie).any() else tie
+
+
+def _solve(
+    terms: Problem,
+    doubt: tuple[np.ndarray, np.ndarray, np.ndarray],
+    kept: np.ndarray,
+    paid: np.ndarray,
+    prices: np.ndarray,
+    margin: float,
+) -> tuple[Any, np.ndarray | None]:
+    """The plan of the rows in doubt and the anchors, and the weights (m,); None where an anchor moves."""
+    costs, labels, mass = doubt
+    held = np.bincount(terms.cell_of, kept, len(prices))
+    cells = np.flatnonzero(held > 0)
+    anchors = (paid[cells] / held[cells] - prices[cells])[:, None] + prices + margin
+    anchors[np.arange(len(cells)), cells] -= margin
+    solved = fair_transport(
+        np.concatenate([costs, anchors]),
+        terms.cells.n_levels,
+        terms.cells.n_outcomes,
+        terms.target,
+        terms.epsilon,
+        prices,
+        sample_weight=np.concatenate([mass, held[cells]]),
+    )
+    first = len(costs)
+    if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():
+        return solved, None
+    weights = kept + np.bincount(labels[np.arange(first), solved.cell[:first]], mass, terms.m)
+    row, part = solved.split_row, solved.split_share * mass[solved.split_row]
+    np.subtract.at(weights, labels[row, solved.cell[row]], part)
+    np.add.at(weights, labels[row, solved.split_cell], part)
+    return solved, np.maximum(weights, 0.0)
+
+
+def _check_room(survey: Survey, cost: np.ndarray, prices: np.ndarray, margin: float) -> None:
+    """Refuse more rows in doubt than memory holds: the sample says how many there will be."""
+    if margin < 0:
+        return
+    reduced = np.partition(cost - prices, 1, axis=1)
+    rows = survey.n * float((reduced[:, 1] - reduced[:, 0] <= margin).mean())
+    size = rows * (len(prices) * 12 + 8)
+    if size > ROOM:
+        raise InputError(
+            f"about {rows:,.0f} rows cost nearly the same in two cells and would have to be kept in memory "
+            f"({size / 2**30:.1f} GB): raise cost_sensitive or cost_outcome"
+        )
+
+
+def _changed(name: str, how: str) -> InputError:
+    return InputError(f"{name} changed while it was read: {how}; fit it while nobody writes to it")

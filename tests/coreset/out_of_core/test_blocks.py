@@ -1,0 +1,194 @@
+"""Where the rows may lie: all places give the same rows, and what is wrong there is named."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.out_of_core import blocks
+from fwc_llm.coreset.out_of_core.blocks import Block, Table
+from fwc_llm.coreset.out_of_core.sources import open_table
+from fwc_llm.errors import InputError
+
+N = 3000
+
+
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, N),
+            "pay": rng.lognormal(10, 1, N).astype(np.float32),
+            "job": rng.choice(["clerk", "cook", "nurse"], N),
+            "grade": pd.Categorical(rng.choice(["a", "b"], N)),
+            "d": rng.choice(["f", "m"], N),
+            "y": rng.integers(0, 2, N),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 1024)
+    rows = frame()
+    for k, (low, high) in enumerate(((0, 450), (450, 460), (460, N))):
+        rows.iloc[low:high].to_parquet(tmp_path / f"rows-{k}.parquet", row_group_size=130)
+    return tmp_path
+
+
+def collected(table: Table | None) -> list[Block]:
+    assert table is not None
+    return table.read(
+        lambda block: [block], lambda parts: [block for part in parts for block in part], lambda share: None
+    )
+
+
+def joined(found: list[Block]) -> pd.DataFrame:
+    """All rows in order with labels and levels, categories as text."""
+    found = sorted(found, key=lambda block: block.index)
+    assert [block.first for block in found] == np.cumsum([0, *(len(b.X) for b in found[:-1])]).tolist()
+    rows = [b.X.assign(d=np.asarray(b.sensitive), y=np.asarray(b.y)) for b in found]
+    return pd.concat([part.astype({"job": str, "grade": str}) for part in rows], ignore_index=True)
+
+
+def test_all_places_give_the_same_rows_in_the_same_order(folder: Path) -> None:
+    paths = sorted(folder.glob("rows-*.parquet"))
+    frame()[:0].to_parquet(folder / "empty.parquet")  # a file without rows among the others
+    spark = folder / "part-0.parquet"
+    spark.mkdir()
+    frame().to_parquet(spark / "rows.parquet")
+    (spark / "_SUCCESS").touch()
+    wanted = frame().astype({"job": str, "grade": str})
+    for X in (
+        str(folder / "rows-*.parquet"),
+        [folder / "empty.parquet", *paths],
+        spark,
+        str(folder / "part-*.parquet"),
+        ds.dataset([str(path) for path in paths]),
+    ):
+        table = open_table(X, "y", "d", None, 3)
+        found = collected(table)
+        assert {len(block.X) for block in found[:-1]} == {1024}
+        pd.testing.assert_frame_equal(joined(found), wanted, check_dtype=False)
+        assert table is not None
+        assert table.n == N
+        assert len(table.whole()[0]) == N
+    filtered = open_table(ds.dataset(paths[0]).filter(ds.field("age") > 50), "y", "d", None, 1)
+    assert sum(len(block.X) for block in collected(filtered)) == (frame()[:450].age > 50).sum()
+
+
+def test_folders_of_partitions_are_columns(tmp_path: Path) -> None:
+    rows = frame()
+    rows.to_parquet(tmp_path / "parts", partition_cols=["d", "y"])
+    found = joined(collected(open_table(tmp_path / "parts", "y", "d", None)))
+    assert sorted(found.columns) == sorted(rows.columns)
+    for name in ("age", "d", "y"):
+        assert (
+            found[name].astype(str).value_counts().to_dict()
+            == rows[name].astype(str).value_counts().to_dict()
+        )
+
+
+def test_files_of_several_writers_are_one_table(tmp_path: Path) -> None:
+    rows = frame()
+    parts = [
+        rows[:0].assign(pay=None),
+        rows[:200],
+        rows[200:400].astype({"age": float}),
+        rows[400:600].astype({"age": "Int16"}).set_index("y", drop=False).rename_axis("place"),
+        rows[600:][rows.columns[::-1]],
+    ]
+    for k, part in enumerate(parts):
+        part.to_parquet(tmp_path / f"{k}.parquet")
+    found = joined(collected(open_table(tmp_path, "y", "d", None)))
+    pd.testing.assert_frame_equal(
+        found[rows.columns], rows.astype({"job": str, "grade": str}), check_dtype=False
+    )
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_memory_maps_and_parts_of_them(tmp_path: Path, order: Any) -> None:
+    rows = np.asarray(np.random.default_rng(0).normal(size=(N, 3)), dtype=np.float32, order=order)
+    np.save(tmp_path / "x.npy", rows)
+    np.save(tmp_path / "d.npy", np.repeat(["a", "b"], N // 2))
+    changed = np.load(tmp_path / "x.npy", mmap_mode="c")
+    changed[5] = 7
+    whole, d = np.load(tmp_path / "x.npy", mmap_mode="r"), np.load(tmp_path / "d.npy", mmap_mode="r")
+    for X in (whole, whole[100:][50:400], whole[::2], changed):
+        (found,) = collected(open_table(X, pd.Series(range(len(X))), d[: len(X)], None))
+        assert np.array_equal(found.X, X)
+        assert list(found.y) == list(range(len(X)))
+        assert found.sensitive.tolist() == d[: len(X)].tolist()
+
+
+def test_ordinary_tables_are_none() -> None:
+    rows = frame()
+    for X in (rows, rows.to_numpy(object), [[1.0, 2.0], [3.0, 4.0]], [(1, 2)], pa.table(rows), None):
+        assert open_table(X, "y", "d", None) is None
+
+
+def test_what_is_wrong_with_files_is_named(folder: Path) -> None:
+    pattern, rows = str(folder / "rows-*.parquet"), frame()
+
+    def refused(X: Any, words: str, y: Any = "y", d: Any = "d") -> None:
+        with pytest.raises(InputError, match=words):
+            collected(open_table(X, y, d, None))
+
+    refused(str(folder / "no-*.parquet"), "there is no such file")
+    refused([folder / "rows-0.parquet", folder / "gone.parquet"], "gone.parquet")
+    refused(str(folder / "a\0b"), "no path")
+    refused("s3://bucket/rows.parquet", "Dataset")
+    (folder / "rows.csv").write_text("a,b")
+    refused(folder / "rows.csv", "rows.csv: only Parquet")
+    refused(pattern, "'income'", "income")
+    refused(pattern, "sensitive", d=np.zeros(N))
+    refused(pattern, "'sex'", d=["d", "sex"])
+    rows.iloc[450:460].astype({"age": str}).to_parquet(folder / "rows-1.parquet")
+    refused(pattern, "age")
+    (folder / "rows-1.parquet").write_bytes(b"PAR1 no table PAR1")
+    refused(pattern, "rows-1.parquet")
+    kept = pa.Table.from_pandas(rows, preserve_index=False)
+    pq.write_table(kept, folder / "rows-1.parquet", compression=None, use_dictionary=False)
+    content = bytearray((folder / "rows-1.parquet").read_bytes())
+    content[4:2000] = b"\xff" * 1996
+    (folder / "rows-1.parquet").write_bytes(bytes(content))
+    refused(pattern, "cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"pay": lambda f: f.pay.where(f.index != 2050)}, "'pay' is missing in row 2050 "),
+        ({"pay": lambda f: f.pay.where(f.index != 2051, np.inf)}, "'pay' is infinite in row 2051 "),
+        ({"job": lambda f: f.job.where(f.index != 2052)}, "'job' is missing in row 2052 "),
+        ({"d": lambda f: f.d.where(f.index != 2053)}, "sensitive is missing in row 2053 "),
+        ({"d": "f"}, "one level"),
+        ({"y": lambda f: np.where(f.d == "f", 1, f.y)}, "has no rows"),
+        ({"t": pd.Timestamp("2026-01-01")}, "'t' holds dates"),
+        ({"w": lambda f: np.where(f.index == 2054, -1.0, 1.0)}, "of row .* is -1"),
+        ({"w": 0.0}, "zero for every row"),
+        ({"pay": lambda f: f.pay.astype(float) * 1e200}, "too large"),
+    ],
+)
+@pytest.mark.usefixtures("small_samples")
+def test_values_that_cannot_be_used_are_named(folder: Path, change: Any, words: str) -> None:
+    rows = frame().assign(**change)
+    rows.to_parquet(folder / "t.parquet", row_group_size=700)
+    weight = "w" if "w" in change else None
+    with pytest.raises(InputError, match=words):
+        FairCoreset(4, sample=300).fit(folder / "t.parquet", y="y", sensitive="d", sample_weight=weight)
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_missing_value_of_an_array_is_named(tmp_path: Path) -> None:
+    x = np.ones((N, 3))
+    x[1700, 1] = np.nan
+    np.save(tmp_path / "x.npy", x)
+    with pytest.raises(InputError, match="column 1 of X is missing in row 1700 "):
+        FairCoreset(4, sample=300).fit(np.load(tmp_path / "x.npy", mmap_mode="r"), x[:, 0], x[:, 0])

@@ -1,0 +1,164 @@
+"""Tables of Dask, by its threads and on a cluster: what is found in memory, or a clear error."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.out_of_core import blocks
+from fwc_llm.coreset.out_of_core.dask_blocks import DaskTable
+from fwc_llm.errors import InputError
+
+N, M = 16_000, 6
+RNG = np.random.default_rng(3)
+D = np.sort(RNG.integers(0, 2, N))  # sorted, so that no partition has all cells
+Y = (RNG.random(N) < 0.3 + 0.3 * D).astype(int)
+FRAME = pd.DataFrame(
+    {"a": RNG.normal(size=N) + D, "b": np.where(RNG.random(N) < 0.5, "p", "q"), "y": Y, "d": D}
+)
+CUTS = [0, 3000, 7500, 7500, 12_000, N]
+
+
+def parts(change: Callable[[pd.DataFrame, int], Any] = lambda part, k: part, frame: Any = FRAME) -> Any:
+    """The frame in five partitions, of which the third is empty; `change`: what becomes of each."""
+    frames = [change(frame.iloc[CUTS[k] : CUTS[k + 1]].copy(), k) for k in range(5)]
+    return dd.from_map(lambda k: frames[k], range(5), meta=frames[0][:0])
+
+
+def fit(X: Any, y: Any = "y", sensitive: Any = "d", **options: Any) -> FairCoreset:
+    return FairCoreset(M, random_state=0, sample=1, n_jobs=1, **options).fit(X, y, sensitive)
+
+
+def test_partitions_give_the_result_of_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 4000)
+    FRAME.to_parquet(tmp_path / "t.parquet")
+    wanted = fit(tmp_path / "t.parquet")
+    found = fit(dd.from_pandas(FRAME, npartitions=4))
+    assert found.objective_ == wanted.objective_
+    pd.testing.assert_frame_equal(found.representatives_, wanted.representatives_, check_dtype=False)
+    assert found.weights_.tolist() == wanted.weights_.tolist()
+    cut = fit(parts())
+    assert cut.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
+    assert cut.lower_bound_ == pytest.approx(cut.objective_, rel=1e-9)
+    real = fit(parts()[["a", "b"]], parts().y, parts()[["d"]], support="rows")
+    assert real.representatives_.a.tolist() == FRAME.a[real.row_index_].tolist()
+
+
+def test_arrays_of_any_chunks() -> None:
+    x = np.column_stack([FRAME.a, RNG.normal(size=N)])
+    X, y, d = da.from_array(x, chunks=(3000, 1)), da.from_array(Y, chunks=5000), da.from_array(D, chunks=3000)
+    found = fit(X, y, d)
+    unknown = fit(X[X[:, 0] > -99], y.rechunk(3000)[X[:, 0] > -99], d[X[:, 0] > -99])
+    assert found.certify(x, Y, D).objective == pytest.approx(found.objective_, rel=1e-9)
+    assert unknown.objective_ == found.objective_
+
+
+def test_a_table_that_fits_is_fitted_as_in_memory() -> None:
+    small = FRAME.iloc[::20]
+    wanted = FairCoreset(M, random_state=0).fit(small, y="y", sensitive="d")
+    text = dd.from_pandas(small, npartitions=3).astype({"b": "string[pyarrow]"})
+    for X in (dd.from_pandas(small, npartitions=3), text):
+        found = FairCoreset(M, random_state=0).fit(X, y="y", sensitive="d")
+        assert found.objective_ == pytest.approx(wanted.objective_, rel=1e-12)
+        assert found.labels_.tolist() == wanted.labels_.tolist()
+
+
+def ordered(part: pd.DataFrame, k: int) -> pd.DataFrame:
+    names = ["p", "q"] if k < 3 else ["q", "p"]
+    return part.assign(b=pd.Categorical(part.b, categories=names, ordered=True))
+
+
+def hole(part: pd.DataFrame, k: int) -> pd.DataFrame:
+    return part.assign(a=part.a.where(part.index != 7555))
+
+
+def broken(part: pd.DataFrame, k: int) -> pd.DataFrame:
+    return part.rename(columns={"y": "c"}) if k == 3 else part
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(ordered, "'b'"), (hole, "'a' is missing in row 7555"), (broken, "'y'")]
+)
+def test_what_is_wrong_with_a_partition_is_said(change: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        fit(parts(change))
+
+
+def fail(rows: np.ndarray) -> np.ndarray:
+    raise OSError("the disk\x1b[31m is gone")
+
+
+def array(rows: int = 12, chunk: int = 3, columns: int = 2) -> Any:
+    return da.ones((rows, columns), chunks=(chunk, columns))
+
+
+SMALL = dd.from_pandas(FRAME[:12], npartitions=3)
+REFUSED: dict[str, tuple[Any, ...]] = {
+    "X is a dask Series": (SMALL.a,),
+    "X is a dask Delayed": (dask.delayed(1),),
+    "y is of type ndarray": (array(), np.zeros(12)),
+    "y is no name": (SMALL, np.zeros(12)),
+    "y names the column 'z'": (SMALL, "z"),
+    "no feature is left": (SMALL[["y", "d"]], "y", "d"),
+    "y has 4 partitions but X has 3": (SMALL, da.ones(12, chunks=3)),
+    "y is a dask Delayed": (array(), dask.delayed(1)),
+    "has no rows": (array(0), da.ones(0), da.ones(0)),
+    "OSError: the disk": (array().map_blocks(fail, meta=np.ones((0, 2))), da.ones(12, chunks=3)),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_does_not_fit_is_refused(words: str) -> None:
+    def read(*given: Any) -> None:
+        DaskTable.open(*(*given, None, None, None)[:4]).read(len, len, lambda share: None)
+
+    with pytest.raises(InputError, match=words) as caught:
+        read(*REFUSED[words])
+    assert "\x1b" not in str(caught.value)
+
+
+def test_the_solver_does_not_import_dask() -> None:
+    code = "import sys; import fwc_llm.coreset.estimator; print({'dask'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def dies_once(flag: str, rows: np.ndarray) -> np.ndarray:
+    """Ends the process that reads, the first time that it has rows."""
+    if len(rows) and not os.path.exists(flag):
+        Path(flag).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rows
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_cluster_gives_every_digit_of_the_result_though_a_worker_dies(tmp_path: Path) -> None:
+    import distributed
+
+    x, y, d = (da.from_array(part, chunks=4000) for part in (RNG.normal(size=(N, 3)), Y, D))
+    wanted = fit(x, y, d)
+    quiet: Any = {"host": "127.0.0.1", "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=None, **quiet) as cluster,
+        distributed.Client(cluster, timeout="20s"),
+    ):
+        dying = x.map_blocks(partial(dies_once, str(tmp_path / "died")), meta=np.zeros((0, 3)))
+        for X in (dying, x.persist()):
+            found = fit(X, y, d)
+            assert found.representatives_.tolist() == wanted.representatives_.tolist()
+            assert found.weights_.tolist() == wanted.weights_.tolist()
+            assert found.objective_ == wanted.objective_
+    assert (tmp_path / "died").exists()

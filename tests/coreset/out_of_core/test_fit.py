@@ -1,0 +1,216 @@
+"""Tables beyond memory: the certificate is that of the whole table, however its rows are cut and read."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.out_of_core import blocks, certificate
+from fwc_llm.coreset.out_of_core.sources import open_table
+from fwc_llm.coreset.out_of_core.survey import survey
+from fwc_llm.coreset.problem.input_rows import read_rows
+from fwc_llm.errors import InputError, SampleWarning
+
+N, M = 20_000, 6  # more rows than the sample of so many representatives
+
+
+def made(levels: int = 2, dtype: Any = np.float32, ties: bool = False, n: int = N) -> tuple[Any, Any, Any]:
+    """Rows, outcomes and levels that are not fair; `ties`: of small whole numbers."""
+    rng = np.random.default_rng(0)
+    d = rng.integers(0, levels, n)
+    x = rng.normal(size=(n, 4)) + 0.2 * d[:, None]
+    y = (x[:, 0] + rng.normal(size=n) > 0.5 * d).astype(int)
+    return (np.round(2 * x) if ties else x).astype(dtype), y, d
+
+
+def mapped(folder: Path, x: np.ndarray) -> Any:
+    np.save(folder / "x.npy", x)
+    return np.load(folder / "x.npy", mmap_mode="r")
+
+
+def check(fitted: FairCoreset, X: Any, y: Any, d: Any, weight: Any = None) -> None:
+    """The certificate is what the whole table in memory gives for the same representatives."""
+    whole = fitted.certify(X, y, d, sample_weight=weight)
+    assert fitted.objective_ == pytest.approx(whole.objective, rel=1e-9)
+    assert fitted.lower_bound_ <= fitted.objective_ <= fitted.lower_bound_ + 1e-9
+    assert fitted.violation_ <= (np.inf if fitted.epsilon is None else fitted.epsilon + 1e-9)
+    assert fitted.weights_.sum() == pytest.approx(fitted.m)
+    given = fitted.certify(X, y, d, weights=fitted.weights_, sample_weight=weight)
+    assert given.objective == pytest.approx(fitted.objective_, rel=1e-9)
+    assert fitted.labels_ is None
+    assert fitted.history_[-1] == fitted.objective_
+
+
+@pytest.mark.parametrize(
+    ("options", "table"),
+    [
+        ({}, {}),
+        ({"epsilon": None}, {"dtype": np.float64}),
+        ({"epsilon": 0, "cost": "sqeuclidean"}, {"dtype": np.float64}),
+        ({"epsilon": 0.05, "scale": True}, {"levels": 3}),
+        ({"epsilon": 0}, {"ties": True}),
+    ],
+)
+def test_the_certificate_is_that_of_the_whole_table(tmp_path: Path, options: Any, table: Any) -> None:
+    x, y, d = made(**table)
+    fitted = FairCoreset(M, sample=1, random_state=0, **options).fit(mapped(tmp_path, x), y, d)
+    check(fitted, x, y, d)
+    assert fitted.representatives_.dtype == x.dtype
+    here = FairCoreset(M, random_state=0, **options).fit(x, y, d)
+    assert fitted.objective_ < 1.02 * here.objective_
+
+
+@pytest.mark.parametrize("support", ["rows", "features"])
+def test_representatives_are_rows_of_the_table(tmp_path: Path, support: str) -> None:
+    x, y, d = made()
+    model = FairCoreset(M, sample=1, support=support, swaps=False, random_state=1)
+    fitted = model.fit(mapped(tmp_path, x), y, d)
+    rows = fitted.row_index_
+    np.testing.assert_array_equal(fitted.representatives_, x[rows])
+    assert len(set(rows.tolist())) == M
+    if support == "rows":
+        np.testing.assert_array_equal(fitted.y_, y[rows])
+        np.testing.assert_array_equal(fitted.sensitive_, d[rows])
+    check(fitted, x, y, d)
+
+
+def test_columns_of_all_kinds_and_weights(tmp_path: Path) -> None:
+    x, y, d = made(dtype=np.float64)
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(x, columns=list("abef"))
+    frame["far"] = rng.normal(1e6, 3, N)
+    frame["kind"] = np.array(["u", "v", "w"])[np.clip(x[:, 0] + 1, 0, 2).astype(int)]
+    grades = np.array(["c", "b", "a"])[np.clip(x[:, 1] + 1, 0, 2).astype(int)]
+    frame["grade"] = pd.Categorical(grades, categories=["c", "b", "a"], ordered=True)
+    frame["truth"] = rng.random(N) < 0.3
+    frame = frame.assign(y=np.where(y, "yes", "no"), d=np.where(d, "f", "m"), r=rng.integers(0, 2, N))
+    frame["w"] = np.where(rng.random(N) < 0.1, 0, rng.lognormal(0, 1, N))
+    frame.loc[frame.w == 0, "kind"] = "only without weight"
+    for k in range(3):
+        frame.iloc[k * 7000 : (k + 1) * 7000].to_parquet(tmp_path / f"{k}.parquet", row_group_size=900)
+    names: Any = {"y": "y", "sensitive": ["d", "r"], "sample_weight": "w"}
+    there = FairCoreset(8, sample=1, random_state=0).fit(str(tmp_path / "*.parquet"), **names)
+    X = frame.drop(columns=["y", "d", "r", "w"])
+    check(there, X, frame["y"], frame[["d", "r"]], frame["w"])
+    assert there.representatives_["kind"].dtype == frame["kind"].dtype
+    assert there.feature_names_in_.tolist() == list(X.columns)
+    table = open_table(str(tmp_path / "*.parquet"), "y", ["d", "r"], "w")
+    assert table is not None
+    terms: Any = {"cost": "l1", "scale": "auto", "epsilon": 0.1}
+    seen = survey(table, sample=900, least=8, seed=0, tick=lambda share: None, **terms)
+    whole = read_rows(frame, **names, **terms)
+    scales = {column.name: (column.mean, column.scale) for column in seen.rows.encoding.columns}
+    for column in whole.encoding.columns:  # of the whole table, not of the sample
+        assert scales[column.name] == pytest.approx((column.mean, column.scale), rel=1e-9)
+    assert seen.rows.cells.counts.tolist() == whole.cells.counts.tolist()
+    assert seen.rows.cells.sizes == pytest.approx(whole.cells.sizes * (seen.total / whole.cells.sizes.sum()))
+
+
+def test_the_result_does_not_depend_on_threads_nor_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 1024)
+    x, y, d = made()
+    frame = pd.DataFrame(x).rename(columns="x{}".format).assign(y=y, d=d)
+    for name, step in (("a", 7000), ("b", 3001)):
+        (tmp_path / name).mkdir()
+        for low in range(0, N, step):
+            frame.iloc[low : low + step].to_parquet(tmp_path / name / f"{low:06}.parquet", row_group_size=800)
+    fits = [
+        FairCoreset(M, sample=1, random_state=0, n_jobs=jobs).fit(tmp_path / name, y="y", sensitive="d")
+        for name, jobs in (("a", 1), ("a", 3), ("b", 2))
+    ]
+    for other in fits[1:]:
+        pd.testing.assert_frame_equal(other.representatives_, fits[0].representatives_)
+        assert other.objective_ == fits[0].objective_
+        assert other.weights_.tolist() == fits[0].weights_.tolist()
+
+
+def test_prices_that_are_far_off_take_another_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y, d = made()
+    monkeypatch.setattr(certificate, "doubt_margin", lambda cost, prices: 1e-6)
+    said: list[str] = []
+    fitted = FairCoreset(M, 0, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d, progress=said.append)
+    check(fitted, x, y, d)
+    assert any(line.startswith("reading 3") for line in said)
+    monkeypatch.setattr(certificate, "ROOM", 1000)
+    monkeypatch.setattr(certificate, "doubt_margin", lambda cost, prices: 1.0)
+    with pytest.raises(InputError, match="kept in memory"):
+        FairCoreset(M, sample=1, random_state=0).fit(mapped(tmp_path, x), y, d)
+
+
+def test_rare_cells_are_in_the_sample(tmp_path: Path) -> None:
+    x, y, d = made()
+    d = np.where(np.arange(N) % 500 == 7, 2, d)  # 40 rows
+    y[d == 2] = np.arange((d == 2).sum()) % 2
+    model = FairCoreset(12, slots="equal", sample=1, max_iter=1, support="rows", random_state=0, swaps=False)
+    model.m = 6
+    fitted = model.fit(mapped(tmp_path, x), y, d)
+    assert sorted(set(fitted.sensitive_.tolist())) == [0, 1, 2]
+    check(fitted, x, y, d)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_table_within_the_sample_is_fitted_as_in_memory(tmp_path: Path, weighted: bool) -> None:
+    x, y, d = made(n=600)
+    frame = pd.DataFrame(x).rename(columns="x{}".format)
+    frame = frame.assign(job=np.where(y, "cook", "clerk"), y=y, d=d, w=np.arange(600) % 4)
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=70)
+    names: Any = {"y": "y", "sensitive": "d", "sample_weight": "w" if weighted else None}
+    weights = frame["w"] if weighted else None
+    for there, here, labels in (
+        (tmp_path / "rows.parquet", frame, names),
+        (mapped(tmp_path, x), x, {"y": y, "sensitive": d, "sample_weight": weights}),
+    ):
+        one, two = (FairCoreset(M, support="rows", random_state=0).fit(X, **labels) for X in (there, here))
+        assert one.objective_ == two.objective_
+        assert one.row_index_.tolist() == two.row_index_.tolist()
+        assert one.labels_.tolist() == two.labels_.tolist()
+
+
+@pytest.mark.usefixtures("small_samples")
+def test_a_sample_that_lacks_far_rows_is_warned_of(tmp_path: Path) -> None:
+    x, y, d = made()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FairCoreset(M, sample=1, random_state=0, n_init=1).fit(mapped(tmp_path, x), y, d)
+    x[:30] *= 1e5
+    with pytest.warns(SampleWarning, match="sample") as told:
+        FairCoreset(M, sample=1, random_state=0, n_init=1).fit(mapped(tmp_path, x), y, d)
+    assert [Path(each.filename).name for each in told] == ["test_fit.py"]
+
+
+def test_what_needs_all_rows_in_memory_is_refused(tmp_path: Path) -> None:
+    x, y, d = made(n=800)
+    pd.DataFrame(x).rename(columns=str).assign(y=y, d=d).to_parquet(tmp_path / "t.parquet")
+    path = tmp_path / "t.parquet"
+    for options, more in (({"support": "rows"}, {"candidates": [1, 2]}), ({"init": np.arange(M)}, {})):
+        with pytest.raises(InputError, match="in memory"):
+            FairCoreset(M, **options).fit(path, y="y", sensitive="d", **more)
+    with pytest.raises(InputError, match="sample=0"):
+        FairCoreset(2, sample=0).fit(x, y, d)
+    fitted = FairCoreset(8, max_iter=1).fit(x, y, d)
+    for method in ("fit_predict", "fit_transform", "predict", "transform", "score"):
+        with pytest.raises(InputError, match="in memory"):
+            getattr(fitted, method)(path)
+
+
+def test_a_table_that_changes_is_not_certified(tmp_path: Path) -> None:
+    x, y, d = made()
+    X = mapped(tmp_path, x)
+    for change, word in ((np.zeros, "new"), (lambda n: y[:n], "other rows")):
+        labels, weight = y.copy(), np.ones(N)
+
+        def say(words: str, change: Any = change, labels: Any = labels, weight: Any = weight) -> None:
+            if words.startswith("solving"):
+                labels[:9000] = 5 if change is np.zeros else labels[:9000]
+                weight[:9000] += change(9000)
+
+        with pytest.raises(InputError, match=f"changed while it was read: .*{word}"):
+            FairCoreset(M, sample=1, random_state=0).fit(X, labels, d, sample_weight=weight, progress=say)
