@@ -1,9 +1,10 @@
-"""What others wrote, made harmless in one place: JSON, numbers and texts from services, files and cells.
+"""Makes what others wrote harmless, in one place: JSON, numbers and texts from services, files and cells.
 
-Whoever reads such a thing takes it through here, so that nothing further in has to expect a number without
-end, nesting without end, half a character or a command to the terminal.
+Code behind this module need not expect endless numbers, endless nesting, half a character, a command to the
+terminal, or a key.
 """
 
+import base64
 import json
 import math
 import re
@@ -11,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 DEEPEST = 100  # levels of nesting that JSON may have
 LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
@@ -21,6 +23,9 @@ _QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # or to 
 _NO_BRACKET = re.compile(r"[^\[\]{}]+")
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
+_LONGEST_LINE = 300
+_TAG = re.compile(r"<[^<>]{1,500}>")
+_SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is no secret
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
@@ -80,6 +85,36 @@ def shortened(text: str, most: int = LONGEST_TEXT) -> str:
         return text
     mark = f"… [cut: it had {len(text):,} characters]"
     return text[: max(most - len(mark), 0)] + mark
+
+
+def one_line(text: str) -> str:
+    """`text` on one line of at most 300 characters that a terminal can show, without HTML tags."""
+    line = " ".join(_TAG.sub(" ", shortened(text, 10 * _LONGEST_LINE)).split())
+    return shortened(visible(storable(line)), _LONGEST_LINE)
+
+
+class Secret:
+    """A key, to be taken out of every text: as it is, URL-encoded and base64-encoded."""
+
+    def __init__(self, key: str) -> None:
+        forms = {key, quote(key, safe=""), quote_plus(key), *_base64_forms(key)}
+        longest_first = sorted(forms, key=len, reverse=True) if len(key) >= _SHORTEST_KEY else []
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)", re.IGNORECASE)
+
+    def redact(self, text: str) -> str:
+        """`text` with "[key]" in the place of the key. JSON must be parsed first, for its escapes."""
+        return self._pattern.sub("[key]", text)
+
+
+def _base64_forms(key: str) -> set[str]:
+    """The middle of the key's base64 code, for each of the three places where it can begin in a text."""
+    forms = set()
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + key.encode()).decode()
+        # The characters at both ends share bits with their neighbours.
+        inner = encoded[-(-before * 4 // 3) :].rstrip("=")[: -1 if (before + len(key)) % 3 else None]
+        forms |= {inner, inner.translate(str.maketrans("+/", "-_"))}
+    return forms
 
 
 def as_cell(text: str) -> str:

@@ -48,8 +48,7 @@ def models(incomplete: str) -> Iterator[str]:
     from datetime import date
     from importlib.metadata import entry_points
 
-    from fwc_llm.models.openai.families import ending_of
-    from fwc_llm.models.openai.prices import priced
+    from fwc_llm.models.openai.prices import ending_of, priced
     from fwc_llm.models.providers import ENTRY_POINTS, OURS
 
     prefixes = {"azure", "gguf", "inspect", "python"}

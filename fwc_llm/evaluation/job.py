@@ -125,7 +125,6 @@ class Job:
         for. `cancel_batch` asks the service to stop them. `on_resume` receives how many questions of a run
         that continues are answered. `elsewhere` is what other runs under the same limit have cost.
         """
-        self._check_reference()
         budget = self.budget(elsewhere)
         folder = RunFolder(Path(out)) if out else RunFolder.default(self.plan.task.name, self.model.name)
         begun = folder.begun
@@ -168,13 +167,6 @@ class Job:
 
             add_references([folder.path], self.plan.task, required=bool(self.reference))
         return result
-
-    def _check_reference(self) -> None:
-        """Refuse reference lines that cannot be had, before anything is asked."""
-        if self.reference:
-            from fwc_llm.models.plain import require_boosting
-
-            require_boosting("gradient boosting, one of the reference lines,")
 
     def _described(self, folder: RunFolder) -> dict[str, Any]:
         described = describe(self.plan, self.model, folder.path)
@@ -284,7 +276,6 @@ class Job:
         """
         from fwc_llm.runs.budget import Budget, check_context
 
-        self._check_reference()
         check_concurrency(self.client.concurrency)
         if self.client.max_cost is not None:
             Budget(self.model, self.price, self.client.max_cost)
@@ -369,8 +360,7 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
 
 
 def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
-    options = client.model_dump(exclude={"batch", "max_cost", "prices"})  # those are the run's
-    return open_model(name, api=api, notice=notice, **options)
+    return open_model(name, client, api=api, notice=notice)
 
 
 def _write_examples(folder: RunFolder, plan: Plan) -> None:

@@ -11,15 +11,13 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
-from fwc_llm.models.inspect import require_inspect
-from fwc_llm.models.inspect.outputs import from_chat, to_reply
-from fwc_llm.models.openai.failures import one_line
+from fwc_llm.models.inspect import from_chat, require_inspect, to_reply
 from fwc_llm.runs.calls import Call, make_record
 from fwc_llm.runs.contents import check_described, is_question
 from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Journal, request_id
 from fwc_llm.runs.results import score
-from fwc_llm.untrusted import parse_json
+from fwc_llm.untrusted import one_line, parse_json
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSample

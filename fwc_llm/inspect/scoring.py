@@ -9,8 +9,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from fwc_llm.answers import p_yes, parse_answer
-from fwc_llm.models.inspect.options import generate_options
-from fwc_llm.models.inspect.outputs import to_reply
+from fwc_llm.models.inspect import generate_options, to_reply
 
 _REASONS = {"refused": "refusal", "filtered": "refusal", "empty": "no_response"}
 
@@ -33,7 +32,7 @@ def ask(logprobs: bool = False) -> Solver:
 
 def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
     """What is sent where the user's `config` leaves it open."""
-    options = generate_options(model.rpartition("/")[2], logprobs=logprobs)
+    options = generate_options(model.rpartition("/")[2], {}, logprobs=logprobs)
     return {name: value for name, value in options.items() if getattr(config, name) is None}
 
 

@@ -6,7 +6,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput,
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from fwc_llm.inspect.errors import refused
-from fwc_llm.models.inspect.outputs import from_chat, to_output
+from fwc_llm.models.inspect import from_chat, to_output
 from fwc_llm.models.surrogate.model import NAME, Surrogate
 
 _AT_ONCE = 100

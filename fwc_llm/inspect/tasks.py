@@ -14,7 +14,7 @@ from fwc_llm.errors import FwcError
 from fwc_llm.inspect.errors import shown_by_inspect
 from fwc_llm.inspect.log import FORMAT, KEY
 from fwc_llm.inspect.scoring import ask, decision
-from fwc_llm.models.inspect.outputs import to_chat
+from fwc_llm.models.inspect import to_chat
 from fwc_llm.options import extended
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task, task_names

@@ -9,9 +9,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-QUESTION = (
-    "question"  # the role of a message that is a question apart from the input, where `Traits.api` takes such
-)
+QUESTION = "question"  # the role of a question apart from the input, where `Traits.api` takes such
+SIMULATED = "SIMULATED"  # in a reply's fingerprint: a simulation answered, whatever the model is called
 
 
 class _RequiredMessage(TypedDict):
@@ -129,6 +128,7 @@ class Traits:
     """The members that a model may have besides those of `Model`, and what holds for one without them.
 
     simulated         true when the answers are a simulation; every output then says so
+    address           the address of the service that is asked, None without one
     reference         true when this is no language model but something to set beside one; every output then
                       says so
     api               how it takes the question: "chat", or by its name the interface to which typed questions
@@ -143,6 +143,7 @@ class Traits:
     """
 
     simulated: bool = False
+    address: str | None = None
     reference: bool = False
     api: str = "chat"
     local: bool = False

@@ -1,22 +1,107 @@
-"""`baseline`: a logistic regression on the table itself, to set beside a language model. It reads no prompt.
+"""Plain models of a table, to set beside a language model: logistic regression and gradient boosting.
 
-It answers for every task, without key or network, and with a probability. Each repeat fits it once, on the
-rows of the pool that are not test rows, protected attributes included.
+`baseline` is the logistic regression behind the interface of a model. It reads no prompt and answers for
+every task, without key or network. Each repeat fits it once, on the rows of the pool that are not test rows,
+protected attributes included.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Reply, Training, Usage
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+
 NAME = "baseline"
+LOGISTIC, BOOSTING = "logistic regression", "gradient boosting"
 _PENALTY = 1.0
 _SUREST = 1e-6
+_MOST_COLUMNS = {LOGISTIC: 1000, BOOSTING: 300}  # free text has thousands of categories, which tell nothing
 
-Probability = Callable[[Mapping[str, Any]], float]
+
+class TableModel:
+    """A plain model (`LOGISTIC` or `BOOSTING`) fitted on rows of features and their `labels` (n,), 0 or 1.
+
+    Numbers and ranks are z-scored over these rows; every category has a column of its own, half-scaled, as
+    the solver counts a mismatch. The same rows give the same model.
+    Labels that are all alike give a constant.
+    """
+
+    def __init__(self, model: str, rows: "pd.DataFrame", labels: "npt.NDArray[np.int8]") -> None:
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from sklearn.feature_extraction import DictVectorizer
+        from sklearn.linear_model import LogisticRegression
+        from threadpoolctl import threadpool_limits
+
+        self._constant = float(labels[0]) if labels.min() == labels.max() else None
+        if self._constant is not None:
+            return
+        self._scales, self._ranks = _columns(rows)
+        features = [self._features(values) for values in rows.to_dict("records")]
+        counts = Counter(name for row in features for name in row)
+        kept = dict(counts.most_common(_MOST_COLUMNS[model]))
+        self._vectorizer = DictVectorizer(sparse=model == LOGISTIC).fit([kept])
+        self._fitted = (
+            LogisticRegression(C=1.0 / _PENALTY, solver="newton-cholesky", tol=1e-8)
+            if model == LOGISTIC
+            else HistGradientBoostingClassifier(early_stopping=False, random_state=0)
+        )
+        with threadpool_limits(1):  # threads that wait for each other take a hundred times as long as one
+            self._fitted.fit(self._vectorizer.transform(features), labels)
+
+    def probabilities(self, rows: "pd.DataFrame") -> "npt.NDArray[np.float64]":
+        """P(yes) (n,) of rows with the same columns; categories that were never seen count nothing."""
+        import numpy as np
+        from threadpoolctl import threadpool_limits
+
+        if self._constant is not None:
+            return np.full(len(rows), self._constant)
+        with threadpool_limits(1):
+            return self._p_yes([self._features(values) for values in rows.to_dict("records")])
+
+    def probability(self, values: Mapping[str, Any]) -> float:
+        """P(yes) of one row, given as column names to values."""
+        return (
+            self._constant if self._constant is not None else float(self._p_yes([self._features(values)])[0])
+        )
+
+    def _p_yes(self, features: list[dict[str, float]]) -> "npt.NDArray[np.float64]":
+        import numpy as np
+
+        return np.asarray(self._fitted.predict_proba(self._vectorizer.transform(features))[:, 1], np.float64)
+
+    def _features(self, values: Mapping[Any, Any]) -> dict[str, float]:
+        features = {}
+        for name, scale in self._scales.items():
+            if scale is None:
+                features[f"{name}={values[name]}"] = 0.5
+            else:
+                number = self._ranks[name].get(values[name], -1) if name in self._ranks else values[name]
+                features[str(name)] = (float(number) - scale[0]) / scale[1]
+        return features
+
+
+def _columns(rows: "pd.DataFrame") -> tuple[dict[Any, tuple[float, float] | None], dict[Any, dict[Any, int]]]:
+    """Mean and scale of every numeric column, None for categories; the ranks of ordered categories."""
+    import pandas as pd
+
+    scales: dict[Any, tuple[float, float] | None] = {}
+    ranks: dict[Any, dict[Any, int]] = {}
+    for name, column in rows.items():
+        if isinstance(column.dtype, pd.CategoricalDtype) and column.dtype.ordered:
+            ranks[name] = {value: rank for rank, value in enumerate(column.cat.categories)}
+            column = column.cat.codes
+        numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        spread = float(column.std(ddof=0)) if numeric else 0.0
+        scales[name] = (float(column.mean()), spread or math.inf) if numeric else None
+    return scales, ranks
 
 
 class Baseline:
@@ -26,7 +111,7 @@ class Baseline:
     completion_limit = 1
 
     def __init__(self) -> None:
-        self._fitted: WeakKeyDictionary[Training, Probability] = WeakKeyDictionary()
+        self._fitted: WeakKeyDictionary[Training, Callable[[Mapping[str, Any]], float]] = WeakKeyDictionary()
 
     @property
     def name(self) -> str:
@@ -46,7 +131,7 @@ class Baseline:
         """Answer at once for the row, with log-probabilities; the messages are not looked at."""
         training = asked.training()
         if training not in self._fitted:
-            self._fitted[training] = fit(training)
+            self._fitted[training] = TableModel(LOGISTIC, training.rows, training.labels).probability
         p = min(max(self._fitted[training](asked.values), _SUREST), 1 - _SUREST)
         logs = (("yes", math.log(p)), ("no", math.log1p(-p)))
         return Reply(
@@ -59,39 +144,3 @@ class Baseline:
 
     async def aclose(self) -> None:
         """There is nothing to close."""
-
-
-def fit(training: Training) -> Probability:
-    """Return the probability of yes for a row, given as column names to values, as fitted on `training`."""
-    import numpy as np
-
-    from fwc_llm.coreset.problem.encoding import Encoder
-    from fwc_llm.coreset.problem.one_hot import frequent, one_hot
-    from fwc_llm.metrics.logistic import fit_logistic
-
-    if training.labels.min() == training.labels.max():
-        constant = float(training.labels[0])
-        return lambda values: constant
-    encoder = Encoder.fit(training.rows)[0]
-    encoded = one_hot(encoder, training.rows)
-    used = frequent(encoded)
-    fitted = fit_logistic(encoded[:, used], training.labels, penalty=_PENALTY)
-    beta = np.zeros(encoded.shape[1] + 1)  # rarer categories count as the average one
-    beta[used], beta[-1] = fitted[:-1], fitted[-1]
-
-    def probability(values: Mapping[str, Any]) -> float:
-        # The row that `one_hot` would make, term by term: a frame of one row takes a hundred times as long.
-        score, start = float(beta[-1]), 0
-        for column in encoder.columns:
-            value = values[column.name]
-            if column.kind == "categorical":
-                place = column.place(value)
-                score += 0.5 * float(beta[start + place]) if place >= 0 else 0.0
-                start += len(column.values)
-                continue
-            number = column.place(value) if column.kind == "ordinal" else float(value)
-            score += float(beta[start]) * (number - column.mean) / column.scale
-            start += 1
-        return 0.5 * (1.0 + math.tanh(0.5 * score))
-
-    return probability

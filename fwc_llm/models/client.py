@@ -1,29 +1,10 @@
 """`Client`: how a model is reached and asked, as one value."""
 
-from collections.abc import Callable, Mapping
-from datetime import date
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from fwc_llm.options import COST, SERVICE, Options, option
-
-
-class ChatOptions(TypedDict, total=False):
-    """The options of `fwc_llm.models.openai.chat.ChatModel` besides the service and its key."""
-
-    params: Mapping[str, Any] | None
-    max_tokens: int | None
-    logprobs: bool
-    rpm: float | None
-    tpm: float | None
-    concurrency: int
-    deadline: float
-    timeout: float | None
-    backoff: float
-    breaker: int | None
-    seed: int
-    notice: Callable[[str], None] | None
-    today: date | None
 
 
 class Client(Options):
@@ -35,8 +16,9 @@ class Client(Options):
 
     base_url: str | None = option(
         None,
-        "Any OpenAI-compatible server, OpenAI's by default; the OpenAI key is not sent elsewhere.",
+        "Any OpenAI-compatible server; the OpenAI key is not sent elsewhere.",
         SERVICE,
+        shown="OPENAI_BASE_URL, else OpenAI",
     )
     api_key_env: str | None = option(
         None,
@@ -47,12 +29,14 @@ class Client(Options):
     params: Mapping[str, Any] = option(
         dict, "KEY=VALUE, anything else to send, as it is; repeatable.", SERVICE, flag="param"
     )
-    max_tokens: int | None = option(None, "Largest number of tokens in a reply.", SERVICE, shown="a few")
+    max_tokens: int | None = option(
+        None, "Largest number of tokens in a reply.", SERVICE, shown="a few", ge=1
+    )
     logprobs: bool = option(False, "Ask for the probabilities of the top tokens, which give P(yes).", SERVICE)
-    rpm: float | None = option(None, "Limit of requests per minute.", SERVICE)
-    tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE)
-    deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE)
-    concurrency: int = option(8, "Requests under way at once.", SERVICE)
+    rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
+    tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
+    deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE, gt=0)
+    concurrency: int = option(8, "Requests under way at once.", SERVICE, ge=1)
     batch: bool = option(
         False, "Use the provider's Batch API: cheaper, may take hours, survives restarts.", SERVICE
     )

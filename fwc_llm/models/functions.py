@@ -1,22 +1,32 @@
-"""Any function as a model: it takes the messages and gives text, P(yes) or a `Reply` (docs/providers.md)."""
+"""Any function as a model: it takes the messages and gives text, P(yes) or a `Reply` (docs/providers.md).
+
+A sync function is called in a daemon thread, one row after another: it may hang without keeping the process
+from ending, and libraries keep their connections per thread.
+"""
 
 import asyncio
+import contextvars
 import inspect
 import json
+import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import islice
+from numbers import Real
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.models.returned import kind, one_line, read_answer
-from fwc_llm.models.threads import Thread
-from fwc_llm.untrusted import finite, visible
+from fwc_llm.untrusted import finite, one_line, shortened, storable, visible
 
 PREFIX = "python:"
 TIMEOUT = 300.0
-_MOST_HUNG = 30  # calls that never came back; their threads cannot be ended
+LARGEST_BATCH = 64
+_MOST_HUNG = 10  # calls that never came back; their threads cannot be ended
 _TURNS = 5  # of the event loop, in which those who were just answered ask again
 
 Answer: TypeAlias = str | float | Reply
@@ -31,7 +41,7 @@ class BatchFunction(Protocol):
     """
 
     def ask_many(self, conversations: Sequence[Messages]) -> Any:
-        """Return as many answers as there are conversations."""
+        """Return as many answers as there are conversations: at most 64."""
 
 
 class FunctionModel:
@@ -40,14 +50,14 @@ class FunctionModel:
     function    takes the messages and returns text, P(yes) from 0 to 1, or a `Reply`; sync or async
     name        what the run calls it; by default "python:" with the function's module and qualified name
     parameters  what else can change an answer (a version, a temperature): part of a request's identity
-    timeout     seconds for one answer (a batch: for each row of it)
+    timeout     seconds for one call of the function, or of `ask_many`
     threads     how many threads call a sync function at once. One calls it by default, one row after
                 another, since many models must not be called by two; an async one is called as often at
                 once as the run's `concurrency` says
     simulated   true when the answers are a simulation; every output then says so
 
     What the function returns but should not, what it raises, and no answer in time become the row's error,
-    which names what happened. Only `ProviderError` stops the run, and 30 calls that never came back.
+    which names what happened. Only `ProviderError` stops the run, and 10 calls that never came back.
 
     Errors: `FwcError` for what is no function of the messages, and for options that make no sense.
     """
@@ -66,11 +76,12 @@ class FunctionModel:
             raise FwcError(f"timeout is {timeout!r}: give seconds above 0")
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise FwcError(f"threads is {threads!r}: give a whole number from 1 up")
-        if name is not None and (not isinstance(name, str) or not name.strip()):
+        if name is not None and (not isinstance(name, str) or not name.strip() or not name.isprintable()):
             raise FwcError(f"name is {name!r}: give the function a name in words")
-        if name is not None and (visible(name) != name or {"\n", "\t"} & set(name)):
-            raise FwcError(f"name is {name!r}: give one without control characters")
-        _check_parameters(parameters)
+        try:
+            json.dumps(dict(parameters or {}), allow_nan=False, sort_keys=True)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise FwcError(f"parameters cannot be written as JSON ({one_line(str(error))})") from None
         self.simulated = simulated
         self._in_batches = isinstance(function, BatchFunction)
         self._function: Any = function
@@ -82,7 +93,7 @@ class FunctionModel:
             **(parameters or {}),
         }
         self._timeout, self._threads = float(timeout), threads
-        self._idle: list[Thread] = []
+        self._idle: list[_Worker] = []
         self._hung = 0
         self._turn: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
         self._waiting: list[tuple[Messages, asyncio.Future[Any]]] = []
@@ -94,45 +105,45 @@ class FunctionModel:
     async def ask(self, messages: Messages) -> Reply:
         """Call the function; whatever it does is at most this row's error."""
         began = asyncio.get_running_loop().time()
-        copies: Messages = [{**message} for message in messages]  # the function may change what it is given
+        copies: Messages = [{**message} for message in messages]  # the function may change them
         try:
-            if self._in_batches:
-                answer = await self._in_a_batch(copies)
-            else:
-                answer = await self._call(self._function, copies, self._timeout)
+            answer = await (self._in_a_batch(copies) if self._in_batches else self._call(copies))
             reply = read_answer(answer)
         except ProviderError:
             raise
         except Exception as error:
-            reply = Reply(text=None, error=_said(error))
+            reply = Reply(text=None, error=_words(error))
         return replace(reply, latency=reply.latency or asyncio.get_running_loop().time() - began)
 
     async def aclose(self) -> None:
         """Let the threads that wait for work end; one inside the function cannot be stopped."""
-        for thread in self._idle:
-            thread.close()
+        for worker in self._idle:
+            worker.close()
         self._idle.clear()
         if self._asking is not None:
             self._asking.cancel()
         self._asking, self._waiting = None, []
 
-    async def _call(self, function: Callable[[Any], Any], argument: Any, seconds: float) -> Any:
-        """The value of a function of the user's, awaited if need be, within `seconds`."""
-        if _is_async(function):
-            return await _within(function(argument), seconds)
+    async def _call(self, argument: Any) -> Any:
+        """The function's value, awaited if need be, within `timeout`."""
+        function = self._function
+        if self._in_batches:
+            function = partial(_batch_answers, function.ask_many)
+        if _is_async(self._function.ask_many if self._in_batches else function):
+            return await self._within(function(argument))
         async with self._semaphore():
-            value = await self._in_a_thread(partial(function, argument), seconds)
-        return await _within(value, seconds) if inspect.isawaitable(value) else value
+            value = await self._in_a_thread(partial(function, argument))
+        return await self._within(value) if inspect.isawaitable(value) else value
 
-    async def _in_a_thread(self, call: Callable[[], Any], seconds: float) -> Any:
-        thread = self._idle.pop() if self._idle else Thread("fwc-llm-function")
+    async def _in_a_thread(self, call: Callable[[], Any]) -> Any:
+        worker = self._idle.pop() if self._idle else _Worker()
         try:
-            value = await _within(thread.run(call), seconds)
+            value = await self._within(worker.run(call))
         except asyncio.CancelledError:
-            thread.close()  # it ends when the function returns, if it ever does
+            worker.close()  # it ends when the function returns, if it ever does
             raise
         except NoAnswerError:
-            thread.close()
+            worker.close()
             self._hung += 1
             if self._hung >= _MOST_HUNG:
                 raise ProviderError(
@@ -141,10 +152,26 @@ class FunctionModel:
                 ) from None
             raise
         except Exception:
-            self._idle.append(thread)
+            self._idle.append(worker)
             raise
-        self._idle.append(thread)
+        self._idle.append(worker)
         return value
+
+    async def _within(self, work: Awaitable[Any]) -> Any:
+        try:
+            async with asyncio.timeout(self._timeout) as limit:
+                return await work
+        except TimeoutError:
+            if limit.expired():
+                raise NoAnswerError(f"it gave no answer within {self._timeout:g} s") from None
+            raise  # the function's own
+        except SystemExit as error:  # it would end the process, with the function's exit code
+            raise RuntimeError(f"SystemExit: {error}") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise RuntimeError("it cancelled itself") from None
 
     def _semaphore(self) -> asyncio.Semaphore:
         """As many turns as threads; a new one for each event loop."""
@@ -154,7 +181,7 @@ class FunctionModel:
         return self._turn[1]
 
     async def _in_a_batch(self, messages: Messages) -> Any:
-        """This row's answer from the next batch: all that wait when the one before it has come back."""
+        """This row's answer from the next batch: those that wait when the one before it has come back."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         self._waiting.append((messages, answer))
@@ -166,39 +193,139 @@ class FunctionModel:
         while True:
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
-            batch = [(messages, answer) for messages, answer in self._waiting if not answer.done()]
-            self._waiting = []
+            waiting = [(messages, answer) for messages, answer in self._waiting if not answer.done()]
+            batch, self._waiting = waiting[:LARGEST_BATCH], waiting[LARGEST_BATCH:]
             if not batch:
                 return
             try:
-                found = await self._answers([messages for messages, _ in batch])
+                values = await self._call([messages for messages, _ in batch])
             except asyncio.CancelledError:
-                for _, answer in batch:
+                for _, answer in (*batch, *self._waiting):
                     answer.cancel()
                 raise
             except Exception as error:
-                found = [error] * len(batch)
-            for (_, answer), value in zip(batch, found, strict=True):
-                if answer.done():
-                    continue
-                if isinstance(value, Exception):
-                    answer.set_exception(value)
-                else:
-                    answer.set_result(value)
-
-    async def _answers(self, conversations: list[Messages]) -> list[Any]:
-        """What `ask_many` returns, as a list of the right length."""
-        value = await self._call(self._function.ask_many, conversations, self._timeout * len(conversations))
-        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-            raise TypeError(f"ask_many returned {kind(value)}, not a list with an answer for each row")
-        found = list(value)
-        if len(found) != len(conversations):
-            raise ValueError(f"ask_many returned {len(found)} answers to {len(conversations)} rows")
-        return found
+                values = [error] * len(batch)
+            for (_, answer), value in zip(batch, values, strict=True):
+                if not answer.done():
+                    answer.set_exception(value) if isinstance(value, Exception) else answer.set_result(value)
 
 
 class NoAnswerError(Exception):
     """A function took too long."""
+
+
+class _Worker:
+    """One daemon thread, for one call after another."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        Thread(target=self._work, name="fwc-llm-function", daemon=True).start()
+
+    def run(self, call: Callable[[], Any]) -> "asyncio.Future[Any]":
+        """A future of the call's value; an exception of the call becomes the future's."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def settle(value: Any, error: BaseException | None) -> None:
+            if future.done():  # too late, or nobody waits any more
+                return
+            if error is None:
+                future.set_result(value)
+            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
+                future.set_exception(error)
+            else:  # SystemExit and its kind end a process, StopIteration cannot be set: neither is meant here
+                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
+
+        def work() -> None:
+            value, error = None, None
+            try:
+                value = context.run(call)
+            except BaseException as raised:
+                error = raised
+            with suppress(RuntimeError):  # the event loop has ended meanwhile
+                loop.call_soon_threadsafe(settle, value, error)
+
+        self._calls.put(work)
+        return future
+
+    def close(self) -> None:
+        """End once the present call has come back."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (work := self._calls.get()) is not None:
+            work()
+
+
+def _batch_answers(ask_many: Callable[[Any], Any], conversations: list[Messages]) -> Any:
+    """What `ask_many` returns, as a list of the right length; an awaitable of it where it is async."""
+    value = ask_many(conversations)
+    if inspect.isawaitable(value):
+
+        async def later() -> list[Any]:
+            return _list_of(await value, len(conversations))
+
+        return later()
+    return _list_of(value, len(conversations))
+
+
+def _list_of(value: Any, length: int) -> list[Any]:
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"ask_many returned {_kind(value)}, not a list with an answer for each row")
+    answers = list(islice(value, length + 1))  # what it returns may have no end
+    if len(answers) != length:
+        more = "more than " * (len(answers) > length)
+        raise ValueError(f"ask_many returned {more}{min(len(answers), length)} answers to {length} rows")
+    return answers
+
+
+def read_answer(answer: Any) -> Reply:
+    """What a function returned, as a reply; what it should not have returned is an error in words."""
+    wanted = "a function must return text, P(yes) from 0 to 1, or a Reply"
+    if isinstance(answer, Reply):
+        return _checked(answer)
+    if isinstance(answer, str):
+        return Reply(text=shortened(storable(answer)))
+    if isinstance(answer, bool) or not isinstance(answer, Real):
+        return Reply(text=None, error=f"it returned {_kind(answer)}: {wanted}")
+    try:
+        probability = float(answer)
+    except OverflowError:
+        probability = math.inf
+    if not 0.0 <= probability <= 1.0:  # NaN fails too
+        return Reply(text=None, error=f"it returned {probability:g}, which is no probability: {wanted}")
+    return Reply(text="yes" if probability >= 0.5 else "no", p_yes=probability)
+
+
+def _checked(reply: Reply) -> Reply:
+    """The reply as a journal can hold it; one with fields of other types is an error in words."""
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        reply = TypeAdapter(Reply).validate_python(vars(reply))
+    except ValidationError as wrong:
+        field = wrong.errors()[0]["loc"][0]
+        return Reply(
+            text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, str(field)))}"
+        )
+    for p in (reply.p_yes, *(reply.others or {}).values()):
+        if p is not None and not 0.0 <= p <= 1.0:
+            return Reply(text=None, error="it returned a Reply whose p_yes is no probability")
+    try:
+        json.dumps(reply.raw)
+        raw = reply.raw
+    except (TypeError, ValueError, RecursionError):
+        raw = None
+    error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
+    return replace(
+        reply,
+        text=None if reply.text is None else shortened(storable(reply.text)),
+        error=None if error is None else one_line(error),
+        logprobs=tuple(pair for pair in reply.logprobs or () if finite(pair[1]) is not None) or None,
+        latency=finite(reply.latency) or 0.0,
+        raw=raw,
+    )
 
 
 def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
@@ -206,31 +333,20 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
 
     Errors: `FwcError` for anything else: a class, an object that lacks a member, what cannot be called.
     """
-    members = [name for name in ("name", "parameters", "ask", "aclose") if hasattr(model, name)]
     if isinstance(model, type):
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
-    if len(members) == 4:
-        _check_members(model)
+    missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
+    if not missing:
+        if not isinstance(model.name, str) or not isinstance(model.parameters, Mapping):
+            raise FwcError(f"{_kind(model)} is no model: its name must be text, its parameters a mapping")
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)
-    missing = ", ".join(name for name in ("name", "parameters", "ask", "aclose") if name not in members)
-    lacks = f", which lacks {missing}" if members else ""
+    lacks = f", which lacks {', '.join(missing)}" if len(missing) < 4 else ""
     raise FwcError(
-        f"the model is {kind(model)}{lacks}: give a name, a function of the messages, or an object with "
+        f"the model is {_kind(model)}{lacks}: give a name, a function of the messages, or an object with "
         "name, parameters, ask and aclose (fwc_llm.Model)"
     )
-
-
-def _check_members(model: Any) -> None:
-    """Refuse a model whose members are not what they should be, such as a mock of one."""
-    if not isinstance(model.name, str) or not model.name.strip():
-        raise FwcError(f"the model's name is {kind(model.name)}: it must be text")
-    if not isinstance(model.parameters, Mapping):
-        raise FwcError(f"the parameters of {model.name} are {kind(model.parameters)}: they must be a mapping")
-    for name in ("ask", "aclose"):
-        if not callable(getattr(model, name)):
-            raise FwcError(f"{name} of {model.name} is {kind(getattr(model, name))}: it must be a function")
 
 
 def qualified_name(function: Any) -> str:
@@ -242,11 +358,10 @@ def qualified_name(function: Any) -> str:
 
 def _check_function(function: Any) -> None:
     if isinstance(function, type) or not (callable(function) or isinstance(function, BatchFunction)):
-        raise FwcError(f"{kind(function)} is no function: give one that takes the messages and returns text")
-    called = function.ask_many if isinstance(function, BatchFunction) else function
+        raise FwcError(f"{_kind(function)} is no function: give one that takes the messages and returns text")
     try:
-        signature = inspect.signature(called)
-    except (TypeError, ValueError):  # of some built-in functions nothing is known
+        signature = inspect.signature(function.ask_many if isinstance(function, BatchFunction) else function)
+    except (TypeError, ValueError):  # some built-in functions have none
         return
     try:
         signature.bind([])
@@ -257,31 +372,13 @@ def _check_function(function: Any) -> None:
         ) from None
 
 
-def _check_parameters(parameters: Any) -> None:
-    """Refuse what cannot be written into a request's identity."""
-    if parameters is None:
-        return
-    if not isinstance(parameters, Mapping):
-        raise FwcError(f"parameters is {kind(parameters)}: give a mapping of names to values")
-    for name, value in parameters.items():
-        if not isinstance(name, str):
-            raise FwcError(f"parameters has {kind(name)} as a name: give names in words")
-        try:
-            json.dumps(value, allow_nan=False, sort_keys=True)
-        except (TypeError, ValueError, RecursionError):
-            raise FwcError(
-                f"parameters[{name!r}] is {kind(value)} that JSON cannot hold: give texts, numbers, "
-                "true and false, or lists and mappings of them"
-            ) from None
-
-
 def _bound(function: Any) -> dict[str, Any]:
     """What `functools.partial` has bound, as far as it has a lasting form."""
     if not isinstance(function, partial):
         return {}
     plain = (str, int, float, bool, type(None))
-    values = [value if isinstance(value, plain) else kind(value) for value in function.args]
-    named = {k: value if isinstance(value, plain) else kind(value) for k, value in function.keywords.items()}
+    values = [value if isinstance(value, plain) else _kind(value) for value in function.args]
+    named = {k: value if isinstance(value, plain) else _kind(value) for k, value in function.keywords.items()}
     return {"bound": [*values, named]}
 
 
@@ -291,22 +388,7 @@ def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
 
 
-async def _within(work: Awaitable[Any], seconds: float) -> Any:
-    try:
-        async with asyncio.timeout(seconds) as limit:
-            return await work
-    except TimeoutError:
-        if limit.expired():
-            raise NoAnswerError(f"it gave no answer within {seconds:g} s") from None
-        raise  # the function's own
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise RuntimeError("it cancelled itself") from None
-
-
-def _said(error: Exception) -> str:
+def _words(error: Exception) -> str:
     """What a function raised, on one line."""
     if isinstance(error, NoAnswerError):
         return str(error)
@@ -315,3 +397,11 @@ def _said(error: Exception) -> str:
     except Exception:
         words = ""
     return one_line(f"it raised {type(error).__name__}: {words}".rstrip(": "))
+
+
+def _kind(value: Any) -> str:
+    """A value's type with an article; never its content, which may be anything."""
+    if value is None:
+        return "nothing (None)"
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {visible(name)}"

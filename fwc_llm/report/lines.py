@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.metrics.references import Line, References
-from fwc_llm.models.plain import BOOSTING, LOGISTIC, fit_plain, has_boosting, require_boosting
+from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.untrusted import finite, whole
@@ -104,9 +104,7 @@ def make_references(run: Run, task: "Task", required: bool = True) -> dict[str, 
     """The content of reference.json. The same run and table give the same content."""
     if task.fingerprint != run.described.get("fingerprint"):
         raise FwcError("the data found here is not the table that the run was made with")
-    if required:
-        require_boosting("gradient boosting, one of the reference lines,")
-    models = (LOGISTIC, BOOSTING) if has_boosting() else (LOGISTIC,)
+    models = (LOGISTIC, BOOSTING)
     named = ", ".join(task.protected)
     asked = run.answers[run.arms[0]]
     fits = list(_fits(run, task))
@@ -137,7 +135,7 @@ def make_references(run: Run, task: "Task", required: bool = True) -> dict[str, 
             "one_fit": len(fits) == 1,
             "protected": list(task.protected),
             "thresholds_on": lines[0]["line"] if limits else "",
-            "missing": "" if len(models) > 1 else "gradient boosting: pip install 'fwc-llm[reference]'",
+            "missing": "",
         },
         "questions": _questions(run),
         "lines": [line | {"answer": answer.tolist()} for line, answer in zip(lines, answers, strict=True)],
@@ -217,8 +215,8 @@ class _Fit:
     ) -> Floats:
         from fwc_llm.shots.examples import features_frame
 
-        fitted = fit_plain(model, features_frame(self.task, rows, protected), self.task.labels(rows))
-        return fitted(features_frame(self.task, asked, protected))
+        fitted = TableModel(model, features_frame(self.task, rows, protected), self.task.labels(rows))
+        return fitted.probabilities(features_frame(self.task, asked, protected))
 
 
 def _fits(run: Run, task: "Task") -> Iterator[_Fit]:

@@ -28,13 +28,13 @@ from fwc_llm.models.openai.batch import (
     BatchState,
     GoneError,
 )
-from fwc_llm.models.openai.failures import AttemptError, Reach, one_line
-from fwc_llm.models.openai.replies import read_reply
+from fwc_llm.models.openai.chat import read_reply
+from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
 from fwc_llm.runs.execute import Outcome, Progress
 from fwc_llm.runs.journal import Journal
-from fwc_llm.untrusted import parse_json, whole
+from fwc_llm.untrusted import one_line, parse_json, whole
 
 _FORMAT = "fwc-llm-batch/1"
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5

@@ -1,27 +1,28 @@
 """What a call of OpenAI's SDK is answered: from a test's source to a response body."""
 
 import json
+import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Message, Reply
-from fwc_llm.models.surrogate.completions import ApiError, complete, read_messages, respond
-from fwc_llm.models.surrogate.decisions import (
-    check_nouls,
-    check_questions,
-    p_yes,
-    read_input,
-    read_state,
-    usage,
+from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.protocol import (
+    PATHS,
+    ApiError,
+    Request,
+    chat_body,
+    decide,
+    decision_body,
+    read_request,
+    surrogate_p_yes,
+    surrogate_reply,
 )
-from fwc_llm.models.surrogate.model import NAME, Surrogate
-from fwc_llm.testing.decisions import decide
-
-CHAT, DECISIONS, SYSTEMONE = ENDINGS = "/chat/completions", "/decisions", "/systemone"
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,7 @@ class Failure:
 
 Answer: TypeAlias = "str | bool | float | Reply | Failure | Exception | Mapping[str, Any] | None"
 Source: TypeAlias = "Answer | Surrogate | Path | Sequence[Answer] | Callable[[Call], Answer]"
-
-
-@dataclass(frozen=True)
-class Response:
-    """What goes back to the SDK."""
-
-    status: int
-    body: Mapping[str, Any] | str
-    headers: Mapping[str, str] = field(default_factory=dict)
+_Response: TypeAlias = "tuple[int, Mapping[str, Any] | str, Mapping[str, str]]"  # status, body, headers
 
 
 class UnexpectedCallError(Exception):
@@ -81,62 +74,60 @@ class Answers:
 
     def use(self, source: Source) -> None:
         """Answer from `source` from now on; see `fwc_llm.testing.answers`."""
-        self._next = _from(_recorded(source) if isinstance(source, Path) else source)
+        self._next = _answerer(_recorded(source) if isinstance(source, Path) else source)
 
-    def respond(self, method: str, path: str, content: bytes) -> Response:
-        """The response to a request; one that is not expected gets an error that the SDK does not retry."""
+    def respond(self, method: str, path: str, content: bytes) -> _Response:
+        """The response to a request; one that is not expected gets an error that the SDK does not retry.
+
+        Raises an exception that the source gives, as a connection would.
+        """
+        answer: Any = None
         try:
-            if method != "POST" or not path.endswith(ENDINGS):
+            if method != "POST" or not path.endswith(PATHS):
                 raise UnexpectedCallError(f"{method} {path}")
-            return self._respond(path, json.loads(content))
+            request = read_request(path, json.loads(content))
+            call = Call(path, request.body, request.messages)
+            self.calls.append(call)
+            answer, body = self._decide(request, call) if request.questions else self._chat(request, call)
+            if body is not None:
+                return 200, body, {}
         except UnexpectedCallError as error:
             self._unexpected[str(error)] += 1
-            why = f"fwc_llm.testing: the test did not expect {error}"
+            answer = Failure(400, f"fwc_llm.testing: the test did not expect {error}")
         except ApiError as error:
-            return Response(error.status, error.body, {"x-should-retry": "false"})
+            return error.status, error.body, {"x-should-retry": "false"}
         except Exception as error:  # of the test's own function: raised again at the end of the block
             self._raised = self._raised or error
-            why = f"fwc_llm.testing: the test's function raised {type(error).__name__}"
-        return Response(400, ApiError(400, why).body, {"x-should-retry": "false"})
+            answer = Failure(400, f"fwc_llm.testing: the test's function raised {type(error).__name__}")
+        if isinstance(answer, Exception):
+            raise answer
+        return answer.status, ApiError(answer.status, answer.message, answer.code).body, answer.headers
 
-    def _respond(self, path: str, body: Mapping[str, Any]) -> Response:
-        if path.endswith(CHAT):
-            messages = read_messages(body.get("messages"))
-        else:
-            has_state = path.endswith(SYSTEMONE)
-            messages = read_state(body.get("state")) if has_state else read_input(body.get("input"))
-        call = Call(path, body, messages)
-        self.calls.append(call)
-        if not path.endswith(CHAT):
-            return self._decide(call)
+    def _chat(self, request: Request, call: Call) -> tuple[Any, Any]:
+        """The answer, and the response body that it makes; None for a failure."""
         answer = self._next(call)
+        if isinstance(answer, Failure | Exception):
+            return answer, None
+        if isinstance(answer, Mapping):
+            return answer, answer
         if isinstance(answer, Surrogate):
-            return Response(200, complete({**body, "model": NAME}, answer))
-        if (other := _no_reply(answer)) is not None:
-            return other
-        return Response(200, respond(body, replace(_reply(answer), model=call.model)))
+            return answer, chat_body(request, surrogate_reply(request, answer))
+        return answer, chat_body(request, replace(_reply(answer), model=call.model))
 
-    def _decide(self, call: Call) -> Response:
-        by_name = call.path.endswith(SYSTEMONE)
-        questions: Sequence[Mapping[str, Any]]
-        if by_name:
-            questions = [{**one, "name": name} for name, one in check_nouls(call.body).items()]
-        else:
-            questions = check_questions(call.body)
-        answers: list[dict[str, Any]] = []
-        for question in questions:
+    def _decide(self, request: Request, call: Call) -> tuple[Any, Any]:
+        decided = []
+        for question in request.questions:
             answer = self._next(replace(call, question=question))
+            if isinstance(answer, Failure | Exception):
+                return answer, None
+            if isinstance(answer, Mapping) and "answers" in answer:
+                return answer, answer
             if isinstance(answer, Surrogate):
-                words = str(question.get("instructions", ""))
-                answer = p_yes(answer, call.messages, words, "state" if by_name else "input")
-            if isinstance(answer, Failure | Exception) or (
-                isinstance(answer, Mapping) and "answers" in answer
-            ):
-                return _no_reply(answer) or Response(200, {})
-            answers.append(decide(question, answer if isinstance(answer, Mapping) else _reply(answer)))
-        given = {str(answer.pop("name")): answer for answer in answers} if by_name else answers
-        counted = usage(call.messages, len(answers))
-        return Response(200, {"answers": given, "model": call.model, "usage": counted})
+                answer = surrogate_p_yes(request, question, answer)
+            elif not isinstance(answer, Mapping):
+                answer = _decision(question, _reply(answer))
+            decided.append(decide(question, answer))
+        return None, decision_body(request, decided, call.model)
 
     def check(self, cause: Exception | None = None) -> None:
         """Raise what went wrong in answering: calls that were not expected, errors of the function."""
@@ -149,37 +140,34 @@ class Answers:
             raise AssertionError(f"calls that the test did not expect: {named}") from cause
 
 
-def _from(source: Any) -> Callable[[Call], Any]:
+def _answerer(source: Any) -> Callable[[Call], Any]:
     """What gives the answer to a call."""
     if source is None or isinstance(source, Surrogate):
         surrogate = source or Surrogate()
         return lambda call: surrogate
     if isinstance(source, str | int | float | Reply | Failure | Exception):
-        _reply_or_failure(source)
+        if not isinstance(source, Failure | Exception):
+            _reply(source)  # refuse at once what is no answer
         return lambda call: source
     if isinstance(source, Mapping):
-        whole = "choices" in source or "answers" in source
-        return (lambda call: source) if whole else lambda call: _found(source, call)
+        if "choices" in source or "answers" in source:
+            return lambda call: source
+        return lambda call: _expected(
+            next((answer for key, answer in source.items() if key in call.messages[-1]["content"]), None),
+            call,
+        )
     if callable(source):
         return lambda call: _expected(source(call), call)
     if isinstance(source, Sequence):
-        return _one_by_one(iter(source), len(source))
+        left = iter(source)
+
+        def take(call: Call) -> Any:
+            for answer in left:
+                return answer
+            raise UnexpectedCallError(f"POST {call.path}, after {len(source)} recorded answers")
+
+        return take
     raise FwcError(f"{type(source).__name__} is no source of answers: see help(fwc_llm.testing.answers)")
-
-
-def _found(recorded: Mapping[str, Any], call: Call) -> Any:
-    asked = call.messages[-1]["content"]
-    return _expected(next((answer for key, answer in recorded.items() if key in asked), None), call)
-
-
-def _one_by_one(left: Iterator[Any], number: int) -> Callable[[Call], Any]:
-    def take(call: Call) -> Any:
-        answer = next(left, None)
-        if answer is None:
-            raise UnexpectedCallError(f"POST {call.path}, after {number} recorded answers")
-        return answer
-
-    return take
 
 
 def _expected(answer: Any, call: Call) -> Any:
@@ -200,49 +188,26 @@ def _recorded(path: Path) -> Any:
     return content
 
 
-def _no_reply(answer: Any) -> Response | None:
-    """A failure, or the whole body of a response."""
-    if isinstance(answer, Exception):
-        raise Raise(answer)
-    if isinstance(answer, Failure):
-        error = {
-            "message": answer.message,
-            "type": "invalid_request_error",
-            "param": None,
-            "code": answer.code,
-        }
-        return Response(answer.status, {"error": error}, answer.headers)
-    if isinstance(answer, Mapping):
-        return Response(200, answer)
-    return None
-
-
-class Raise(BaseException):
-    """Carries an exception that the test wants raised where a connection would be made."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(error)
-        self.error = error
-
-
-def _reply_or_failure(answer: Any) -> None:
-    if not isinstance(answer, Failure | Exception):
-        _reply(answer)
-
-
 def _reply(answer: Any) -> Reply:
     """An answer as a reply; `FwcError` where it is none."""
-    import math
-
     if isinstance(answer, Reply):
-        return answer if answer.text is not None else replace(answer, text="")
+        return replace(answer, text=answer.text or "")
     if isinstance(answer, bool):
         answer = "yes" if answer else "no"
     if isinstance(answer, str):
         return Reply(answer, finish_reason="stop")
     if isinstance(answer, int | float) and 0 <= answer <= 1:
         p = min(max(float(answer), 1e-9), 1 - 1e-9)
-        pairs = [("yes", math.log(p)), ("no", math.log1p(-p))]
-        pairs.sort(key=lambda pair: -pair[1])
+        pairs = sorted([("yes", math.log(p)), ("no", math.log1p(-p))], key=lambda pair: -pair[1])
         return Reply(pairs[0][0], finish_reason="stop", logprobs=tuple(pairs))
     raise FwcError(f"{answer!r} is no answer: give text, a probability, a Reply or a Failure")
+
+
+def _decision(question: Mapping[str, Any], reply: Reply) -> float | str | None:
+    """What a reply says to a question: P(yes), or 1 and 0 for yes and no; the text for a choice."""
+    if question.get("type") == "choice":
+        return reply.text
+    if not reply.refusal and (p := probability(reply)) is not None:
+        return p
+    word = parse_answer(reply).value
+    return None if word is None else float(word == "yes")

@@ -16,8 +16,8 @@ from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import reason, whole_file
 from fwc_llm.models.base import Model
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.models.openai.failures import AttemptError, Reach
-from fwc_llm.untrusted import shortened, storable, whole
+from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.untrusted import one_line, whole
 
 if TYPE_CHECKING:
     import openai
@@ -138,7 +138,7 @@ class BatchClient:
     async def _patiently(
         self, call: "Callable[[openai.AsyncOpenAI], Awaitable[_T]]", seconds: float = _CALL_SECONDS
     ) -> _T:
-        client = self._model.client().with_options(timeout=_SILENCE_SECONDS)
+        client = self._model.sdk().with_options(timeout=_SILENCE_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with asyncio.timeout(seconds):
@@ -203,7 +203,7 @@ class BatchClient:
             whole(getattr(counts, "failed", None)) or 0,
             self._optional_id(batch, "output_file_id"),
             self._optional_id(batch, "error_file_id"),
-            shortened(storable(self._model.redact("; ".join(texts))), 300),
+            one_line(self._model.redact("; ".join(texts))),
         )
 
 

@@ -1,9 +1,10 @@
-"""Any service that speaks OpenAI's chat-completions protocol, asked with patience."""
+"""Any service that speaks OpenAI's chat-completions protocol, asked with patience; Azure OpenAI is one."""
 
 import asyncio
-import json
 import math
+import os
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,23 +12,22 @@ from dataclasses import replace
 from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models.base import Messages, Reply
-from fwc_llm.models.openai.capabilities import (
-    EFFORT,
-    adapted,
-    is_known_to_reason,
-    is_reasoning,
-    request_parameters,
+from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
+from fwc_llm.models.client import Client
+from fwc_llm.models.openai.prices import ending_of, family_of
+from fwc_llm.models.openai.retry import (
+    MODEL_CODES,
+    QUOTA_CODES,
+    AttemptError,
+    Pace,
+    Reach,
+    body_failure,
+    http_failure,
 )
-from fwc_llm.models.openai.failures import AttemptError, Reach, http_failure
-from fwc_llm.models.openai.families import ending_of
-from fwc_llm.models.openai.pacing import Pacer
-from fwc_llm.models.openai.replies import read_reply
-from fwc_llm.models.openai.secret import Secret
-from fwc_llm.models.openai.service import Service, check_service, read_key
-from fwc_llm.untrusted import parse_json, shortened, tamed
+from fwc_llm.untrusted import Secret, finite, one_line, parse_json, shortened, tamed, visible, whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -35,125 +35,351 @@ if TYPE_CHECKING:
 
 OPENAI_URL = "https://api.openai.com/v1"
 DEPRECATIONS = "https://platform.openai.com/docs/deprecations"
+AZURE_VERSION = "2024-10-21"
+ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
+REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
+EFFORT = "reasoning_effort"
+_TOP_LOGPROBS, _FEWER_TOP_LOGPROBS = 20, 5
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_OURS = {"model", "messages", "stream", "n"}
+_SECRET_NAME = re.compile(r"api.?key|authorization|password|secret|extra.headers|credential", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,15}|[A-Z][A-Z0-9]*_[A-Z0-9_]{1,60}")
 _NO_KEY = "no-key"  # what a server that needs no key is sent
+_LONGEST_NAME = 200  # characters of a token or a model's name
+_MOST_LOGPROBS = 100
+_MOST_TOKENS = 1_000_000_000  # of one request; a count beyond is none
 _LONGEST_BACKOFF = 30.0  # seconds between two attempts at one row
 _UNCLEAR_ATTEMPTS = 3
 _ATTEMPT_SECONDS = 60.0
 _BLIP_SECONDS = 20.0  # a service that answered before may be away for so long
-_MOST_WAVES = 12  # refusals (429) in a row, pauses doubling in between, without a single success
+_MOST_REFUSALS = 12  # 429s in a row, pauses doubling in between, without a single success
+_MOST_NOTICES = 50  # a service may name another model with every reply
+
+Notice = Callable[[str], None]
+
+
+def request_parameters(
+    name: str, params: Mapping[str, Any], max_tokens: int | None = None, logprobs: bool = False
+) -> dict[str, Any]:
+    """The parameters of every request: temperature 0, a small limit, and what the user set (`params`).
+
+    A reasoning model gets `max_completion_tokens` (its reasoning included) and no temperature, unless
+    `reasoning_effort` is "none"; `logprobs` sets that where the model accepts it and the user set nothing.
+
+    Errors: `FwcError` for a parameter that this client sets itself, and for one that may hold a key.
+    """
+    for parameter, value in params.items():
+        if _holds_key({parameter: value}):
+            raise FwcError(
+                f"parameter {visible(parameter)[:40]!r} may hold a key, which a run's files would show: put "
+                "the key into an environment variable and name that with --api-key-env"
+            )
+    if taken := sorted(_OURS & set(params)):
+        raise FwcError(
+            f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave out --param {taken[0]}"
+        )
+    family = family_of(name)
+    off = logprobs and family.reasons and family.effort_none and EFFORT not in params
+    reasons = family.reasons and params.get(EFFORT) != "none" and not off
+    sent: dict[str, Any] = {} if reasons else {"temperature": 0}
+    if off:
+        sent[EFFORT] = "none"
+    if not any(limit in params for limit in _LIMITS):
+        sent[_LIMITS[family.reasons]] = max_tokens or (REASONING_TOKENS if reasons else ANSWER_TOKENS)
+    if logprobs:
+        sent |= {"logprobs": True, "top_logprobs": _TOP_LOGPROBS}
+    return sent | dict(params)
+
+
+def _holds_key(value: Any) -> bool:
+    """Whether a parameter's name, or a text inside, looks like a key."""
+    if isinstance(value, Mapping):
+        return any(_SECRET_NAME.search(str(name)) or _holds_key(each) for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return any(map(_holds_key, value))
+    return isinstance(value, str) and bool(_SECRET_VALUE.search(value))
+
+
+def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any], str] | None:
+    """Parameters without the one that the model refuses, and what to say; None if there is no way."""
+    sent = dict(parameters)
+    if refused not in sent:
+        return None
+    value = sent.pop(refused)
+    if refused == "temperature":
+        return sent, "it accepts no temperature: sent without, so replies may vary"
+    if refused in _LIMITS:
+        other = _LIMITS[1 - _LIMITS.index(refused)]
+        return sent | {other: value}, f"it takes {other} in place of {refused}: sent so"
+    if refused == "top_logprobs" and value > _FEWER_TOP_LOGPROBS:
+        return (
+            sent | {refused: _FEWER_TOP_LOGPROBS},
+            f"it gives at most {_FEWER_TOP_LOGPROBS} top_logprobs: sent so",
+        )
+    return None
+
+
+def read_reply(body: Any, attempts: int = 1, latency: float = 0.0) -> Reply:
+    """The reply in a chat-completions response body; nothing optional is relied upon.
+
+    Errors: `AttemptError` when the body is no completion (an error object, HTML, no choices).
+    """
+    choices = body.get("choices") if isinstance(body, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if choice is None or not isinstance(message, Mapping):
+        raise body_failure(body)
+    content, refusal = message.get("content"), message.get("refusal")
+    if isinstance(content, list):  # some servers send a list of parts
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    text = content if isinstance(content, str) and content else refusal
+    return Reply(
+        text=shortened(text) if isinstance(text, str) else "",
+        finish_reason=name_in(choice, "finish_reason"),
+        refusal=bool(refusal),
+        logprobs=_logprobs(choice.get("logprobs")),
+        usage=read_usage(body.get("usage"), "prompt_tokens", "completion_tokens"),
+        model=name_in(body, "model"),
+        fingerprint=name_in(body, "system_fingerprint"),
+        attempts=attempts,
+        latency=latency,
+        raw=body,
+    )
+
+
+def read_usage(usage: Any, prompt: str, completion: str) -> Usage | None:
+    """Token counts by their names, each 0 where the service sends no such number; None without any."""
+    if not isinstance(usage, Mapping):
+        return None
+    details = usage.get(f"{prompt}_details")
+    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
+    return Usage(
+        *(whole(count, _MOST_TOKENS) or 0 for count in (usage.get(prompt), usage.get(completion), cached))
+    )
+
+
+def name_in(body: Mapping[str, Any], field: str) -> str | None:
+    """A short text in what a service sent, or None."""
+    value = body.get(field)
+    return shortened(value, _LONGEST_NAME) if isinstance(value, str) else None
+
+
+def _logprobs(logprobs: Any) -> tuple[tuple[str, float], ...] | None:
+    """The top tokens where the answer begins: at the first token that holds a letter."""
+    content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
+    for position in content if isinstance(content, list) else []:
+        token = str(position.get("token") or "")[:_LONGEST_NAME] if isinstance(position, Mapping) else ""
+        if any(letter.isalpha() for letter in token):
+            top = position.get("top_logprobs")
+            pairs = [
+                (str(each.get("token"))[:_LONGEST_NAME], logprob)
+                for each in (top[:_MOST_LOGPROBS] if isinstance(top, list) else [])
+                if isinstance(each, Mapping) and (logprob := finite(each.get("logprob"))) is not None
+            ]
+            return tuple(pairs) or None
+    return None
+
+
+class Service:
+    """The part of a model that does not depend on how it is asked: name, parameters, notices, patience."""
+
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, Any],
+        notice: Notice | None,
+        breaker: int,
+    ) -> None:
+        if not name.strip():
+            raise FwcError("the model's name is empty: name one with --model")
+        self._name, self._parameters, self._notice, self._breaker = name, parameters, notice, breaker
+        self._failed_in_a_row = 0
+        self.notices: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The model's name as the user wrote it."""
+        return self._name
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """What is sent besides the messages, before any adaptation to what the model refuses."""
+        return self._parameters
+
+    @property
+    def completion_limit(self) -> int | None:
+        """The most tokens that one reply can have, or None."""
+        limits = [whole(self.parameters.get(name)) for name in _LIMITS]
+        return max((limit for limit in limits if limit), default=None)
+
+    def redact(self, text: str) -> str:
+        """`text` without the keys, which a service might echo."""
+        return text
+
+    def _tell(self, notice: str) -> None:
+        """Say something once."""
+        notice = self.redact(visible(notice))
+        if notice not in self.notices and len(self.notices) < _MOST_NOTICES:
+            self.notices.append(notice)
+            if self._notice is not None:
+                with suppress(OSError, ValueError):  # a closed terminal must not cost a paid reply
+                    self._notice(notice)
+
+    def _count_failure(self, failure: object, where: str, tolerant: bool = False) -> None:
+        """Count a failure; `ProviderError` after too many in a row, unless `tolerant`."""
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= self._breaker and not tolerant:
+            raise ProviderError(
+                f"{where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
+                "stopped; what was answered is kept, and the same command continues there"
+            )
+
+
+def read_key(variable: str, model: str) -> str:
+    """The key in an environment variable; `FwcError` when there is none or it cannot be one."""
+    # Somebody may write the key itself in the place of the variable's name.
+    named = f"the environment variable {variable}" if _VARIABLE.fullmatch(variable) else "that variable"
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        hint = "" if _VARIABLE.fullmatch(variable) else " (--api-key-env takes a variable's name, not a key)"
+        raise FwcError(
+            f"no key for {model}: set {named}, name another with --api-key-env{hint}, "
+            "or use --model surrogate, which needs none"
+        )
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise FwcError(f"the key in {named} has characters that no key has: set it again")
+    return key
+
+
+def check_address(url: str) -> None:
+    """Refuse with `FwcError` what is no http(s) address, and one with a user, a password or a query."""
+    shown = visible(url).rpartition("@")[2].partition("?")[0][:200]  # neither password nor key
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good or not url.isascii() or not url.isprintable() or " " in url:
+        raise FwcError(f"base URL {shown!r} is not an http(s) address, for example http://127.0.0.1:8000/v1")
+    if "@" in parts.netloc or parts.query:  # it is written into run.json and into errors
+        raise FwcError(
+            f"the base URL of {parts.hostname} holds a user, a password or a query: give the address "
+            "alone, and a key by --api-key-env"
+        )
 
 
 class ChatModel(Service):
-    """A model behind an OpenAI-compatible service.
+    """A model behind an OpenAI-compatible service; see `Client` for what can be set.
 
-    name           the model's name, sent as it is
-    base_url       the service; None is OpenAI. With a base URL a key is sent only when `api_key_env` is given
-    api_key_env    the environment variable that holds the key (default for OpenAI: OPENAI_API_KEY); read at
-                   the first request, so a run that is answered already needs none
-    params         anything else to send, as it is; overrides what is sent by default
-    max_tokens     limit of a reply (default 20; 2000 for a reasoning model, reasoning included)
-    logprobs       ask for the probabilities of the top tokens
-    rpm, tpm       requests and tokens a minute that are not exceeded
-    concurrency    connections to keep; also decides how many failures in a row stop the run
-    deadline       seconds for one row, counted from its first attempt, retries and pauses included
-    timeout        seconds for one attempt (default 60; the whole deadline for a reasoning model)
-    backoff        seconds before the first retry (doubling, with jitter)
-    breaker        failed attempts in a row, over all rows, that stop the run (default 30, or 4 times
-                   concurrency); once anything was answered, only if they span 20 s
-    seed           of the jitter
-    notice         called once for each thing worth saying (an adapted parameter, an unexpected model)
-    today          the day that a model's announced end is seen from
+    With a base URL a key is sent only when `api_key_env` is given. Without one, OPENAI_BASE_URL names the
+    service, as it does for OpenAI's SDK, and that is said; else it is OpenAI. Keys are read at the first
+    request, so that a run that is answered already needs none.
+
+    notice   called once for each thing worth saying (an adapted parameter, an unexpected model)
+    timeout  seconds for one attempt (default 60; the whole deadline for a reasoning model)
+    backoff  seconds before the first retry (doubling, with jitter)
+    breaker  failed attempts in a row, over all rows, that stop the run (default 30, or 4 times
+             concurrency); once anything was answered, only if they span 20 s
+    today    the day that a model's announced end is seen from
 
     Errors: `FwcError` for options that make no sense and, at the first request, for a missing key;
     `ProviderError` when the service rejects the run as a whole.
     """
 
     _key_variable = "OPENAI_API_KEY"
-    _address = "/chat/completions"
+    _url_variable = "OPENAI_BASE_URL"
+    _path = "/chat/completions"
 
     def __init__(
         self,
         name: str,
+        client: Client | None = None,
+        notice: Notice | None = None,
         *,
-        base_url: str | None = None,
-        api_key_env: str | None = None,
-        params: Mapping[str, Any] | None = None,
-        max_tokens: int | None = None,
-        logprobs: bool = False,
-        rpm: float | None = None,
-        tpm: float | None = None,
-        concurrency: int = 8,
-        deadline: float = 300.0,
         timeout: float | None = None,
         backoff: float = 0.5,
         breaker: int | None = None,
-        seed: int = 0,
-        notice: Callable[[str], None] | None = None,
         today: date | None = None,
     ) -> None:
-        check_service(
-            name, base_url, rpm=rpm, tpm=tpm, concurrency=concurrency, deadline=deadline, timeout=timeout
-        )
-        self._chosen = dict(params or {})
-        super().__init__(name, self._defaults(name, max_tokens, logprobs), notice)
-        self._base_url, self._api_key_env = base_url, api_key_env
+        self._options = client = client or Client()
+        self._chosen = dict(client.params)
+        self._name = name
+        super().__init__(name, self._request_parameters(), notice, breaker or max(30, 4 * client.concurrency))
+        named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
+        self._base_url = client.base_url or named_url
+        self._url_is_named = client.base_url is None and named_url is not None
+        if self._base_url is not None:
+            check_address(self._base_url)
         self._sent = dict(self._parameters)  # after adaptation; never part of a request's identity
-        self._concurrency, self._deadline, self._backoff = concurrency, deadline, backoff
-        self._timeout = timeout or (deadline if self._reasons else _ATTEMPT_SECONDS)
-        self._rng = random.Random(seed)
-        self._pacer = Pacer(rpm, tpm, first_pause=2.0 * backoff, rng=self._rng, notice=self._tell)
-        self._paces_tokens = tpm is not None
-        self._breaker = breaker if breaker is not None else max(30, 4 * concurrency)
-        self._failed_in_a_row, self._last_success = 0, -math.inf
+        self._deadline, self._backoff = client.deadline, backoff
+        self._timeout = timeout or (client.deadline if self._reasons else _ATTEMPT_SECONDS)
+        self._pace = Pace(client.rpm, client.tpm, first_pause=2.0 * backoff)
+        self._last_success = -math.inf
         self._adapted: set[str] = set()
-        self._client: openai.AsyncOpenAI | None = None
-        self._hidden: Secret | None = None
+        self._sdk: openai.AsyncOpenAI | None = None
+        self._simulated = name == "surrogate"
+        self._ending = None if self._base_url else ending_of(name)
+        self._today = today or date.today()
+        self._tell_first()
+
+    def _tell_first(self) -> None:
+        """Say where the question goes, what a reasoning model makes of it, and when the model ends."""
+        if self._url_is_named:
+            self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
         if self._reasons and "temperature" not in self._parameters:
-            known = base_url is None and is_known_to_reason(name)
-            what = "is a reasoning model" if known else "is taken for a reasoning model, by its name"
+            sure = self._base_url is None and "/" not in self._name and family_of(self._served_name).known
+            what = "is a reasoning model" if sure else "is taken for a reasoning model, by its name"
             self._tell(
-                f"{name} {what}: no temperature is sent, so replies may vary "
+                f"{self._name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
-        if self._parameters.get("logprobs") and self._reasons:
-            self._say_of_logprobs(name)
-        self._ending, self._today = None if base_url else ending_of(name), today or date.today()
+        if self._reasons and self._parameters.get("logprobs"):
+            if self._parameters.get(EFFORT) != "none":
+                self._tell(
+                    f"{self._name} reasons before it answers, and may refuse to give log-probabilities"
+                )
+            elif EFFORT not in self._chosen:
+                self._tell(
+                    f"{self._name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
+                    "sent (--param reasoning_effort=… says otherwise)"
+                )
         if self._ending is not None and self._ending.soon(self._today):
             self._tell(f"{self._ending.words(self._today)}: see {DEPRECATIONS}")
 
-    def _say_of_logprobs(self, name: str) -> None:
-        """Say what becomes of a reasoning model that is asked for log-probabilities."""
-        if self._parameters.get(EFFORT) == "none" and EFFORT not in self._chosen:
-            self._tell(
-                f"{name} gives log-probabilities without reasoning alone: reasoning_effort=none is sent "
-                "(--param reasoning_effort=… says otherwise)"
-            )
-        elif self._parameters.get(EFFORT) != "none":
-            self._tell(f"{name} reasons before it answers, and may refuse to give log-probabilities")
-
-    def _defaults(self, name: str, max_tokens: int | None, logprobs: bool) -> Mapping[str, Any]:
-        """What is sent with every request: what was asked for, and what was chosen."""
-        return request_parameters(name, self._chosen, max_tokens, logprobs)
+    def _request_parameters(self) -> Mapping[str, Any]:
+        """What is sent with every request, and is part of its identity."""
+        return request_parameters(
+            self._served_name, self._chosen, self._options.max_tokens, self._options.logprobs
+        )
 
     @property
     def _reasons(self) -> bool:
         """Whether the model may think for long before it answers."""
-        return is_reasoning(self._name)
+        return family_of(self._served_name).reasons
 
     @property
     def simulated(self) -> bool:
-        """True for the surrogate, also behind HTTP: its server answers to no other name."""
-        return self._name == "surrogate"
+        """True for the surrogate, also behind HTTP: by its name, or by what a reply says."""
+        return self._simulated
+
+    @property
+    def address(self) -> str:
+        """The address of the service that is asked."""
+        return self._base_url or OPENAI_URL
 
     def require_key(self) -> None:
         """Check, before anything is asked, that there is a key and a way out; `FwcError` if not."""
-        self.client()
+        self.sdk()
 
     async def aclose(self) -> None:
         """Close all connections; the next question opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        sdk, self._sdk = self._sdk, None
+        if sdk is not None:
+            await sdk.close()
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`, adapted to what the model was found to refuse."""
@@ -165,9 +391,9 @@ class ChatModel(Service):
 
     async def ask(self, messages: Messages) -> Reply:
         """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
-        self.client()  # its imports are no part of the row's time
-        expected = self._expected_tokens(messages)
-        await self._pacer.turn(expected, patience=self._deadline)
+        self.sdk()  # its imports are no part of the row's time
+        tokens = sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
+        await self._pace.turn(tokens, self._deadline)
         began = time.monotonic()
         attempts = 0
         while True:
@@ -177,17 +403,17 @@ class ChatModel(Service):
                 reply = await self._attempt(messages, attempts, began)
             except AttemptError as failure:
                 wait = self._after_failure(failure, attempts, sent_at)
-                if wait is None or wait >= self._left(began):
-                    return self._no_reply(failure, attempts, time.monotonic() - began)
-                await asyncio.sleep(wait)
-                await self._pacer.turn(expected, patience=self._left(began))
-                if self._left(began) <= 0.0:
-                    return self._no_reply(failure, attempts, time.monotonic() - began)
+                if wait is not None and wait < self._left(began):
+                    await asyncio.sleep(wait)
+                    await self._pace.turn(tokens, self._left(began))
+                    if self._left(began) > 0.0:
+                        continue
+                return self._no_reply(failure, attempts, time.monotonic() - began)
             else:
                 self._failed_in_a_row, self._last_success = 0, time.monotonic()
-                self._pacer.succeeded(sent_at)
+                self._pace.succeeded(sent_at)
                 if reply.usage is not None:
-                    self._pacer.settle(expected, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+                    self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
                 self._check_model(reply)
                 return reply
 
@@ -197,13 +423,15 @@ class ChatModel(Service):
         sent_at = time.monotonic()
         try:
             response = await self._post(self.request_body(messages), began)
-            self._pacer.learn(response.headers)
             text = response.content.decode("utf-8", "replace")
             body = self.read_body(text)
             if isinstance(body, str) and text.lstrip()[:1] in {"{", "["}:
                 raise AttemptError(Reach.ATTEMPT, "the reply is broken JSON", response.status_code)
             reply = self.read(body, messages)
-            return self._without_key(replace(reply, attempts=attempts, latency=time.monotonic() - sent_at))
+            if SIMULATED in f"{reply.fingerprint} {response.headers.get('x-fwc-llm-answers')}":
+                self._simulated = True
+                reply = replace(reply, fingerprint=f"{SIMULATED} {reply.fingerprint or ''}".strip())
+            return replace(reply, attempts=attempts, latency=time.monotonic() - sent_at)
         except AttemptError as failure:
             failure.reason = self.redact(failure.reason)
             if self._adapt(failure, messages, sent):
@@ -211,19 +439,18 @@ class ChatModel(Service):
             raise
 
     async def _post(self, body: dict[str, Any], began: float) -> "httpx2.Response":
-        """One HTTP request through the SDK; whatever goes wrong becomes a `AttemptError`.
+        """One HTTP request through the SDK; whatever goes wrong becomes an `AttemptError`.
 
         The SDK's `create` validates every message (5.5 ms for 34 of them); `post` takes the same path
         without that. The response is read here, not by the SDK: it takes a page of HTML for a completion.
         """
         import httpx2
 
-        client = self.client()
         limit = min(self._timeout, max(self._left(began), 0.001))
         try:
             async with asyncio.timeout(limit):
-                return await client.post(
-                    self._address,
+                return await self.sdk().post(
+                    self._path,
                     body=body,
                     cast_to=httpx2.Response,
                     options={"security": {"bearer_auth": True}},
@@ -237,18 +464,16 @@ class ChatModel(Service):
         """What the SDK raised, classified: whatever a service sends is at most a failed attempt."""
         import openai
 
-        from fwc_llm.models.openai.transport import UnusableResponseError
+        from fwc_llm.models.openai.transport import TooLargeError
 
         for cause in (error, error.__cause__):
             if isinstance(cause, FwcError | AssertionError | MemoryError):
                 raise cause
-            if isinstance(cause, UnusableResponseError):
-                return AttemptError(Reach.UNCLEAR, shortened(self.redact(str(cause)), 300))
+            if isinstance(cause, TooLargeError):
+                return AttemptError(Reach.UNCLEAR, str(cause))
         if isinstance(error, openai.APIStatusError):
-            self._pacer.learn(error.response.headers)
-            return http_failure(
-                error.status_code, self.read_body(error.response.text), error.response.headers
-            )
+            body = self.read_body(error.response.content.decode("utf-8", "replace"))
+            return http_failure(error.status_code, body, error.response.headers)
         if isinstance(error, openai.APITimeoutError):
             return AttemptError(Reach.ATTEMPT, f"no response within {self._timeout:g} s")
         if isinstance(error, openai.APIConnectionError):
@@ -262,25 +487,21 @@ class ChatModel(Service):
         if failure.reach is Reach.ROW:
             return None
         if failure.rate_limited:
-            self._pacer.refused(sent_at, failure.retry_after)
-            if self._pacer.waves >= _MOST_WAVES:
+            self._pace.refused(sent_at, failure.retry_after)
+            if self._pace.refusals >= _MOST_REFUSALS:
                 raise ProviderError(
-                    f"{self._where} refused {self._pacer.waves} times in a row (too many requests), despite "
-                    f"pauses (last: {failure}): try later or set --rpm; what was answered is kept"
+                    f"{self._where} refused {self._pace.refusals} times in a row (too many requests), "
+                    f"despite pauses (last: {failure}): try later or set --rpm; what was answered is kept"
                 )
-            return self._pacer.pause_left
-        self._failed_in_a_row += 1
-        lasting = time.monotonic() - self._last_success > _BLIP_SECONDS
-        if self._failed_in_a_row >= self._breaker and lasting:
-            raise ProviderError(
-                f"{self._where} failed {self._failed_in_a_row} times in a row (last: {failure}): the run is "
-                "stopped; what was answered is kept, and the same command continues there"
-            )
+            return self._pace.pause_left
+        self._count_failure(
+            failure, self._where, tolerant=time.monotonic() - self._last_success <= _BLIP_SECONDS
+        )
         if failure.reach is Reach.UNCLEAR and attempts >= _UNCLEAR_ATTEMPTS:
             return None
         if failure.retry_after is not None:
             return failure.retry_after
-        return min(self._backoff * 2.0 ** (attempts - 1), _LONGEST_BACKOFF) * (0.5 + self._rng.random())
+        return min(self._backoff * 2.0 ** (attempts - 1), _LONGEST_BACKOFF) * (0.5 + random.random())
 
     def _left(self, began: float) -> float:
         return began + self._deadline - time.monotonic()
@@ -305,9 +526,11 @@ class ChatModel(Service):
                 f"{self._where} refuses the parameter {failure.parameter!r} for {self.name} {said}: "
                 "change or drop it (--param, --logprobs, --max-tokens)"
             )
-        if failure.status == 404 or failure.code in {"model_not_found", "deploymentnotfound"}:
+        if failure.status is not None and 300 <= failure.status < 400:
+            return f"{self._where} redirects, which is not followed {said}"
+        if failure.status == 404 or failure.code in MODEL_CODES:
             return f"{self._where} does not know the model {self.name!r} {said}: {self._where_to_look}"
-        if failure.code in {"insufficient_quota", "billing_not_active"} or failure.status == 402:
+        if failure.code in QUOTA_CODES or failure.status == 402:
             return f"{self._where} says that the quota is used up {said}: check the account's billing"
         return f"{self._where} rejects the key {said}: {self._key_hint}"
 
@@ -330,12 +553,6 @@ class ChatModel(Service):
         if served and wanted not in served and served not in wanted:
             self._tell(f"{self._where} answers as {reply.model!r}, not as {self.name!r}")
 
-    def _expected_tokens(self, messages: Messages) -> int:
-        """A rough size of one exchange, good enough to pace by; corrected from the real usage."""
-        if not self._paces_tokens:
-            return 0
-        return sum(len(message["content"]) for message in messages) // 4 + (self.completion_limit or 0)
-
     @property
     def _served_name(self) -> str:
         return self._name
@@ -348,40 +565,37 @@ class ChatModel(Service):
     def _where_to_look(self) -> str:
         if self._base_url:
             return f"{self._base_url.rstrip('/')}/models lists what it serves, if the base URL is right"
-        if self._ending is not None:
-            ending = self._ending.words(self._today)
-            return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
-        return f"it may be retired, see {DEPRECATIONS}, or your account has no access to it"
+        ending = "it may be retired" if self._ending is None else self._ending.words(self._today)
+        return f"{ending}, see {DEPRECATIONS}, or your account has no access to it"
+
+    @property
+    def _needs_key(self) -> bool:
+        """Whether a key is sent: to OpenAI, to where the environment says, and where the user names one."""
+        named = self._options.api_key_env is not None
+        return named or self._base_url is None or (self._url_is_named and self._key_variable in os.environ)
 
     @property
     def _key_hint(self) -> str:
-        if self._base_url and self._api_key_env is None:
+        if not self._needs_key:
             return "no key was sent; name the variable that holds it with --api-key-env"
-        return f"check the key in {self._api_key_env or self._key_variable}"
+        return f"check the key in {self._options.api_key_env or self._key_variable}"
 
     @cached_property
     def _key(self) -> str:
-        if self._base_url is not None and self._api_key_env is None:
+        if not self._needs_key:
             return _NO_KEY
-        return read_key(self._api_key_env or self._key_variable, self.name)
+        return read_key(self._options.api_key_env or self._key_variable, self.name)
 
-    @property
-    def _secret(self) -> Secret | None:
-        if self._hidden is None:
-            with suppress(FwcError):  # no key, nothing to hide yet; asking will say so
-                self._hidden = None if self._key == _NO_KEY else Secret(self._key)
-        return self._hidden
+    @cached_property
+    def _secret(self) -> Secret:
+        return Secret("" if self._key == _NO_KEY else self._key)
 
     def redact(self, text: str) -> str:
-        """`text` without the key, which a service might echo in any encoding."""
-        return self._secret.redact(text) if self._secret is not None else text
-
-    def _without_key(self, reply: Reply) -> Reply:
-        """The reply once more without the key, which may have come in parts."""
-        if self._secret is None:
-            return reply
-        raw = None if self._secret.is_in(json.dumps(reply.raw)) else reply.raw
-        return replace(reply, text=self.redact(reply.text or ""), raw=raw)
+        """`text` without the key, which a service might echo."""
+        try:
+            return self._secret.redact(text)
+        except FwcError:  # no key, nothing to hide yet; asking will say so
+            return text
 
     def read_body(self, text: str) -> Any:
         """What a service sent, as a value of bounded size without the key; the text where it is not JSON."""
@@ -392,20 +606,17 @@ class ChatModel(Service):
 
     def _cause(self, error: BaseException) -> str:
         cause = error.__cause__ or error
-        said = self.redact(" ".join(str(cause).split()))
-        return f"{type(cause).__name__}: {said}"[:200].rstrip(": ")
+        return one_line(f"{type(cause).__name__}: {self.redact(str(cause))}".rstrip(": "))
 
-    def client(self) -> "openai.AsyncOpenAI":
+    def sdk(self) -> "openai.AsyncOpenAI":
         """The SDK's client, opened if need be; it retries nothing by itself.
 
         `FwcError` for a missing key, and for an environment in which no connection can be made.
         """
-        if self._client is None:
+        if self._sdk is None:
             self._key  # noqa: B018 (reading it is the check)
             try:
-                self._client = self._make_client()
-                if self._secret is not None:
-                    self._secret.hide_in_logs()
+                self._sdk = self._make_sdk()
             except Exception as error:  # ImportError, ValueError, FileNotFoundError, InvalidURL, …
                 raise FwcError(
                     f"no connection to {self._where} can be set up ({self._cause(error)}): check the base "
@@ -414,25 +625,72 @@ class ChatModel(Service):
                 ) from None
             # No other service learns of the user's account at OpenAI, which the environment names.
             if self._base_url is not None:
-                self._client.organization = self._client.project = None
-        return self._client
+                self._sdk.organization = self._sdk.project = None
+        return self._sdk
 
-    def _make_client(self) -> "openai.AsyncOpenAI":
+    def _make_sdk(self) -> "openai.AsyncOpenAI":
         import openai
 
         return openai.AsyncOpenAI(
             api_key=self._key,
-            # Given even when it is the default: the environment must not decide where the key goes.
-            base_url=self._base_url or OPENAI_URL,
+            base_url=self.address,
             default_headers={"Authorization": f"Bearer {self._key}"},
-            **self._client_options(),
+            **self._sdk_options(),
         )
 
-    def _client_options(self) -> dict[str, Any]:
+    def _sdk_options(self) -> dict[str, Any]:
         import httpx2
 
         from fwc_llm.models.openai.transport import BoundedClient
 
-        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=max(self._concurrency, 100))
+        kept = max(self._options.concurrency, 100)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept)
         http_client = BoundedClient(limits=limits, timeout=self._timeout)
         return {"max_retries": 0, "timeout": self._timeout, "http_client": http_client}
+
+
+class AzureModel(ChatModel):
+    """A deployment on Azure OpenAI, written `azure:DEPLOYMENT`.
+
+    The resource's address is `base_url` or AZURE_OPENAI_ENDPOINT, the key is in AZURE_OPENAI_API_KEY (or the
+    variable that `api_key_env` names), the API's version in OPENAI_API_VERSION (default: 2024-10-21).
+    A deployment's name says nothing about its model: set `params` for a reasoning model's own.
+
+    Errors: as `ChatModel`; a missing address is an `FwcError` before any request.
+    """
+
+    _key_variable = "AZURE_OPENAI_API_KEY"
+    _url_variable = "AZURE_OPENAI_ENDPOINT"
+
+    def __init__(self, name: str, *arguments: Any, **options: Any) -> None:
+        super().__init__(name, *arguments, **options)
+        if self._base_url is None:
+            raise FwcError(
+                f"no endpoint for {name}: set AZURE_OPENAI_ENDPOINT to the resource's address "
+                "(https://NAME.openai.azure.com), or give it as --base-url"
+            )
+
+    @property
+    def _served_name(self) -> str:
+        return self._name.removeprefix("azure:")
+
+    @property
+    def _needs_key(self) -> bool:
+        return True
+
+    @property
+    def _where_to_look(self) -> str:
+        return f"see the deployments of the resource at {self._base_url} (their names, not the models')"
+
+    def _check_model(self, reply: Reply) -> None:
+        """A deployment answers with its model's name, which may be anything."""
+
+    def _make_sdk(self) -> "openai.AsyncOpenAI":
+        import openai
+
+        return openai.AsyncAzureOpenAI(
+            azure_endpoint=self.address,
+            api_key=self._key,
+            api_version=os.environ.get("OPENAI_API_VERSION") or AZURE_VERSION,
+            **self._sdk_options(),
+        )

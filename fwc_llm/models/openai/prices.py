@@ -1,9 +1,10 @@
-"""What tokens cost: a dated file, which the user can replace."""
+"""What tokens cost, what OpenAI's models accept and when they end: two dated files."""
 
 import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ from typing import Any
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Usage
 
-_BUILT_IN = Path(__file__).with_name("prices.toml")
+_PRICES = Path(__file__).with_name("prices.toml")
+_FAMILIES = Path(__file__).with_name("families.toml")
 _VERSION = re.compile(r"-(\d{4}(-\d{2}-\d{2})?|preview|latest)")
+_BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
+_SOON_DAYS = 60
 
 
 @dataclass(frozen=True)
@@ -51,45 +55,42 @@ def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> P
 
     Errors: `FwcError` when the file cannot be read or is not a price file.
     """
-    lists = _read(Path(path) if path is not None else _BUILT_IN)
-    if api == "systemone" and path is not None and api not in lists and "decisions" in lists:
+    lists = _read(_PRICES if path is None else Path(path))
+    if api == "systemone" and path is not None and api not in lists:
         api = "decisions"
     prices = lists.get(api, lists["chat"] if len(lists) == 1 else {})
-    name = model.rpartition(":")[2] if model.startswith("azure:") else model
-    name = name.rpartition("/")[2]
-    known = covering(name, prices)
-    return prices[known] if known is not None else None
+    name = covering(model.removeprefix("azure:").rpartition("/")[2], prices)
+    return None if name is None else prices[name]
 
 
 def priced() -> tuple[str, ...]:
     """The chat models whose price is built in."""
-    return tuple(_read(_BUILT_IN)["chat"])
+    return tuple(_read(_PRICES)["chat"])
 
 
-def covering(name: str, known: Iterable[str]) -> str | None:
-    """The one of the names `known` that is this model's, or whose dated version it is; None without one."""
-    names = set(known)
-    if name in names:
-        return name
-    candidates = [one for one in names if name.startswith(one) and _VERSION.fullmatch(name[len(one) :])]
-    return max(candidates, key=len) if candidates else None
+def covering(name: str, listed: Iterable[str]) -> str | None:
+    """The listed name that is this model's, or whose dated version it is; None without one."""
+    versions = [each for each in listed if name.startswith(each) and _VERSION.fullmatch(name[len(each) :])]
+    return name if name in set(listed) else max(versions, key=len, default=None)
 
 
 @cache
 def _read(path: Path) -> dict[str, dict[str, Price]]:
-    """The lists of prices by interface."""
+    """The lists of prices by interface; a list has its own date and source, or those of the file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise FwcError(f"cannot read the price file {path}: {error}") from None
     try:
-        common = {name: value for name, value in content.items() if not isinstance(value, dict)}
-        others = {
-            name: {**common, **one}
-            for name, one in content.items()
-            if isinstance(one, dict) and "models" in one
+        tables = {"chat": content} | {
+            name: {**content, **table}
+            for name, table in content.items()
+            if isinstance(table, dict) and "models" in table
         }
-        return {name: _prices(one, path) for name, one in {"chat": content, **others}.items()}
+        return {
+            api: {name: _price(name, entry, table, path) for name, entry in table["models"].items()}
+            for api, table in tables.items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FwcError(
             f"{path} is not a price file ({error!r}): it needs `date` and, under [models], "
@@ -97,20 +98,59 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
         ) from None
 
 
-def _prices(content: dict[str, Any], path: Path) -> dict[str, Price]:
-    """One list: all of it has the same date and source."""
-    date, source, batch = (
-        str(content["date"]),
-        str(content.get("source", path)),
-        float(content.get("batch", 1.0)),
-    )
-    return {name: _price(name, entry, batch, date, source) for name, entry in content["models"].items()}
-
-
-def _price(name: str, entry: dict[str, float], batch: float, date: str, source: str) -> Price:
-    input_price, output = float(entry["input"]), float(entry["output"])
-    cached = float(entry.get("cached", input_price))
-    if not min(input_price, cached, output) >= 0.0:
+def _price(name: str, entry: dict[str, float], table: dict[str, Any], path: Path) -> Price:
+    fresh, output = float(entry["input"]), float(entry["output"])
+    cached = float(entry.get("cached", fresh))
+    if not min(fresh, cached, output) >= 0.0:
         raise ValueError(f"a price of {name} is negative")
     context = int(entry["context"]) if "context" in entry else None
-    return Price(name, input_price, cached, output, batch, context, date, source)
+    batch, source = float(table.get("batch", 1.0)), str(table.get("source", path))
+    return Price(name, fresh, cached, output, batch, context, str(table["date"]), source)
+
+
+@dataclass(frozen=True)
+class Family:
+    """What models of a family accept; see families.toml."""
+
+    pattern: str = ""
+    reasons: bool = False
+    known: bool = False
+    effort_none: bool = False
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The day on which a model is announced to be switched off, and the successor that was named, if any."""
+
+    model: str
+    day: date
+    successor: str | None
+
+    def words(self, today: date) -> str:
+        """When it ends or ended, in words."""
+        days = (self.day - today).days
+        when = f"ended on {self.day}" if days <= 0 else f"ends on {self.day} (in {days} days)"
+        return f"{self.model} {when}" + (f"; named successor {self.successor}" if self.successor else "")
+
+    def soon(self, today: date) -> bool:
+        """Whether it has ended, or ends within 60 days."""
+        return (self.day - today).days <= _SOON_DAYS
+
+
+@cache
+def _families() -> dict[str, Any]:
+    return tomllib.loads(_FAMILIES.read_text(encoding="utf-8"))
+
+
+def family_of(model: str) -> Family:
+    """The family that a model's name begins like; one that accepts everything where no pattern fits."""
+    name = _BEFORE.sub("", model, count=1).lower()
+    families = [Family(**each) for each in _families()["family"] if re.match(each["pattern"], name)]
+    return families[0] if families and "-chat" not in name else Family()
+
+
+def ending_of(model: str) -> Ending | None:
+    """When a model of OpenAI's ends, dated versions included; None where no end is announced."""
+    ends = _families()["ends"]
+    name = covering(model, ends)
+    return None if name is None else Ending(model, ends[name]["date"], ends[name].get("successor"))

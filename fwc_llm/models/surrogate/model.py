@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.base import Messages, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Messages, Reply, Usage
 from fwc_llm.models.surrogate.features import feature_names, vector
 from fwc_llm.models.surrogate.reading import Person, Reading, read
 
@@ -120,9 +120,7 @@ class Surrogate:
     @property
     def parameters(self) -> Mapping[str, Any]:
         """What besides the messages decides an answer."""
-        fitted = Coefficients.fitted()
-        stamp = hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
-        return {"temperature": self.temperature, "seed": self.seed, "coefficients": stamp}
+        return {"temperature": self.temperature, "seed": self.seed, "coefficients": _stamp()}
 
     def check(self, messages: Messages) -> None:
         """Raise `UnreadablePromptError` for a prompt in which it finds no person to answer for."""
@@ -155,6 +153,7 @@ class Surrogate:
                 completion_tokens=1,
             ),
             model=f"{NAME} (simulated)",
+            fingerprint=f"{SIMULATED} {_stamp()}",
         )
 
     async def aclose(self) -> None:
@@ -165,6 +164,13 @@ class Surrogate:
         text = json.dumps([self.seed, list(messages)], ensure_ascii=False, sort_keys=True)
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:7], "big") / 2**56
+
+
+@cache
+def _stamp() -> str:
+    """The identity of the coefficients."""
+    fitted = Coefficients.fitted()
+    return hashlib.sha256(np.r_[fitted.world, fitted.prior, fitted.context].tobytes()).hexdigest()[:12]
 
 
 def _p_yes(reading: Reading) -> float:

