@@ -1,7 +1,9 @@
 """Texts, numbers and JSON of others: nothing in them can stop, steer or fill the program."""
 
+import base64
 import json
 import math
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from fwc_llm.untrusted import (
     DEEPEST,
     LARGEST_VALUE,
+    Secret,
     finite,
     header_number,
     parse_json,
@@ -109,3 +112,38 @@ def test_tamed_json_can_be_written(value: object) -> None:
 def test_a_tamed_value_has_a_size() -> None:
     many = {"texts": ["x" * 60_000] * 100, "items": [[1] * 1000] * 10_000}
     assert len(json.dumps(tamed(many))) < 4 * LARGEST_VALUE
+
+
+KEY = "sk-plant/ed+0123456789=abcDEFghij"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        KEY,
+        KEY.upper(),
+        quote(KEY, safe=""),
+        quote(KEY, safe="").lower(),
+        *(
+            base64.b64encode(before + KEY.encode() + b"@host").decode()
+            for before in (b"", b"a", b"ab", b"user:")
+        ),
+        base64.urlsafe_b64encode(b"a" + KEY.encode()).decode(),
+    ],
+)
+def test_a_key_is_taken_out_as_it_is_and_url_and_base64_encoded(text: str) -> None:
+    redacted = Secret(KEY).redact(f"before {text} after")
+    assert "[key]" in redacted
+    left = (text[i : i + 12] for i in range(len(text) - 12) if text[i : i + 12] in redacted)
+    assert not list(left)
+
+
+def test_escapes_of_json_hide_no_key_and_a_cut_comes_after_the_redaction() -> None:
+    escaped = "".join(f"\\u{ord(character):04X}" for character in KEY)
+    told = json.dumps(tamed(parse_json(f'{{"{KEY}": "bad {escaped}"}}'), Secret(KEY).redact))
+    assert told.count("[key]") == 2
+    assert KEY[:5] not in tamed("x" * 65_490 + KEY + "y" * 100, Secret(KEY).redact)
+
+
+def test_a_word_is_no_key() -> None:
+    assert Secret("EMPTY").redact("an EMPTY reply") == "an EMPTY reply"

@@ -337,8 +337,11 @@ def as_model(model: Any, timeout: float = TIMEOUT) -> Any:
         raise FwcError(f"the model is the class {model.__name__}: give an object, {model.__name__}(…)")
     missing = [name for name in ("name", "parameters", "ask", "aclose") if not hasattr(model, name)]
     if not missing:
-        if not isinstance(model.name, str) or not isinstance(model.parameters, Mapping):
-            raise FwcError(f"{_kind(model)} is no model: its name must be text, its parameters a mapping")
+        named = isinstance(model.name, str) and bool(model.name.strip())
+        if not (named and isinstance(model.parameters, Mapping) and callable(model.ask)):
+            raise FwcError(
+                f"{_kind(model)} is no model: name must be text, parameters a mapping, ask a function"
+            )
         return model
     if callable(model) or isinstance(model, BatchFunction):
         return FunctionModel(model, timeout=timeout)

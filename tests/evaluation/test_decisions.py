@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
+from fwc_llm.models.decisions.model import DecisionModel
 
 from fwc_llm import Client, FwcError, Settings, evaluate
 from fwc_llm.evaluation.tune import tune
-from fwc_llm.models.decisions.model import DecisionModel
 from fwc_llm.models.openai.prices import price_of
 from fwc_llm.models.surrogate.serve import serving
 from fwc_llm.report.cost import cost, cost_line

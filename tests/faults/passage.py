@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from fwc_llm.cli.console import SafeConsole
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import Job
 from fwc_llm.evaluation.result import Result
-from fwc_llm.models import Client, Model, open_model
+from fwc_llm.models import Client, Model
+from fwc_llm.models.decisions import DecisionModel
+from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.report.terminal import results_table
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
@@ -71,11 +73,13 @@ def client(url: str, said: list[str], fault: Fault | None, lasting: bool, api: s
     """A client that waits no longer than it must; `said` collects its notices."""
     stalls = fault is not None and fault.reply.delay > 0.0
     hopeless = lasting and fault is not None and fault.kind in {"attempt", "unclear"}
-    return open_model(
-        "test-model", api=api, base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
+    kind: Any = ChatModel if api == "chat" else partial(DecisionModel, api=api)
+    model: Model = kind(
+        "test-model", base_url=f"{url}/v1", api_key_env=KEY_VARIABLE, concurrency=4,
         timeout=0.5 if stalls else 60.0, deadline=3.0 if hopeless else 60.0, backoff=0.001, breaker=6,
         notice=said.append,
     )  # fmt: skip
+    return model
 
 
 def passage(

@@ -20,10 +20,8 @@ from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import Job
 from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
-from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.models.openai.failures import AttemptError, http_failure
-from fwc_llm.models.openai.pacing import Pacer
-from fwc_llm.models.openai.replies import read_reply
+from fwc_llm.models.openai.chat import ChatModel, read_reply
+from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
 from fwc_llm.prompts import Prompt, TemplateSet
 from fwc_llm.records import Record, ShownColumns
 from fwc_llm.report.write import render
@@ -74,8 +72,7 @@ _ERROR = json.dumps(
     {"error": {"message": "bad", "type": "t", "param": "temperature", "code": "x", "status": 500}}
 ).encode()
 _CALL = Call("zero", 0, "row:1", "", ())
-_HEADERS = ("retry-after", "retry-after-ms", "x-ratelimit-limit-requests", "x-ratelimit-remaining-requests",
-            "x-ratelimit-reset-requests", "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens")  # fmt: skip
+_HEADERS = ("retry-after", "retry-after-ms")
 _TEMPLATE_PARTS = [
     part.encode()
     for part in (
@@ -128,7 +125,7 @@ def reply(rng: random.Random) -> None:
 
 
 def headers(rng: random.Random) -> None:
-    """Headers: what is learned from them delays nobody for longer than a deadline."""
+    """Headers: no wait that they ask for delays anybody for longer than a deadline."""
     slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -136,16 +133,14 @@ def headers(rng: random.Random) -> None:
         now[0] += seconds
 
     now = [1000.0]
-    pacer = Pacer(rng=rng, clock=lambda: now[0], sleep=sleep)
+    pace = Pace(clock=lambda: now[0], sleep=sleep)
 
     async def go() -> None:
         for _ in range(3):
             values = (*HOSTILE_NUMBERS, *_DURATIONS, str(rng.randint(-9, 99)))
             sent = {name: rng.choice(values) for name in _HEADERS if rng.random() < 0.6}
-            pacer.learn(sent)
-            failure = http_failure(429, None, sent)
-            pacer.refused(now[0], failure.retry_after)
-            await pacer.turn(patience=300.0)
+            pace.refused(now[0], http_failure(429, None, sent).retry_after)
+            await pace.turn(patience=300.0)
 
     asyncio.run(go())
     assert all(0.0 <= seconds <= 300.0 for seconds in slept), slept
@@ -315,7 +310,7 @@ def _folder(name: str) -> Path:
 
 @cache
 def _model() -> ChatModel:
-    return ChatModel("test-model", base_url="http://127.0.0.1:9/v1")
+    return ChatModel("test-model", Client(base_url="http://127.0.0.1:9/v1"))
 
 
 @cache

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fwc_llm.models import Message, open_model
+from fwc_llm.models import Message
+from fwc_llm.models.decisions import DecisionModel
 from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Journal
@@ -42,7 +43,7 @@ def test_every_request_to_a_service_that_misbehaves_is_accounted_for(api: str, t
 
     async def run() -> Outcome:
         async with serve(service) as url:
-            model = open_model(
+            model = DecisionModel(
                 "test-model", api=api, base_url=f"{url}/v1", concurrency=16, timeout=3.0, deadline=280.0,
                 backoff=0.01,
             )  # fmt: skip

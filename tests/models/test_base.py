@@ -1,13 +1,11 @@
 """What a model must have, what it may have, and what a client says of both."""
 
-import inspect
-from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.models import ChatOptions, Client, Messages, Model, Traits, open_model, traits
-from fwc_llm.models.openai.chat import ChatModel
+from fwc_llm.models import Client, Messages, Model, Traits, open_model, traits
 from tests.models.four_members import FourMembers
 
 
@@ -48,11 +46,9 @@ def test_the_surrogate_and_services_say_what_they_are() -> None:
         traits(open_model("gpt-4")).require_key()
 
 
-def test_client_options_and_chat_model_agree() -> None:
-    taken = inspect.signature(ChatModel).parameters
-    named = {"name", "base_url", "api_key_env"}
-    assert set(ChatOptions.__annotations__) == set(taken) - named
-    for field in fields(Client):
-        if field.name in taken and field.name != "params":
-            assert field.default == taken[field.name].default
-    assert {field.name for field in fields(Client)} - set(taken) == {"batch", "max_cost", "prices"}
+@pytest.mark.parametrize(
+    "options", [{"rpm": 0}, {"tpm": -1}, {"deadline": -1.0}, {"concurrency": 0}, {"max_tokens": 0}]
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(FwcError, match=next(iter(options))):
+        Client(**options)

@@ -9,10 +9,8 @@ import pytest
 
 import fwc_llm
 from fwc_llm import FwcError, evaluate, open_model
-from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.one_hot import one_hot
 from fwc_llm.models import Asked, Messages, Reply, Training, traits
-from fwc_llm.models.baseline import fit
+from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.document import make_document
 from fwc_llm.report.write import render
 from fwc_llm.runs.plan import make_plan, rows_of
@@ -26,26 +24,23 @@ def training_of(task: Task) -> Training:
     return Training(features_frame(task, task.pool(), protected=True), task.labels(task.pool()))
 
 
-def test_it_is_the_regression_that_scikit_learn_fits(three: Task) -> None:
-    """On the rows as `one_hot` writes them, for every row, unknown categories included."""
-    linear = pytest.importorskip("sklearn.linear_model")
+def test_rows_and_whole_tables_get_the_same_regression(three: Task) -> None:
     training = training_of(three)
-    encoder = Encoder.fit(training.rows)[0]
-    dense = one_hot(encoder, training.rows).toarray()
-    theirs = linear.LogisticRegression(C=1.0, tol=1e-10, max_iter=10_000).fit(dense, training.labels)
-    probability = fit(training)
+    model = TableModel(LOGISTIC, training.rows, training.labels)
     rows = [values for _, values in rows_of(three.pool())]
-    ours = [probability(values) for values in rows]
-    np.testing.assert_allclose(ours, theirs.predict_proba(dense)[:, 1], atol=1e-5)
-    strange = {**rows[0], "job": "a job that nobody in the pool has"}
-    unknown = one_hot(encoder, training.rows.head(1).assign(job=strange["job"])).toarray()
-    assert probability(strange) == pytest.approx(theirs.predict_proba(unknown)[0, 1], abs=1e-5)
+    whole = model.probabilities(training.rows)
+    np.testing.assert_allclose([model.probability(values) for values in rows], whole, atol=1e-12)
+    assert ((whole > 0.5) == training.labels).mean() > max(training.labels.mean(), 1 - training.labels.mean())
+    assert 0.0 < model.probability({**rows[0], "job": "a job that nobody in the pool has"}) < 1.0
+    again = TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)
+    assert (again == TableModel(BOOSTING, training.rows, training.labels).probabilities(training.rows)).all()
 
 
 def test_one_answer_among_the_rows_is_the_answer(two: Task) -> None:
     training = training_of(two)
     yes = training.labels == 1
-    assert fit(Training(training.rows[yes], training.labels[yes]))(next(rows_of(two.pool()))[1]) == 1.0
+    constant = TableModel(LOGISTIC, training.rows[yes], training.labels[yes])
+    assert constant.probability(next(rows_of(two.pool()))[1]) == 1.0
 
 
 def test_it_reads_no_prompt(two: Task) -> None:
@@ -83,7 +78,7 @@ class Counting(FourMembers):
 
 def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Task, tmp_path: Path) -> None:
     model = Counting()
-    result = evaluate(two, model, ["zero"], 8, repeats=2, counterfactual=True, out=tmp_path / "run")
+    result = evaluate(two, model, ["zero"], n_test=8, repeats=2, counterfactual=True, out=tmp_path / "run")
     assert result.data["reference"]
     assert fwc_llm.Asked is Asked
     assert fwc_llm.Training is Training
@@ -102,7 +97,7 @@ def test_a_model_of_ones_own_is_given_the_row_and_what_it_may_learn_from(two: Ta
 
 def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    result = evaluate(three, "baseline", ["zero", "balanced"], 12, repeats=2, out=folder)
+    result = evaluate(three, "baseline", ["zero", "balanced"], n_test=12, repeats=2, out=folder)
     described = json.loads((folder / "run.json").read_text())
     assert (described["reference"], described["simulated"], described["simulated_answers"]) == (
         True,
@@ -129,7 +124,7 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
     assert "dollars" not in document["runs"][0]["cost"]
     header, line = render([folder], "csv", None, None).splitlines()[:2]
     assert dict(zip(header.split(","), line.split(","), strict=True))["reference"] == "true"
-    other = evaluate(three, FourMembers(), ["zero"], 12, out=tmp_path / "other")
+    other = evaluate(three, FourMembers(), ["zero"], n_test=12, out=tmp_path / "other")
     assert mark.partition(",")[2] in str(result.compare(other))
     assert not other.data["reference"]
     both = render([folder, tmp_path / "other"], "html", None, None)
@@ -141,7 +136,7 @@ def test_the_report_fits_the_same_regression(three: Task, tmp_path: Path) -> Non
     from fwc_llm.report.read import read_run
     from fwc_llm.report.reference import table_statistics
 
-    result = evaluate(three, "baseline", ["zero"], 24, repeats=3, out=tmp_path / "run")
+    result = evaluate(three, "baseline", ["zero"], n_test=24, repeats=3, out=tmp_path / "run")
     context = {row["name"]: row for row in table_statistics(read_run(result.folder), three)["context"]}
     of_report = context["logistic regression, all training rows"]["accuracy"]
     assert result.arms[0]["accuracy"] == pytest.approx(of_report, abs=0.03)  # scaled over other rows

@@ -56,6 +56,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
         lines = [f"{point} = {target}" for point, target in points.items()]
         (info / "entry_points.txt").write_text("\n".join(["[fwc_llm.models]", *lines]) + "\n")
         (folder / "echoing.py").write_text(PROVIDER)
+        (folder / "leaving.py").write_text("print('talk')\nraise SystemExit(0)\n")
         (folder / "broken.py").write_text("import nothing_of_this_name\n")
         monkeypatch.syspath_prepend(folder)
 
@@ -86,14 +87,10 @@ def test_the_command_line_asks_it(fwc: Callable[..., Outcome], install: Install,
     assert again.code == 0, again.err
 
 
-def test_names_of_ours_stay_ours_and_that_is_said(install: Install) -> None:
-    said: list[str] = []
+def test_names_of_ours_stay_ours(install: Install) -> None:
     install(surrogate="echoing:open_model", python="echoing:open_model")
-    assert isinstance(open_model("surrogate", notice=said.append), Surrogate)
-    assert isinstance(
-        open_model("surrogate", base_url="http://127.0.0.1:1/v1", notice=said.append), ChatModel
-    )
-    assert said == ["fwc-echo 1.5 offers a model 'surrogate', which is a name of ours: it is not asked"]
+    assert isinstance(open_model("surrogate"), Surrogate)
+    assert isinstance(open_model("surrogate", base_url="http://127.0.0.1:1/v1"), ChatModel)
     assert isinstance(open_model("python:tests.models.test_functions:says_yes"), FunctionModel)
 
 
@@ -109,8 +106,9 @@ def test_names_of_ours_stay_ours_and_that_is_said(install: Install) -> None:
         ("echoing:Echo", r"is no function of a name and a Client"),
         ("echoing:number", r"is no function of a name and a Client"),
         ("echoing:fails", "cannot be opened: RuntimeError: no licence\N{REPLACEMENT CHARACTER}"),
-        ("echoing:half", "gave an int, which lacks members"),
-        ("echoing:other_name", "gave a model called 'else' for 'echo'"),
+        ("echoing:half", "gave no fwc_llm.Model called 'echo'"),
+        ("echoing:other_name", "gave no fwc_llm.Model called 'echo'"),
+        ("leaving:open_model", "cannot be loaded: SystemExit: 0"),
     ],
 )
 def test_a_broken_entry_point_is_named(install: Install, target: str, words: str) -> None:
@@ -138,12 +136,16 @@ def test_two_packages_with_one_name_are_refused(install: Install) -> None:
         ("python:echoing:number", "the model is an int"),
         ("python:echoing:Echo", "the class Echo"),
         ("python:.:f", "cannot be imported"),
+        ("python:leaving:f", "cannot be imported: SystemExit: 0"),
     ],
 )
-def test_a_function_that_is_not_there_is_named(install: Install, name: str, words: str) -> None:
+def test_a_function_that_is_not_there_is_named(
+    install: Install, name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     install()
     with pytest.raises(FwcError, match=words):
         open_model(name)
+    assert capsys.readouterr().out == ""  # what a module prints is no output of ours
 
 
 def test_a_function_by_its_module_is_the_function_itself(two: Task, tmp_path: Path) -> None:

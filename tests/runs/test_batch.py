@@ -194,10 +194,12 @@ def test_the_cost_limit_holds_for_batches(tmp_path: Path) -> None:
 
 
 def test_only_the_chat_client_has_batches(tmp_path: Path) -> None:
-    from fwc_llm.models.openai.azure import AzureModel
+    from fwc_llm.models.openai.chat import AzureModel
 
     with Journal(tmp_path) as journal, pytest.raises(FwcError, match=r"no Batch API here"):
-        asyncio.run(run_batch(AzureModel("x", endpoint="http://127.0.0.1:1"), calls(), journal, tmp_path))
+        asyncio.run(
+            run_batch(AzureModel("azure:x", base_url="http://127.0.0.1:1"), calls(), journal, tmp_path)
+        )
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:

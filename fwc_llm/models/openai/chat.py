@@ -273,7 +273,7 @@ def check_address(url: str) -> None:
 
 
 class ChatModel(Service):
-    """A model behind an OpenAI-compatible service; see `Client` for what can be set.
+    """A model behind an OpenAI-compatible service, asked as `client` or its `options` say.
 
     With a base URL a key is sent only when `api_key_env` is given. Without one, OPENAI_BASE_URL names the
     service, as it does for OpenAI's SDK, and that is said; else it is OpenAI. Keys are read at the first
@@ -304,8 +304,9 @@ class ChatModel(Service):
         backoff: float = 0.5,
         breaker: int | None = None,
         today: date | None = None,
+        **options: Any,
     ) -> None:
-        self._options = client = client or Client()
+        self._options = client = client or Client(**options)
         self._chosen = dict(client.params)
         self._name = name
         super().__init__(name, self._request_parameters(), notice, breaker or max(30, 4 * client.concurrency))

@@ -23,8 +23,8 @@ class BoundedClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """Send, and read the response as far as its size allows; a stream is left to its reader."""
-        self.cookies.clear()
         response = await super().send(request, stream=True, **options)
+        self.cookies.clear()
         if stream:
             return response
         parts, size = [], 0

@@ -20,9 +20,13 @@ import pytest
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import open_model
 from fwc_llm.models.base import Message
-from fwc_llm.models.surrogate.completions import complete
+from fwc_llm.models.decisions import take_apart
 from fwc_llm.models.surrogate.model import Surrogate
+from fwc_llm.models.surrogate.protocol import read_request, respond
 from fwc_llm.models.surrogate.serve import SurrogateServer, serving
+from fwc_llm.prompts import Prompt
+from fwc_llm.shots import select_shots
+from fwc_llm.tasks import load_task
 
 PERSON = (
     "age 39, workclass Private, education {education}, highest education level {level}, marital status "
@@ -76,7 +80,7 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: 
     assert completion.model == "surrogate (simulated)"
     assert completion.object == "chat.completion"
     assert completion.id.startswith("chatcmpl-")
-    assert completion.system_fingerprint.startswith("fp_")
+    assert completion.system_fingerprint.startswith("SIMULATED ")
     words = len(MANAGER[0]["content"].split())
     usage = completion.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (words, 1, words + 1)
@@ -193,33 +197,25 @@ def good(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"{", 400, "could not parse the JSON"),
-        (b"[" * 100_000, 400, "could not parse the JSON"),
-        (b"\xff\xfe\xff", 400, "could not parse the JSON"),
-        (b"", 400, "could not parse the JSON"),
-        ([], 400, "not a JSON object"),
-        ({"messages": MANAGER}, 400, "must provide a model"),
-        (good(model=7), 400, "Invalid type for 'model'"),
+        *((body, 400, "could not parse the JSON") for body in (b"{", b"[" * 100_000, b"\xff\xfe\xff", b"")),
+        ([], 400, "body"),
+        ({"messages": MANAGER}, 400, "model"),
+        (good(model=7), 400, "model"),
         (good(model="gpt-4"), 404, "`gpt-4` does not exist"),
-        (good(messages=None), 400, "'messages' must be a list"),
-        (good(messages=[]), 400, "'messages' must be a list"),
-        (good(messages=["hi"]), 400, "'messages[0]' is not an object"),
-        (good(messages=[{"content": "hi"}]), 400, "'messages[0].role' must be one of"),
-        (good(messages=[{"role": "user"}]), 400, "'messages[0].content' is not text"),
-        (
-            good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]),
-            400,
-            "'messages[0].content' is not text",
-        ),
-        (good(messages=[{"role": "user", "content": "\ud800"}]), 400, "did not find 'age'"),
-        (good(temperature="0"), 400, "Invalid type for 'temperature'"),
-        (good(temperature=True), 400, "Invalid type for 'temperature'"),
-        (good(temperature=2.5), 400, "'temperature' must lie between 0 and 2"),
-        (good(temperature=math.nan), 400, "'temperature' must lie between 0 and 2"),
-        (good(n=2), 400, "'n' must be 1"),
-        (good(top_logprobs=5), 400, "'top_logprobs' needs 'logprobs'"),
-        (good(logprobs=True, top_logprobs=21), 400, "between 0 and 20"),
-        (good(stream="yes"), 400, "Invalid type for 'stream'"),
+        (good(messages=None), 400, "messages"),
+        (good(messages=[]), 400, "messages"),
+        (good(messages=["hi"]), 400, "messages.0"),
+        (good(messages=[{"content": "hi"}]), 400, "messages.0.role"),
+        (good(messages=[{"role": "user"}]), 400, "messages.0.content"),
+        (good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]), 400, "messages.0.content"),
+        (good(messages=[{"role": "user", "content": "\ud800"}]), 400, ""),
+        (good(temperature="0"), 400, "temperature"),
+        (good(temperature=True), 400, "temperature"),
+        (good(temperature=2.5), 400, "temperature"),
+        (good(temperature=math.nan), 400, "temperature"),
+        (good(n=2), 400, "n:"),
+        (good(logprobs=True, top_logprobs=21), 400, "top_logprobs"),
+        (good(stream="yes"), 400, "stream"),
     ],
 )
 def test_wrong_requests_are_refused_and_the_connection_goes_on(
@@ -247,6 +243,7 @@ def test_text_in_parts_is_read_and_null_is_absent(url: str) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v1/chat/completions", 405),
+        ("GET", "/v1/systemone", 405),
         ("POST", "/v1/models", 405),
         ("DELETE", "/v1/models/surrogate", 405),
         ("GET", "/", 404),
@@ -307,11 +304,104 @@ def test_a_taken_port_is_named() -> None:
 def test_the_servers_own_temperature_holds_where_a_request_names_none() -> None:
     model = Surrogate(temperature=2.0, seed=3)
     expected = model.reply(CLERK).text
-    completion = complete({"model": "surrogate", "messages": CLERK}, model)
+    completion = respond(read_request("/v1/chat/completions", good(messages=CLERK)), model)
     assert isinstance(completion, dict)
     assert completion["choices"][0]["message"]["content"] == expected
     seeds = {Surrogate(2.0, seed).reply(CLERK).text for seed in range(40)}
     assert seeds == {"yes", "no"}
+
+
+def test_it_answers_to_a_second_name_and_its_answers_stay_marked() -> None:
+    async def go(url: str) -> None:
+        model = open_model("gpt-4", base_url=url)
+        assert not model.simulated
+        reply = await model.ask(MANAGER)
+        await model.aclose()
+        assert (reply.text, reply.model) == ("yes", "surrogate (simulated)")
+        assert str(reply.fingerprint).startswith("SIMULATED")
+        assert model.simulated
+
+    with serving(name="gpt-4") as url:
+        asyncio.run(go(url))
+        assert send(connection(url), "GET", "/v1/models/gpt-4")[0] == 200
+        wire = connection(url)
+        wire.request("GET", "/v1/models")
+        assert wire.getresponse().headers["x-fwc-llm-answers"] == "SIMULATED"
+
+
+# --- decisions and System One
+
+QUESTION = {"type": "predicate", "name": "q", "instructions": "Is the income high?"}
+NOUL = {"type": "noul", "instructions": "Is the income high?"}
+
+
+@pytest.fixture(scope="module")
+def prompts() -> dict[str, Any]:
+    """One row with weighted examples: as a chat, and as the wordings of the other sets for decisions."""
+    census = load_task("census")
+    shots = select_shots(census, "random", 6, progress=False)
+    row = census.test().iloc[3]
+    made: dict[str, Any] = {"chat": Prompt(census, shots).build(row)}
+    for template in ("decision", "default", "paper", "decodingtrust"):
+        made[template] = Prompt(census, shots, template, questions="several").build(row)
+    return made
+
+
+@pytest.mark.parametrize("template", ["decision", "default", "paper", "decodingtrust"])
+def test_every_wording_and_format_means_what_the_chat_means(
+    url: str, client: openai.OpenAI, prompts: dict[str, Any], template: str
+) -> None:
+    p = Surrogate().p_yes(prompts["chat"])
+    asked = take_apart(prompts[template])
+    nouls = {name: {"type": "noul", "instructions": words} for name, words in asked.questions.items()}
+    body = {"model": "surrogate", "state": asked.text, "questions": nouls}
+    _, reply = send(connection(url), "POST", "/v1/systemone", body)
+    assert {name: answer["noul"] for name, answer in reply["answers"].items()} == pytest.approx(
+        {"answer": p, "negation": 1 - p, "paraphrase": p}, abs=1e-6
+    )
+    assert reply["model"] == "surrogate (simulated)"
+    assert reply["usage"]["input_tokens"] == len(asked.text.split())
+    for shown in (asked.text, [dict(message) for message in asked.input]):
+        decision = client.decisions.create(model="surrogate", input=shown, questions=[QUESTION])  # type: ignore[arg-type, list-item]
+        answer: Any = decision.answers[0]
+        assert (answer.type, answer.name) == ("predicate", "q")
+        assert answer.probability == pytest.approx(p, abs=1e-6)
+
+
+def test_a_state_may_be_an_object(url: str) -> None:
+    census = load_task("census")
+    row = census.test().iloc[3]
+    text = Prompt(census, None, questions="one").build(row)[-2]["content"]
+    state = dict(line.removeprefix("- ").split(": ") for line in text.splitlines()[1:])
+    body = {"model": "surrogate", "state": state, "questions": {"q": NOUL}}
+    _, reply = send(connection(url), "POST", "/v1/systemone", body)
+    assert reply["answers"]["q"]["noul"] == pytest.approx(
+        Surrogate().p_yes(Prompt(census, None).build(row)), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("systemone", {"state": "x", "questions": {}}, 422, "questions"),
+        ("systemone", {"state": "x", "questions": {"q": 7}}, 422, "questions.q"),
+        ("systemone", {"statt": "x", "questions": {"q": NOUL}}, 422, "state"),
+        ("systemone", {"state": 7, "questions": {"q": NOUL}}, 422, "state"),
+        ("systemone", {"state": "x", "questions": {"q": {**NOUL, "type": "score"}}}, 400, "yes/no"),
+        ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
+        ("systemone", {"model": 7, "state": "x", "questions": {"q": NOUL}}, 422, "model"),
+        ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
+        ("decisions", {"input": "x", "questions": []}, 400, "questions"),
+        ("decisions", {"input": "x", "questions": [QUESTION] * 401}, 400, "questions"),
+        ("decisions", {"input": "x", "questions": [QUESTION], "temperature": 0}, 400, "temperature"),
+        ("decisions", {"input": [], "questions": [QUESTION]}, 400, "input"),
+        ("decisions", {"questions": [QUESTION]}, 400, "input"),
+    ],
+)
+def test_wrong_decisions_are_refused(url: str, path: str, body: Any, status: int, words: str) -> None:
+    got, reply = send(connection(url), "POST", f"/v1/{path}", {"model": "surrogate", **body})
+    assert got == status
+    assert words in reply["error"]["message"]
 
 
 @pytest.mark.slow

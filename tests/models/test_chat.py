@@ -8,8 +8,6 @@ import pytest
 import respx
 
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import open_model
-from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import HttpReply, HttpRequest, completion, serve
 from tests.models.asking import KEY, MESSAGES, ask, quick, sent
 
@@ -67,25 +65,7 @@ def test_options_reach_the_service(provider: respx.MockRouter) -> None:
 @pytest.mark.parametrize("name", ["model", "messages", "stream", "n"])
 def test_parameters_of_our_own_are_refused(name: str) -> None:
     with pytest.raises(FwcError, match=f"leave out --param {name}"):
-        ChatModel("gpt-4", params={name: 1})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"base_url": "localhost:8000"}, "not an http"),
-        ({"base_url": "ftp://host/v1"}, "not an http"),
-        ({"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
-        ({"base_url": "https://host/v1?key=hush"}, "^the base URL of host holds a user, a password"),
-        ({"rpm": 0}, "rpm is 0"),
-        ({"deadline": -1.0}, "deadline is -1"),
-        ({"concurrency": 0}, "concurrency is 0"),
-        ({"max_tokens": 0}, "max_tokens is 0"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(FwcError, match=message):
-        ChatModel("gpt-4", **options)
+        quick(params={name: 1})
 
 
 # --- keys
@@ -136,15 +116,6 @@ def test_another_service_gets_only_the_key_that_is_named(
     assert "account-secret" not in str(seen)
 
 
-def test_the_environment_does_not_redirect_the_key(
-    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    route = provider.post("/chat/completions").respond(json=completion("Yes"))
-    ask(quick())
-    assert route.call_count == 1
-
-
 def test_an_echoed_key_is_not_kept(provider: respx.MockRouter) -> None:
     provider.post("/chat/completions").respond(json=completion("Yes", debug=f"Bearer {KEY}"))
     assert KEY not in repr(ask(quick()).raw)
@@ -163,6 +134,65 @@ def test_a_placeholder_for_a_key_does_not_change_replies(
     monkeypatch.setenv("OPENAI_API_KEY", "e")
     provider.post("/chat/completions").respond(json=completion("Yes"))
     assert ask(quick()).text == "Yes"
+
+
+def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, str]] = []
+
+    def handler(request: HttpRequest) -> HttpReply:
+        seen.append(request.headers)
+        return HttpReply(completion("Yes", "gpt-4"))
+
+    async def go() -> str:
+        async with serve(handler) as url:
+            monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/v1/")
+            model = quick()
+            await model.ask(MESSAGES)
+            await model.aclose()
+            assert model.address == f"{url}/v1"
+            assert model.notices == [f"gpt-4 is asked at {url}/v1, which OPENAI_BASE_URL names"]
+            assert quick(base_url="http://127.0.0.1:9/v1").address == "http://127.0.0.1:9/v1"
+            return model.address
+
+    asyncio.run(go())
+    assert seen[0]["authorization"] == f"Bearer {KEY}"  # the two variables belong together
+    monkeypatch.setenv("OPENAI_BASE_URL", "not an address")
+    with pytest.raises(FwcError, match="not an http"):
+        quick()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"base_url": "ftp://me:hush-hush@host/v1"}, {"base_url": "http://hush-hush@host:x/v1"},
+        {"base_url": "me:hush-hush@host"}, {"base_url": "https://host/v1?key=hush-hush"},
+        {"base_url": "http://me:hush@host/v1"}, {"api_key_env": "hush-hush"}, {"api_key_env": "ab12hush"},
+        {"params": {"extra_headers": {"Authorization": "hush-hush"}}}, {"params": {"x": "Bearer hush-hush"}},
+        {"params": {"metadata": [{"api_key": "hush-hush"}]}}, {"params": {"y": "sk-hush-hush-hush-hush"}},
+    ],
+)  # fmt: skip
+def test_no_message_repeats_a_key_or_a_password(options: dict[str, Any]) -> None:
+    with pytest.raises(FwcError) as caught:
+        ask(quick(**options))
+    assert "hush" not in str(caught.value)
+
+
+def test_a_simulation_is_marked_whatever_it_is_called() -> None:
+    for mark in ({"system_fingerprint": "SIMULATED 1"}, {"x-fwc-llm-answers": "SIMULATED"}):
+
+        def handler(request: HttpRequest, mark: dict[str, str] = mark) -> HttpReply:
+            body = completion("Yes", "gpt-4") | ({} if "x-fwc-llm-answers" in mark else mark)
+            return HttpReply(body, headers=mark if "x-fwc-llm-answers" in mark else {})
+
+        async def go(handler: Any = handler) -> None:
+            async with serve(handler) as url:
+                model = quick(base_url=f"{url}/v1")
+                assert not model.simulated
+                assert "SIMULATED" in str((await model.ask(MESSAGES)).fingerprint)
+                assert model.simulated
+                await model.aclose()
+
+        asyncio.run(go())
 
 
 # --- what comes back
@@ -221,12 +251,6 @@ def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -
     assert notices == ["OpenAI answers as 'llama-3', not as 'gpt-4'"]
 
 
-def test_open_model_chooses_by_name() -> None:
-    assert open_model("gpt-4").name == "gpt-4"
-    model = open_model("my/model", base_url="http://127.0.0.1:1/v1", seed=3, concurrency=2)
-    assert (model.name, model.simulated) == ("my/model", False)
-
-
 @pytest.mark.parametrize(
     ("name", "url", "said"),
     [
@@ -236,4 +260,4 @@ def test_open_model_chooses_by_name() -> None:
     ],
 )
 def test_what_is_not_known_to_reason_is_not_said_to(name: str, url: str | None, said: str) -> None:
-    assert said in ChatModel(name, base_url=url).notices[0]
+    assert said in quick(name, base_url=url).notices[0]

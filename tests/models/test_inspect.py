@@ -9,8 +9,8 @@ import pytest
 from fwc_llm import evaluate, open_model
 from fwc_llm.answers import parse_answer
 from fwc_llm.errors import FwcError, ProviderError
-from fwc_llm.models import Reply
-from fwc_llm.models.inspect import require_inspect
+from fwc_llm.models import Client, Reply
+from fwc_llm.models.inspect import InspectModel, require_inspect
 from fwc_llm.models.surrogate.serve import serving
 from tests.conftest import missing
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
@@ -34,9 +34,9 @@ def asked(handler: Handler, name: str = NAME, times: int = 1, **options: Any) ->
 
     async def go() -> Reply:
         async with serve(handler) as url:
-            model = open_model(
-                name, base_url=f"{url}/v1", **{"deadline": 5.0, "notice": said.append} | options
-            )
+            breaker = options.pop("breaker", None)
+            client = Client(base_url=f"{url}/v1", **{"deadline": 5.0} | options)
+            model = InspectModel(name, client, said.append, breaker)
             try:
                 for _ in range(times):
                     reply = await model.ask(MESSAGES)
@@ -170,11 +170,12 @@ def test_inspects_own_mock_model_answers_and_is_not_parsed() -> None:
         ("inspect:nobody/x", {}, "nobody"),
         ("inspect:openai/gpt-6-luna", {}, "OPENAI_API_KEY"),
         (NAME, {"api_key_env": "NOT_SET"}, "NOT_SET"),
+        (NAME, {"api_key_env": "sk-planted"}, "a variable's name, not a key"),
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, "leave out --param cache"),
-        (NAME, {"params": {"api_key": "x"}}, "looks like a key"),
+        (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
         (NAME, {"params": {"temperature": "hot"}}, "'temperature'"),
-        (NAME, {"concurrency": 0}, "concurrency is 0"),
+        (NAME, {"concurrency": 0}, "concurrency"),
         (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply, open_model
+from fwc_llm.models.openai.chat import AzureModel
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, refusal, serve
 
 KEY = "azure-planted-0123456789"
@@ -16,7 +17,8 @@ def ask(handler: Handler, monkeypatch: pytest.MonkeyPatch) -> Reply:
     async def go() -> Reply:
         async with serve(handler) as url:
             monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", url)
-            model = open_model("azure:my-deployment", backoff=0.001)
+            model = AzureModel("azure:my-deployment", backoff=0.001)
+            assert model.address == url
             reply = await model.ask(MESSAGES)
             await model.aclose()
             return reply
@@ -77,16 +79,3 @@ def test_what_is_missing_is_named_before_any_request(monkeypatch: pytest.MonkeyP
     with pytest.raises(FwcError, match="set the environment variable AZURE_OPENAI_API_KEY"):
         asyncio.run(model.ask(MESSAGES))
     assert model.name == "azure:my-deployment"
-
-
-def test_azure_learns_of_no_organisation_at_openai(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_ORG_ID", "org-secret")
-    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-secret")
-    seen: list[HttpRequest] = []
-
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request)
-        return HttpReply(completion("Yes"))
-
-    ask(handler, monkeypatch)
-    assert "secret" not in str(seen[0].headers)

