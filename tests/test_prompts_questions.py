@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fwc_llm.models.decisions.conversation import conversation, take_apart
 
 from fwc_llm.errors import FwcError
+from fwc_llm.models.decisions import conversation, take_apart
 from fwc_llm.prompts import Prompt
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task, load_task

@@ -98,12 +98,12 @@ def test_names_of_messages_are_left_out_and_that_is_said(own: str, caplog: pytes
 
 
 def test_the_surrogate_answers_as_it_does_to_us() -> None:
-    from fwc_llm.models.inspect.outputs import to_chat, to_reply
     from inspect_ai._util.error import PrerequisiteError
     from inspect_ai.model import GenerateConfig
 
     from fwc_llm import build_prompt
     from fwc_llm.inspect.surrogate import SurrogateAPI
+    from fwc_llm.models.inspect import to_chat, to_reply
     from fwc_llm.models.surrogate.model import Surrogate
     from fwc_llm.models.surrogate.reading import UnreadablePromptError
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -162,20 +161,6 @@ def test_damaged_lines_and_those_of_other_rows_are_refused(
         (other.folder / FILE_NAME).write_text(json.dumps(content))
         with pytest.raises(FwcError, match="--reference"):
             other.audit()
-
-
-def test_without_scikit_learn_they_say_what_to_install_and_nothing_is_asked(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(FwcError, match=r"pip install 'fwc-llm\[reference\]'"):
-        evaluate(task, FourMembers(), ("zero",), n_test=40, reference=True, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    result = evaluate(task, FourMembers(), ("zero",), n_test=40, base_parity=None, out=tmp_path / "run")
-    add_references([result.folder], task, required=False)
-    found = lines_of(result)
-    assert [one["line"] for one in found["lines"] if not one["by_group"]] == LINES[:2]
-    assert "pip install" in found["missing"]
 
 
 def test_a_pool_that_is_all_test_rows_gives_none(tmp_path: Path) -> None:

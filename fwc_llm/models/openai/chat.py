@@ -279,6 +279,7 @@ class ChatModel(Service):
     service, as it does for OpenAI's SDK, and that is said; else it is OpenAI. Keys are read at the first
     request, so that a run that is answered already needs none.
 
+    name     the model's name, sent as it is
     notice   called once for each thing worth saying (an adapted parameter, an unexpected model)
     timeout  seconds for one attempt (default 60; the whole deadline for a reasoning model)
     backoff  seconds before the first retry (doubling, with jitter)
