@@ -115,7 +115,7 @@ def init(
     from rich.text import Text
 
     from fwc_llm.cli.console import out
-    from fwc_llm.data.sniff import draft_task
+    from fwc_llm.data.task_draft import draft_task
     from fwc_llm.errors import FwcError
     from fwc_llm.tasks import load_task
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.data.lost import RowCount
 from fwc_llm.data.reading import table_of
-from fwc_llm.data.seen import Seen
+from fwc_llm.data.row_filters import RowCount, Seen
 from fwc_llm.data.table import build_tables, check_whole
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.taskfile import Column, TaskFile

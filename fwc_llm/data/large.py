@@ -44,9 +44,8 @@ def load_large(task: TaskFile, paths: Sequence[Path], notes: Sequence[str] = ())
     import numpy as np
 
     from fwc_llm.data.cleaned import Cleaner
-    from fwc_llm.data.levels import crossed
-    from fwc_llm.data.missing import filled_note
-    from fwc_llm.data.table import Tables
+    from fwc_llm.data.row_filters import filled_note
+    from fwc_llm.data.table import Tables, crossed
     from fwc_llm.data.whole import Whole
 
     folder = TemporaryDirectory(prefix="fwc-llm-")

@@ -1,16 +1,21 @@
-"""A CSV, Parquet, Excel or JSON lines file as columns of raw texts, each with its place in the file."""
+"""A CSV, Parquet, Excel or JSON lines file as a frame of texts, and the numbers that texts write.
+
+A frame of texts has a column of str for every column of the task file, NaN where a value is missing, and row
+ids as its index: "file:line" with the 1-based line of a CSV file, "file:row" for other formats.
+"""
 
 import csv
 import importlib
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.errors import FwcError
-from fwc_llm.taskfile import Format, Source
+from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.taskfile import Format, Source, Written
 from fwc_llm.untrusted import parse_json, storable
 
 if TYPE_CHECKING:
@@ -22,26 +27,27 @@ NEEDS_OPENPYXL = (
 NEEDS_PYARROW = "{}: reading Parquet needs pyarrow: pip install 'fwc-llm[parquet]'"
 Texts = list[str | None]  # one column: raw texts, None where the value is missing
 
+# What may stand around a number: a currency's sign or letters, a per cent sign, spaces.
+_CODES = (
+    "USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|SEK|NOK|DKK|PLN|CZK|HUF|RON|CAD|AUD|NZD|BRL|MXN|ZAR|TRY|RUB|KRW|ILS"
+    "|DM|kr|Kr|zł|Fr|Rs"
+)
+_AROUND = rf"(?:(?:{_CODES})\.?|[A-Z]{{0,3}}[$€£¥]|[₹₩₽₺¢%])?"
+_LONGEST = 60  # characters of a number with all that stands around it
+_NUMBER = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+−]?)\s*{_AROUND}\s*(?P<inner>[-+−]?)\s*"
+    rf"(?P<digits>\d[\d.,'’\s]*|[.,]\d+)\s*{_AROUND}\s*(?P<close>\))?"
+)
+_GROUPED = {
+    "1,234.5": re.compile(r"(?:\d{1,3}(?:[,'’\s]\d{3})+|\d*)(?:\.\d*)?"),
+    "1.234,5": re.compile(r"(?:\d{1,3}(?:[.'’\s]\d{3})+|\d*)(?:,\d*)?"),
+}
 
-@dataclass(frozen=True)
-class RawTable:
-    """Raw columns of equal length; `ids` are "file:line" with 1-based lines ("file:row" for Parquet)."""
 
-    columns: dict[str, Texts]
-    ids: list[str]
-
-
-def joined(parts: Sequence[RawTable]) -> RawTable:
-    """The rows of several tables with the same columns, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    names = list(parts[0].columns)
-    columns = {name: [cell for part in parts for cell in part.columns[name]] for name in names}
-    return RawTable(columns, [place for part in parts for place in part.ids])
-
-
-def read_table(path: Path, content: bytes, source: Source, names: Sequence[str], label: str = "") -> RawTable:
-    """Read one file of `source`, whose bytes are `content`, into raw columns.
+def read_table(
+    path: Path, content: bytes, source: Source, names: Sequence[str], label: str = ""
+) -> "pd.DataFrame":
+    """Read one file of `source`, whose bytes are `content`, into a frame of texts.
 
     `names` are the columns in file order: all of them where the file has no header line; with a header they
     are looked up by name, and columns of the file that are not listed are left out. Row ids begin with
@@ -49,16 +55,38 @@ def read_table(path: Path, content: bytes, source: Source, names: Sequence[str],
 
     Raises `FwcError` for a file that is no table, a line of another length, or a listed column it lacks.
     """
-    if source.format != "csv":
-        frame = read_frame(path, content, source.format, names)
-        return table_of(frame, path, source, names, label or path.name)
-    return _read_csv(path, content, source, names, label or path.name)
+    if source.format == "csv":
+        return _read_csv(path, content, source, names, label or path.name)
+    frame = read_frame(path, content, source.format, names)
+    return table_of(frame, path, source, names, label or path.name)
+
+
+def table_of(
+    frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
+) -> "pd.DataFrame":
+    """The cells of a typed frame as a CSV file would have them; rows are "label:row", counted from 1.
+
+    `first` rows of the file come before those of the frame.
+    """
+    titles, clean = [str(title).strip() for title in frame.columns], Cleaner(source.markers)
+
+    def cells_at(place: int) -> Texts:
+        return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
+
+    ids = [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)]
+    return _frame(find_columns(path, titles, names, cells_at), ids)
+
+
+def _frame(columns: dict[str, Texts], ids: list[str]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame(columns, index=pd.Index(ids, dtype="str"), dtype="str")
 
 
 class Cleaner(dict[str, str | None]):
     """From a raw cell to its text without surrounding spaces, or None where it is missing.
 
-    An empty cell is always missing. Cells repeat: each is cleaned once, and equal cells become one object.
+    An empty cell is always missing. Cells repeat: each is cleaned once.
     """
 
     def __init__(self, markers: Sequence[str]) -> None:
@@ -71,12 +99,9 @@ class Cleaner(dict[str, str | None]):
         return cleaned
 
 
-def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> RawTable:
+def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], label: str) -> "pd.DataFrame":
     records = csv_records(path, content, source)
-    titles = list(names)
-    if source.header:
-        _, titles = next(records, (0, []))
-        titles = [title.strip() for title in titles]
+    titles = [title.strip() for title in next(records, (0, []))[1]] if source.header else list(names)
     # One flat list, each cell cleaned while it is fresh: rows as lists and a second pass take twice as long.
     clean = Cleaner(source.markers)
     cells: Texts = []
@@ -92,7 +117,7 @@ def _read_csv(path: Path, content: bytes, source: Source, names: Sequence[str], 
     if not ids:
         below = " below its header line" if source.header and titles else ""
         raise FwcError(f"{path}: the file holds no table: it has no rows{below}")
-    return RawTable(find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
+    return _frame(find_columns(path, titles, names, lambda place: cells[place :: len(titles)]), ids)
 
 
 def csv_records(path: Path, content: bytes, source: Source) -> Iterator[tuple[int, list[str]]]:
@@ -123,18 +148,18 @@ def find_columns(
     path: Path, titles: Sequence[str], names: Sequence[str], cells_at: Callable[[int], Texts]
 ) -> dict[str, Texts]:
     """The columns called `names`; a title that stands twice must stand over equal cells."""
-    found = {}
+    places: dict[str, list[int]] = {}
+    for place, title in enumerate(titles):
+        places.setdefault(title, []).append(place)
+    columns = {}
     for name in names:
-        places = [place for place, title in enumerate(titles) if title == name]
-        if not places:
-            raise FwcError(
-                f"{path}: there is no column {name!r}; the file has {', '.join(map(repr, titles[:30]))}"
-                f"{'; is the separator right?' if len(titles) == 1 else ''}"
-            )
-        found[name] = cells_at(places[0])
-        if any(cells_at(other) != found[name] for other in places[1:]):
+        if name not in places:
+            separator = "; is the separator right?" if len(titles) == 1 else ""
+            raise FwcError(f"{path}: there is no column {name!r}{did_you_mean(name, titles)}{separator}")
+        columns[name] = cells_at(places[name][0])
+        if any(cells_at(other) != columns[name] for other in places[name][1:]):
             raise FwcError(f"{path}: the header names column {name!r} more than once, and the columns differ")
-    return found
+    return columns
 
 
 def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] = ()) -> "pd.DataFrame":
@@ -142,8 +167,6 @@ def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] 
 
     Of a Parquet file that has all of `names` only these columns are read.
     """
-    from io import BytesIO
-
     import pandas as pd
 
     if format == "jsonl":
@@ -164,8 +187,6 @@ def read_frame(path: Path, content: bytes, format: Format, names: Sequence[str] 
 
 def _listed(content: bytes, names: Sequence[str]) -> list[str] | None:
     """The titles of these columns; None, which stands for all columns, where they are not there once each."""
-    from io import BytesIO
-
     from pyarrow.parquet import read_schema
 
     titles = [title for title in read_schema(BytesIO(content)).names if title.strip() in names]
@@ -176,45 +197,25 @@ def _read_jsonl(path: Path, content: bytes) -> "pd.DataFrame":
     """JSON lines, or one JSON list: an object for every row."""
     import pandas as pd
 
-    rows = []
+    rows: list[Any] = []
     try:
         text = content.decode("utf-8-sig")
     except ValueError as error:
         raise FwcError(f"{path} is no JSON: {error}") from error
     whole = text.lstrip().startswith("[")
     for number, line in enumerate([text] if whole else text.splitlines(), 1):
-        if not line.strip():
-            continue
         try:
-            found = parse_json(line)
+            values = parse_json(line) if line.strip() else []
         except ValueError as error:
             raise FwcError(f"{path}:{number}: this line is no JSON object: {error}") from error
-        for row in found if whole and isinstance(found, list) else [found]:
-            if not isinstance(row, dict):
-                raise FwcError(
-                    f"{path}:{number}: a row is an object with a value for every column, not {row!r:.40}"
-                )
-            rows.append(row)
+        rows += values if whole else [values] if line.strip() else []
+        if rows and not isinstance(rows[-1], dict):
+            raise FwcError(
+                f"{path}:{number}: a row is an object with a value for every column, not {rows[-1]!r:.40}"
+            )
     if not rows:
         raise FwcError(f"{path}: the file holds no table: it has no rows")
     return pd.DataFrame(rows, dtype=object)
-
-
-def table_of(
-    frame: "pd.DataFrame", path: Path, source: Source, names: Sequence[str], label: str, first: int = 0
-) -> RawTable:
-    """The cells of a frame as a CSV file would have them; rows are "label:row", counted from 1.
-
-    `first` rows of the file come before those of the frame.
-    """
-    titles = [str(title).strip() for title in frame.columns]
-    clean = Cleaner(source.markers)
-
-    def cells_at(place: int) -> Texts:
-        return [None if is_null(cell) else clean[as_text(cell)] for cell in frame.iloc[:, place].tolist()]
-
-    columns = find_columns(path, titles, names, cells_at)
-    return RawTable(columns, [f"{label}:{row}" for row in range(first + 1, first + len(frame) + 1)])
 
 
 def is_null(cell: Any) -> bool:
@@ -233,3 +234,27 @@ def as_text(cell: Any) -> str:
     if isinstance(cell, date):
         return str(cell).removesuffix(" 00:00:00")
     return storable(str(cell))
+
+
+def as_number(cell: str) -> float | None:
+    """The finite number that a cell writes as programs do, or None. Python's own 1_000 is none."""
+    try:
+        number = float(cell) if "_" not in cell else math.nan
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_plain(cell: str, written: Written) -> str:
+    """The number that people write in `cell` (1.234,5 EUR, (12)) as "1234.5"; any other cell as it is."""
+    match = _NUMBER.fullmatch(cell) if len(cell) <= _LONGEST else None
+    if not written or match is None or bool(match["open"]) != bool(match["close"]):
+        return cell
+    digits = match["digits"].strip()
+    if not _GROUPED[written].fullmatch(digits) or not any(map(str.isdigit, digits)):
+        return cell
+    plain = re.sub(r"[^\d.,]", "", digits)
+    plain = plain.replace(",", "") if written == "1,234.5" else plain.replace(".", "").replace(",", ".")
+    negative = bool(match["open"]) + (match["sign"] in "-−" and bool(match["sign"]))
+    negative += match["inner"] in "-−" and bool(match["inner"])
+    return f"-{plain}" if negative == 1 else plain if negative == 0 else cell

@@ -9,7 +9,7 @@ import numpy as np
 
 from fwc_llm.data.cleaned import Cleaned, Cleaner
 from fwc_llm.data.locate import check_named
-from fwc_llm.data.missing import filled_note
+from fwc_llm.data.row_filters import filled_note
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.examples import make_examples

@@ -1,5 +1,6 @@
 """Tasks by their names, of task files, of data frames, of recorded runs, and the simulated census."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -186,7 +187,7 @@ def _of_frame(
     weight: str,
 ) -> Task:
     from fwc_llm.data.reading import as_text, table_of
-    from fwc_llm.data.sniff import draft_frame
+    from fwc_llm.data.task_draft import draft_frame
 
     if not protected or not outcome:
         raise FwcError("a data frame needs names of columns: load_task(frame, protected=…, outcome=…)")
@@ -196,7 +197,9 @@ def _of_frame(
     attributes = [protected] if isinstance(protected, str) else list(protected)
     wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
     raw = table_of(frame, here, Source(file="table"), names, "row")
-    drafted = draft_frame(raw, attributes, outcome, [as_text(value) for value in wanted], above, weight)
+    answer = [f"positive = {json.dumps([as_text(value) for value in wanted])}"] if wanted else []
+    answer = [f"threshold = {{ above = {above} }}"] if above is not None else answer
+    drafted = draft_frame(raw, attributes, outcome, answer, weight)
     taskfile = parse_taskfile(drafted.text, here, "table")
     raw = table_of(frame, here, taskfile.source, names, "row")
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fwc_llm.data.lost import RowCount
+    from fwc_llm.data.row_filters import RowCount
     from fwc_llm.data.table import Tables
     from fwc_llm.data.whole import Whole
 
@@ -126,7 +126,7 @@ class Task:
 
     def sensitive(self, frame: "pd.DataFrame") -> "np.ndarray":
         """The protected level (n,) of every row as str; several attributes are crossed with " & "."""
-        from fwc_llm.data.levels import crossed
+        from fwc_llm.data.table import crossed
 
         return crossed(frame, self.protected)
 

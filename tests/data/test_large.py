@@ -196,7 +196,7 @@ def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lambda rows: rows.drop(columns="job"), r"rows-1\.parquet: there is no column 'job'; the file has"),
+        (lambda rows: rows.drop(columns="job"), r"rows-1\.parquet: there is no column 'job'; there are"),
         (
             lambda rows: rows.assign(sex="x", nation="y", paid="maybe"),
             r"outcome 'paid' has 3 values.*no positive ones",

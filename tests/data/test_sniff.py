@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fwc_llm.data.sniff import draft_task
+from fwc_llm.data.task_draft import draft_task
 from fwc_llm.taskfile import read_taskfile
 from fwc_llm.tasks import load_task
 

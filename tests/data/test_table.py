@@ -233,7 +233,7 @@ def test_bad_data_is_named(tmp_path: Path, name: str) -> None:
 
 
 BAD_FILES = {
-    "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; the file has 'x', 'colour', 'sex'"),
+    "no such column": (b"x,colour,sex\n1,a,f\n", "there is no column 'y'; there are x, colour, sex"),
     "another separator": (b"x;colour;sex;y\n1;a;f;yes\n", "is the separator right?"),
     "repeated column": (b"x,colour,sex,sex,y\n1,a,f,m,yes\n", "names column 'sex' more than once"),
     "empty": (b"", "it has no rows"),

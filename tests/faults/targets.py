@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from fwc_llm.cli import main
-from fwc_llm.data.sniff import draft_task
+from fwc_llm.data.task_draft import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import Job
 from fwc_llm.models import Client
