@@ -13,6 +13,7 @@ from fwc_llm.cli.outcome import before_asking
 from fwc_llm.cli.words import words
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
+from fwc_llm.shots.base import DEFAULT_M
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.tune import Tuned
@@ -36,7 +37,9 @@ def tune(
     ] = 3.0,
     rows: Annotated[int, typer.Option(help="Pool rows on which candidates are compared.")] = 200,
     candidates: Annotated[int, typer.Option(help="How many sets of examples are tried.")] = 40,
-    m: Annotated[str, typer.Option("--m", help="Examples per prompt; several, comma-separated.")] = "16",
+    m: Annotated[str, typer.Option("--m", help="Examples per prompt; several, comma-separated.")] = str(
+        DEFAULT_M
+    ),
     template: Annotated[
         str | None,
         typer.Option(

@@ -33,8 +33,8 @@ from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Api, Settings
 from fwc_llm.runs.splits import Split, draw_split, hold_out
 from fwc_llm.shots import save_shots, select_shots
-from fwc_llm.shots.base import Shots
-from fwc_llm.shots.order import check_order
+from fwc_llm.shots.base import DEFAULT_M, Shots
+from fwc_llm.shots.select import check_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def tune(
     target: str | None = None,
     rows: int = 200,
     candidates: int = 40,
-    m: int | Sequence[int] = 16,
+    m: int | Sequence[int] = DEFAULT_M,
     templates: Sequence[str] | None = None,
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,

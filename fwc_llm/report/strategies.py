@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.shots.base import Shots
+from fwc_llm.shots.base import DEFAULT_M, Shots
 from fwc_llm.shots.examples import labelled_pool
 from fwc_llm.shots.registry import ONLY_BY_NAME, accepted_options, is_per_row, strategies
 from fwc_llm.shots.select import select_shots
@@ -53,7 +53,7 @@ class Comparison:
 def compare(
     task: "Task",
     names: Sequence[str] | None = None,
-    m: int = 16,
+    m: int = DEFAULT_M,
     epsilon: float | None = 0.01,
     seed: int = 0,
     template: str | Path = "default",

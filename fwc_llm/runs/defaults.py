@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
 from fwc_llm.runs.same import row_hashes
-from fwc_llm.runs.settings import DEFAULT_M, Settings
+from fwc_llm.runs.settings import Settings
+from fwc_llm.shots.base import DEFAULT_M
 
 if TYPE_CHECKING:
     import numpy as np

@@ -18,7 +18,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
-from fwc_llm.shots.order import ORDERS
+from fwc_llm.shots.select import ORDERS
 
 if TYPE_CHECKING:
     import pandas as pd

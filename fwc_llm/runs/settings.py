@@ -6,12 +6,12 @@ from typing import Any, Literal, TypeAlias
 from pydantic import field_validator, model_validator
 
 from fwc_llm.options import SERVICE, Options, option
+from fwc_llm.shots.base import DEFAULT_M
 from fwc_llm.untrusted import finite
 
 Api: TypeAlias = Literal["chat", "decisions", "systemone"]
 DECISION_TEMPLATE = "decision"
 FITTED = ("fit", "base-rate")  # thresholds that are chosen on rows of the pool
-DEFAULT_M = 16
 
 
 def _template(values: Mapping[str, Any]) -> str:

@@ -1,11 +1,15 @@
-"""Turn a task's rows into `Shots`: functions that strategies share."""
+"""Turn a task's rows into `Shots`: functions that strategies share.
+
+Slots are written as `women:no=1,women:yes=7,men:no=7,men:yes=1` (`read_slots`).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
 
 if TYPE_CHECKING:
@@ -14,7 +18,10 @@ if TYPE_CHECKING:
     from fwc_llm.coreset.rivals.base import Coreset, LabelledTable
     from fwc_llm.tasks import Task
 
+_Item = TypeVar("_Item")
 LABELS = ("no", "yes")
+RULES = ("balanced-positive", "proportional", "equal")
+_EXAMPLE = "slots=Female:no=1,Female:yes=7,Male:no=7,Male:yes=1"
 
 
 def make_shots(
@@ -131,6 +138,29 @@ def features_frame(task: "Task", frame: "pd.DataFrame", protected: bool = False)
     return table
 
 
+def predict_classes(task: "Task", pool: "pd.DataFrame", codes: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Probabilities (n, classes) of each class 0, 1, … of `codes` (n,), by a logistic regression on `train`.
+
+    The features are those of FWC, without protected attributes. A class without rows in `train` has 0.
+    """
+    import pandas as pd
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    frame = features_frame(task, pool)
+    ordinal = frame.select_dtypes("category")
+    indicators = pd.get_dummies(frame.assign(**{str(name): ordinal[name].cat.codes for name in ordinal}))
+    x = StandardScaler().fit_transform(indicators.to_numpy(float))
+    probabilities = np.zeros((len(x), int(codes.max()) + 1))
+    present = np.unique(codes[train])
+    if len(present) == 1:
+        probabilities[:, present[0]] = 1.0
+    else:
+        model = LogisticRegression(max_iter=1000).fit(x[train], codes[train])
+        probabilities[:, model.classes_] = model.predict_proba(x)
+    return probabilities
+
+
 def labelled_pool(task: "Task", pool: "pd.DataFrame", weights: np.ndarray | None = None) -> "LabelledTable":
     """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
     from fwc_llm.coreset.rivals.base import as_rows
@@ -156,8 +186,90 @@ def rival_coreset(request: Request, name: str, **options: Any) -> "Coreset":
     )
 
 
-def alternate(no: "Sequence[int] | np.ndarray", yes: "Sequence[int] | np.ndarray") -> list[int]:
-    """Positions with labels alternating no, yes, …; the rest of the longer list comes last."""
+def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.ndarray") -> list[_Item]:
+    """Items with labels alternating no, yes, …; the rest of the longer list comes last."""
     paired = min(len(no), len(yes))
-    mixed = [int(position) for pair in zip(no, yes, strict=False) for position in pair]
-    return mixed + [int(position) for position in (*no[paired:], *yes[paired:])]
+    mixed = [item for pair in zip(no, yes, strict=False) for item in pair]
+    return [*mixed, *no[paired:], *yes[paired:]]
+
+
+def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
+    """The number of examples of every (protected level, "no" or "yes") that `slots` names.
+
+    `slots` is a text LEVEL:ANSWER=COUNT,… or a mapping of (level, answer) to counts. A level is written as in
+    the table or as prompts write it, in capitals or not; crossed levels as "Female & White". A rule by which
+    `fwc` fills its slots ("balanced-positive", "proportional", "equal") gives the same numbers here.
+
+    Errors: `FwcError` for a text that does not read so, an unknown level or answer, a cell named twice,
+    counts that are not whole, and counts that do not sum to m.
+    """
+    if isinstance(slots, str) and slots in RULES:
+        return _by_rule(slots, request)
+    pairs = slots.items() if isinstance(slots, Mapping) else _parsed(str(slots))
+    levels = _levels(request)
+    wanted: dict[tuple[str, str], int] = {}
+    for (level, answer), count in pairs:
+        known = levels.get(str(level).strip().lower())
+        if known is None:
+            raise FwcError(f"slots: no protected level {level!r}; there are {', '.join(request.task.groups)}")
+        label = LABELS[answer] if answer in (0, 1) else str(answer).strip().lower()
+        if label not in LABELS:
+            raise FwcError(f"slots: the answer {answer!r} is neither no nor yes")
+        if (known, label) in wanted:
+            raise FwcError(f"slots: the cell {known}:{label} is named twice")
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise FwcError(f"slots: {known}:{label} is {count!r}: counts are whole and not negative")
+        wanted[known, label] = count
+    if sum(wanted.values()) != request.m:
+        raise FwcError(f"slots sum to {sum(wanted.values())}, but m={request.m}: they must agree")
+    return wanted
+
+
+def _by_rule(rule: str, request: Request) -> dict[tuple[str, str], int]:
+    from fwc_llm.coreset.problem.cells import find_cells
+    from fwc_llm.coreset.problem.slots import count_slots
+    from fwc_llm.coreset.weights import read_weights
+
+    task, pool = request.task, request.pool
+    masses = read_weights(request.weights, len(pool))
+    cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool), masses)
+    rows = slice(None) if masses is None or masses.positive is None else masses.positive
+    available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
+    counts = count_slots(rule, request.m, cells, available, constrained=False)
+    return {
+        (cells.level_name(place // cells.n_outcomes), LABELS[cells.outcomes[place % cells.n_outcomes]]): int(
+            count
+        )
+        for place, count in enumerate(counts)
+    }
+
+
+def is_table(slots: Any) -> bool:
+    """Whether `slots` names cells in the readable form."""
+    return isinstance(slots, str) and ":" in slots
+
+
+def _parsed(text: str) -> list[tuple[tuple[str, str], Any]]:
+    pairs = []
+    for part in text.split(","):
+        cell, separator, count = part.rpartition("=")
+        level, colon, answer = cell.rpartition(":")
+        if not (separator and colon and level.strip()):
+            raise FwcError(
+                f"slots: {part.strip()!r} is not LEVEL:ANSWER=COUNT; write, for example, {_EXAMPLE}"
+            )
+        number: Any = count.strip()
+        if number.isascii() and number.isdigit():
+            number = int(number)
+        pairs.append(((level, answer), number))
+    return pairs
+
+
+def _levels(request: Request) -> dict[str, str]:
+    """Every protected level by the ways to write it, in small letters."""
+    task = request.task
+    found = {level.lower(): level for level in task.groups}
+    if len(task.protected) == 1:
+        words = dict(task.column(task.protected[0]).values)
+        found |= {words[level].lower(): level for level in task.groups if level in words}
+    return found

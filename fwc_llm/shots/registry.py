@@ -13,23 +13,23 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "fwc_llm.strategies"
 
 _BUILT_IN = {
-    "zero": "fwc_llm.shots.strategies.zero:zero",
-    "random": "fwc_llm.shots.strategies.uniform:uniform",
-    "balanced": "fwc_llm.shots.strategies.balanced:balanced",
-    "fwc": "fwc_llm.shots.strategies.fwc:fwc",
-    "strata": "fwc_llm.shots.strategies.strata:strata",
-    "nearest": "fwc_llm.shots.strategies.nearest:nearest",
-    "kmeans": "fwc_llm.shots.strategies.kmeans:kmeans",
-    "kmedoids": "fwc_llm.shots.strategies.kmedoids:kmedoids",
-    "kmedian-coreset": "fwc_llm.shots.strategies.kmedian_coreset:kmedian_coreset",
-    "indfair-coreset": "fwc_llm.shots.strategies.indfair_coreset:indfair_coreset",
-    "fairlets": "fwc_llm.shots.strategies.fairlets:fairlets",
-    "reweighing": "fwc_llm.shots.strategies.reweighing:reweighing",
-    "ids": "fwc_llm.shots.strategies.ids:ids",
-    "uncertain": "fwc_llm.shots.strategies.uncertain:uncertain",
-    "minority": "fwc_llm.shots.strategies.minority:minority",
-    "counterfactual": "fwc_llm.shots.strategies.counterfactual:counterfactual",
-    "flipped": "fwc_llm.shots.strategies.flipped:flipped",
+    "zero": "baselines:zero",
+    "random": "baselines:uniform",
+    "balanced": "baselines:balanced",
+    "fwc": "coresets:fwc",
+    "strata": "baselines:strata",
+    "nearest": "retrieval:nearest",
+    "kmeans": "clustering:kmeans",
+    "kmedoids": "clustering:kmedoids",
+    "kmedian-coreset": "coresets:kmedian_coreset",
+    "indfair-coreset": "coresets:indfair_coreset",
+    "fairlets": "clustering:fairlets",
+    "reweighing": "baselines:reweighing",
+    "ids": "baselines:ids",
+    "uncertain": "retrieval:uncertain",
+    "minority": "baselines:minority",
+    "counterfactual": "diagnostics:counterfactual",
+    "flipped": "diagnostics:flipped",
 }
 # Taken only when named: the rows of `ids` must be named, the labels of `flipped` are not true.
 ONLY_BY_NAME = frozenset({"ids", "flipped"})
@@ -53,7 +53,7 @@ def find_strategy(name: str) -> Strategy:
     Errors: `FwcError` for an unknown name (with the list) and for a module that cannot be imported.
     """
     if name in _BUILT_IN:
-        return _load(name, _BUILT_IN[name])
+        return _load(name, f"fwc_llm.shots.strategies.{_BUILT_IN[name]}")
     plugins = _plugins()
     if name in plugins:
         return _load(name, plugins[name].value)

@@ -1,6 +1,7 @@
-"""`select_shots`: check the input, call the strategy, check its result."""
+"""`select_shots`: check the input, call the strategy, check its result; the order of the examples."""
 
 import operator
+import random
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.progress import choose as show
-from fwc_llm.shots.base import Example, Request, Shots, Strategy
-from fwc_llm.shots.order import order_shots
+from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots, Strategy
+from fwc_llm.shots.examples import LABELS, alternate
 from fwc_llm.shots.registry import find_strategy
 from fwc_llm.untrusted import finite
 
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
     from fwc_llm.tasks import Task
 
+ORDERS = ("given", "alternate", "by-weight", "random")
+
 
 def select_shots(
     task: "Task",
     strategy: str = "fwc",
-    m: int = 16,
+    m: int = DEFAULT_M,
     epsilon: float | None = 0.01,
     seed: int = 0,
     pool: "pd.DataFrame | None" = None,
@@ -182,3 +185,31 @@ def check_examples(examples: tuple[Example, ...], where: str) -> None:
         raise FwcError(f"{where}: some rows have a weight and some have none")
     if weighted and sum(weighted) <= 0:
         raise FwcError(f"{where}: all weights are 0")
+
+
+def check_order(order: str) -> None:
+    """Refuse an unknown order."""
+    if order not in ORDERS:
+        raise FwcError(f"unknown order {order!r}: choose one of {', '.join(ORDERS)}")
+
+
+def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
+    """The same examples in another order.
+
+    * `given`: as the strategy or the file has them;
+    * `alternate`: no, yes, no, …, each label in its given order, the rest of the longer list at the end;
+    * `by-weight`: highest weight first, equal weights (and unweighted shots) in the given order;
+    * `random`: a shuffle that depends on the seed alone.
+
+    Errors: `FwcError` for an unknown order.
+    """
+    check_order(order)
+    examples = list(shots.examples)
+    if order == "alternate":
+        no, yes = ([example for example in examples if example.label == label] for label in LABELS)
+        examples = alternate(no, yes)
+    elif order == "by-weight":
+        examples.sort(key=lambda example: -(example.weight or 0.0))
+    elif order == "random":
+        random.Random(seed).shuffle(examples)
+    return replace(shots, examples=tuple(examples))

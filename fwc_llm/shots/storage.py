@@ -1,13 +1,15 @@
 """Shots as a JSON file: what was chosen, from which table, with which weights and certificate."""
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text, write_whole
+from fwc_llm.schema import check
 from fwc_llm.shots.base import Example, Shots
 from fwc_llm.shots.select import check_examples
 from fwc_llm.untrusted import parse_json
@@ -38,8 +40,8 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
 
     With a `task` the file must be of this task and, unless `allow_changed_data`, of the same table.
 
-    Errors: `FwcError` for a file that cannot be read or is not a shots file, for weights that are negative or
-    NaN, duplicate rows, another task, and a changed table.
+    Errors: `FwcError` for a file that cannot be read or is not a shots file (naming the key), for duplicate
+    rows, another task, and a changed table.
     """
     where = f"shots file {path}"
     try:
@@ -54,6 +56,27 @@ def load_shots(path: str | Path, task: "Task | None" = None, allow_changed_data:
     return shots
 
 
+class _ExampleInFile(BaseModel):
+    model_config = ConfigDict(strict=True)
+    row: str
+    values: dict[str, str | int | float]
+    label: Literal["yes", "no"]
+    weight: float | None = None
+    altered: str = ""
+
+
+class _ShotsFile(BaseModel):
+    model_config = ConfigDict(strict=True)
+    task: str
+    fingerprint: str
+    protected: list[str] = []
+    strategy: str
+    seed: int
+    options: dict[str, Any]
+    certificate: dict[str, Any] | None = None
+    examples: list[_ExampleInFile]
+
+
 def parse_shots(text: str, where: str) -> Shots:
     """Return the shots of a file's content. Errors: as `load_shots`, which name the file as `where`."""
     try:
@@ -64,9 +87,10 @@ def parse_shots(text: str, where: str) -> Shots:
         raise FwcError(f'{where} was not written by `fwc-llm shots`: it has no "format"')
     if content["format"] != FORMAT:
         raise FwcError(f"{where} has the format {content['format']!r}; this version reads {FORMAT!r}")
-    shots = _from_json(content, where)
-    check_examples(shots.examples, where)
-    return shots
+    fields = check(_ShotsFile, content, where).model_dump()
+    examples = tuple(Example(**example) for example in fields.pop("examples"))
+    check_examples(examples, where)
+    return Shots(**fields | {"protected": tuple(fields["protected"]), "examples": examples})
 
 
 def shots_json(shots: Shots) -> dict[str, Any]:
@@ -93,53 +117,6 @@ def shots_json(shots: Shots) -> dict[str, Any]:
             for example in shots.examples
         ],
     }
-
-
-def _from_json(content: Mapping[str, Any], where: str) -> Shots:
-    examples = _field(content, "examples", list, where)
-    certificate = content.get("certificate")
-    if certificate is not None and not isinstance(certificate, dict):
-        raise FwcError(f'{where}: "certificate" is neither an object nor null')
-    protected = content.get("protected", [])
-    if not isinstance(protected, list) or not all(isinstance(name, str) for name in protected):
-        raise FwcError(f'{where}: "protected" is {protected!r}, not a list of names')
-    return Shots(
-        protected=tuple(protected),
-        strategy=_field(content, "strategy", str, where),
-        task=_field(content, "task", str, where),
-        fingerprint=_field(content, "fingerprint", str, where),
-        seed=_field(content, "seed", int, where),
-        options=_field(content, "options", dict, where),
-        certificate=certificate,
-        examples=tuple(_example(item, f"{where}, example {i + 1}") for i, item in enumerate(examples)),
-    )
-
-
-def _example(item: Any, where: str) -> Example:
-    if not isinstance(item, dict):
-        raise FwcError(f"{where} is no object")
-    values = _field(item, "values", dict, where)
-    for name, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)) or value != value:
-            raise FwcError(f"{where}: the value of {name!r} is {value!r}, neither text nor a number")
-    altered = _field(item, "altered", str, where) if "altered" in item else ""
-    return Example(
-        _field(item, "row", str, where),
-        values,
-        _field(item, "label", str, where),
-        item.get("weight"),
-        altered,
-    )
-
-
-def _field(item: Mapping[str, Any], name: str, kind: type, where: str) -> Any:
-    if name not in item:
-        raise FwcError(f'{where}: "{name}" is missing')
-    value = item[name]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        words = {list: "a list", dict: "an object", str: "text", int: "a whole number"}
-        raise FwcError(f'{where}: "{name}" is {value!r}, not {words[kind]}')
-    return value
 
 
 def _check_task(shots: Shots, task: "Task", allow_changed_data: bool, where: str) -> None:

@@ -11,11 +11,10 @@ from fwc_llm.data.cleaned import Cleaned, Cleaner
 from fwc_llm.data.locate import check_named
 from fwc_llm.data.row_filters import filled_note
 from fwc_llm.errors import FwcError
-from fwc_llm.shots.base import Shots
-from fwc_llm.shots.examples import make_examples
-from fwc_llm.shots.order import order_shots
-from fwc_llm.shots.slots import RULES
-from fwc_llm.shots.strategies.fwc import certified
+from fwc_llm.shots.base import DEFAULT_M, Shots
+from fwc_llm.shots.examples import RULES, make_examples
+from fwc_llm.shots.select import order_shots
+from fwc_llm.shots.strategies.coresets import certified
 from fwc_llm.taskfile import parse_taskfile
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _LABEL, _LEVEL, _WEIGHT = "label", "level", "weight"
 def streamed_shots(
     task: "Task",
     data: str | Path,
-    m: int = 16,
+    m: int = DEFAULT_M,
     epsilon: float | None = 0.01,
     seed: int = 0,
     order: str = "given",

@@ -325,7 +325,7 @@ def test_examples_of_a_row_are_chosen_once(
 ) -> None:
     (tmp_path / "counting.py").write_text(
         "from fwc_llm.shots.registry import strategy\n"
-        "from fwc_llm.shots.strategies.uniform import uniform\n"
+        "from fwc_llm.shots.strategies.baselines import uniform\n"
         "chosen = []\n"
         "@strategy(per_row=True)\n"
         "def by_row(request):\n"

@@ -1,6 +1,5 @@
-"""Chosen examples in the cache: used when nothing has changed, and never believed without proof."""
+"""Chosen examples in the cache: used when nothing has changed."""
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -33,11 +32,8 @@ def test_what_is_kept_is_what_would_be_chosen(task: Task, cache: Path) -> None:
     assert kept_shots(task, "kmeans", 4) == fresh  # chosen
     (path,) = files(cache)
     assert kept_shots(task, "kmeans", 4) == fresh  # read
-    checksum, _, text = path.read_text().partition("\n")
-    other = text.replace('"kmeans"', '"from the cache"')
-    path.write_text(f"{hashlib.sha256(other.encode()).hexdigest()}\n{other}")
+    path.write_text(path.read_text().replace('"kmeans"', '"from the cache"'))
     assert kept_shots(task, "kmeans", 4).strategy == "from the cache"
-    assert len(checksum) == 64
 
 
 def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Path) -> None:
@@ -61,7 +57,7 @@ def test_whatever_a_choice_depends_on_makes_another_entry(task: Task, cache: Pat
     assert len(files(cache)) == 9
 
 
-@pytest.mark.parametrize("damage", ["", "{", "half", "digit", "folder"])
+@pytest.mark.parametrize("damage", ["", "{", "half", "folder"])
 def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, damage: str) -> None:
     fresh = kept_shots(task, "kmeans", 4)
     (path,) = files(cache)
@@ -70,8 +66,7 @@ def test_a_damaged_entry_is_ignored_and_made_again(task: Task, cache: Path, dama
         path.unlink()
         path.mkdir()
     else:
-        broken = {"half": whole[: len(whole) // 2], "digit": whole.replace('"weight": ', '"weight": 1', 1)}
-        path.write_text(broken.get(damage, damage))
+        path.write_text(whole[: len(whole) // 2] if damage == "half" else damage)
     assert kept_shots(task, "kmeans", 4) == fresh
     if damage != "folder":
         assert path.read_text() == whole
@@ -95,5 +90,5 @@ def test_many_may_choose_the_same_at_once(task: Task, cache: Path) -> None:
 
 def test_what_is_quick_and_what_is_not_ours_is_not_kept(task: Task, cache: Path) -> None:
     kept_shots(task, "random", 4)
-    kept_shots(task, "fwc_llm.shots.strategies.kmeans:kmeans", 4)
+    kept_shots(task, "fwc_llm.shots.strategies.clustering:kmeans", 4)
     assert not files(cache)

@@ -96,16 +96,14 @@ def change(**fields: Any) -> dict[str, Any]:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "negative": (change(weight=-0.5), "has the weight -0.5"),
     "NaN": (change(weight=float("nan")), "NaN is not JSON"),
-    "infinite": (change(weight=float("inf")), "Infinity is not JSON"),
-    "too large": (change(weight=10**400), "has the weight 1000"),
-    "text weight": (change(weight="1"), "has the weight '1'"),
-    "true": (change(weight=True), "has the weight True"),
+    "too large": (change(weight=10**400), r"examples\[2\].weight"),
+    "text weight": (change(weight="1"), r"examples\[2\].weight: .* found '1'"),
+    "true": (change(weight=True), r"examples\[2\].weight"),
     "one without weight": (change(weight=None), "some rows have a weight and some have none"),
-    "label": (change(label="maybe"), "has the label 'maybe'"),
-    "row": (change(row=7), '"row" is 7, not text'),
-    "values": (change(values=[1]), r'"values" is \[1\], not an object'),
-    "value": (change(values={"age": None}), "the value of 'age' is None"),
-    "NaN value": (change(values={"age": float("nan")}), "NaN is not JSON"),
+    "label": (change(label="maybe"), r"examples\[2\].label: .* found 'maybe'"),
+    "row": (change(row=7), r"examples\[2\].row: .* found 7"),
+    "values": (change(values=[1]), r"examples\[2\].values"),
+    "value": (change(values={"age": None}), r"examples\[2\].values.age"),
 }
 
 
@@ -125,11 +123,11 @@ def test_a_wrong_file_is_refused(saved: dict[str, Any], tmp_path: Path) -> None:
         ("[" * 100_000, "is not JSON"),
         ("[]", "was not written by `fwc-llm shots`"),
         ({**saved, "format": "fwc-llm-shots/9"}, "this version reads 'fwc-llm-shots/1'"),
-        ({**saved, "examples": None}, '"examples" is None, not a list'),
-        ({**saved, "examples": [3]}, "example 1 is no object"),
-        ({**saved, "certificate": 3}, '"certificate" is neither'),
-        ({**saved, "seed": True}, '"seed" is True, not a whole number'),
-        ({key: value for key, value in saved.items() if key != "task"}, '"task" is missing'),
+        ({**saved, "examples": None}, "examples: .* found None"),
+        ({**saved, "examples": [3]}, r"examples\[1\]"),
+        ({**saved, "certificate": 3}, "certificate"),
+        ({**saved, "seed": True}, "seed: .* found True"),
+        ({key: value for key, value in saved.items() if key != "task"}, "task: it is missing"),
         ({**saved, "examples": [saved["examples"][0]] * 2}, "occurs twice"),
     ):
         with pytest.raises(FwcError, match=message):

@@ -1,1 +1,1 @@
-"""One file per strategy; `fwc_llm.shots.registry` finds it by name."""
+"""The strategies; `fwc_llm.shots.registry` finds them by name."""

@@ -1,17 +1,27 @@
-"""`fwc`: a Fair Wasserstein Coreset of real rows."""
+"""Coresets: Fair Wasserstein Coresets, and two that draw by sensitivity."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import LABELS, features_frame, make_shots
+from fwc_llm.shots.examples import (
+    LABELS,
+    features_frame,
+    is_table,
+    labelled_pool,
+    make_shots,
+    make_weighted,
+    read_slots,
+)
 from fwc_llm.shots.registry import strategy
-from fwc_llm.shots.slots import is_table, read_slots
 
 if TYPE_CHECKING:
     from fwc_llm.coreset import FairCoreset
+
+_DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
 
 @strategy(slots="balanced-positive", n_init=None, max_iter=300)
@@ -90,3 +100,56 @@ def _slots(sensitive: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
         for level in np.unique(sensitive)
         for label in (0, 1)
     ]
+
+
+@strategy(k=50)
+def kmedian_coreset(request: Request, k: int) -> Shots:
+    """m rows of a k-median coreset (Bachem, Lucic, Lattanzi, AISTATS 2018).
+
+    *One-Shot Coresets: The Case of k-Clustering*. Rows are drawn with
+    replacement in proportion to their sensitivity until m different ones are found; a row drawn c times in N
+    draws with probability q has the weight c / (N q).
+
+    Option: `k` rough centres from which the sensitivities are bounded.
+    """
+    return _by_sensitivity(request, "kmedian-coreset", k, individually_fair=False)
+
+
+@strategy(k=50)
+def indfair_coreset(request: Request, k: int) -> Shots:
+    """m rows of an individually fair coreset (Chhaya et al., AISTATS 2022).
+
+    *On Coresets for Fair Regression and Individually Fair Clustering*. Rows are drawn with
+    replacement in proportion to their sensitivity until m different ones are found; a row drawn c times in N
+    draws with probability q has the weight c / (N q).
+
+    Option: `k` rough centres from which the sensitivities are bounded.
+    """
+    return _by_sensitivity(request, "indfair-coreset", k, individually_fair=True)
+
+
+def _by_sensitivity(request: Request, strategy: str, k: int, individually_fair: bool) -> Shots:
+    """m different candidates by sensitivity sampling, weights proportional to count / probability."""
+    from fwc_llm.coreset.rivals.sampling import sampling_probability
+
+    if k < 1:
+        raise FwcError(f"k is {k}: at least 1 centre is needed")
+    rows = labelled_pool(request.task, request.pool, request.weights)
+    rng = np.random.default_rng(request.seed)
+    probability = sampling_probability(
+        rows, request.seed, k, individually_fair, np.flatnonzero(request.candidates)
+    )
+    cumulative = np.cumsum(probability)
+    counts: dict[int, int] = {}
+    for _ in range(_DRAWS * request.m):
+        row = int(np.searchsorted(cumulative, rng.random() * cumulative[-1], side="right"))
+        counts[row] = counts.get(row, 0) + 1
+        if len(counts) == request.m:
+            break
+    else:
+        raise FwcError(f"{strategy} did not find {request.m} different rows: lower m")
+    chosen = np.array(list(counts))
+    weights = np.array(list(counts.values())) / probability[chosen]
+    if rows.mass is not None:
+        weights *= rows.mass[chosen]
+    return make_weighted(request, strategy, chosen, weights, k=k)

@@ -1,0 +1,261 @@
+"""Baselines: no examples, named rows, random rows, and random rows by group and label."""
+
+import hashlib
+import json
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fwc_llm.apportion import largest_remainder
+from fwc_llm.errors import FwcError
+from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.examples import (
+    alternate,
+    cell_positions,
+    draw,
+    make_shots,
+    plain,
+    predict_classes,
+    read_slots,
+    rival_coreset,
+    shuffle,
+)
+from fwc_llm.shots.registry import strategy
+
+REDRAW = ("once", "per-row")
+PICKS = ("uniform", "surprising")
+_SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
+LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
+_likely_of: dict[tuple[int, str, str], np.ndarray] = {}
+
+
+@strategy()
+def zero(request: Request) -> Shots:
+    """Zero-shot: the question alone; m is ignored."""
+    return make_shots(request, "zero", [])
+
+
+@strategy()
+def uniform(request: Request) -> Shots:
+    """m candidates drawn uniformly without replacement, in the order of the draw, unweighted."""
+    rng = np.random.default_rng(request.seed)
+    drawn = shuffle(request, rng, np.flatnonzero(request.candidates))[: request.m]
+    return make_shots(request, "random", drawn)
+
+
+@strategy(rows=())
+def ids(request: Request, rows: "str | Sequence[str]") -> Shots:
+    """The rows with these ids, in this order, unweighted; m is ignored.
+
+    Option: `rows`, ids such as "adult.data:17" (file and line), a sequence or comma-separated.
+
+    Errors: `FwcError` for no ids, an id that is not in the pool or may not become an example, and one named
+    twice.
+    """
+    wanted = [row.strip() for row in (rows.split(",") if isinstance(rows, str) else rows)]
+    if not wanted:
+        raise FwcError("ids needs the option rows: name them, for example rows='adult.data:17,adult.data:21'")
+    positions: list[int] = []
+    places = {str(row): position for position, row in enumerate(request.pool.index)}
+    for row in wanted:
+        if row not in places:
+            raise FwcError(
+                f"the row {row!r} is not in the pool, whose ids look like {str(request.pool.index[0])!r}"
+            )
+        position = places[row]
+        if not request.candidates[position]:
+            raise FwcError(f"the row {row!r} may not become an example: it equals a test row")
+        if position in positions:
+            raise FwcError(f"the row {row!r} is named twice")
+        positions.append(position)
+    return make_shots(request, "ids", positions)
+
+
+def _per_row(options: Mapping[str, Any]) -> bool:
+    return bool(options.get("redraw", "once") == "per-row")
+
+
+@strategy(per_row=_per_row, redraw="once")
+def balanced(request: Request, redraw: str) -> Shots:
+    """Equal numbers per cell, drawn uniformly without replacement, labels alternating no, yes, …, unweighted.
+
+    The demographically balanced few-shot examples of DecodingTrust and of the paper
+    (docs/protocol.md, "Balanced examples"). If m is not a multiple of the number of cells, the numbers differ
+    by one, and the labels stay balanced.
+
+    Options: `redraw="once"`, or `"per-row"` for a new draw for each queried row, as DecodingTrust does; the
+    draw then depends on the seed and on the row's values.
+
+    Errors: `FwcError` when m is below the number of cells; for a cell that is too small, with its name.
+    """
+    if redraw not in REDRAW:
+        raise FwcError(f"redraw is {redraw!r}: choose 'once' or 'per-row'")
+    cells = cell_positions(request)
+    if request.m < len(cells):
+        raise FwcError(
+            f"m is {request.m}, but a balanced choice needs at least one example in each of the "
+            f"{len(cells)} cells"
+        )
+    rng = np.random.default_rng(_seed(request, redraw))
+    drawn: dict[str, list[int]] = {"no": [], "yes": []}
+    for number, ((level, label), rows) in enumerate(cells.items()):
+        wanted = request.m // len(cells) + (number < request.m % len(cells))
+        if not len(rows):
+            raise FwcError(
+                f"no row of the cell '{level}', {label!r} may become an example, and a balanced choice needs "
+                "one of every cell: merge levels by a map in the task file, or leave this arm out"
+            )
+        if len(rows) < wanted:
+            raise FwcError(
+                f"the cell '{level}', {label!r} is too small: a balanced choice of {request.m} needs "
+                f"{wanted} of its rows, and {len(rows)} may become examples; lower m"
+            )
+        drawn[label] += draw(request, rng, rows, wanted).tolist()
+    no, yes = (rng.permutation(drawn[label]) for label in ("no", "yes"))
+    return make_shots(request, "balanced", alternate(no, yes), redraw=redraw)
+
+
+def _seed(request: Request, redraw: str) -> list[int]:
+    if redraw == "once" or request.query is None:
+        return [request.seed]
+    values = sorted((name, plain(value)) for name, value in request.query.items())
+    digest = hashlib.sha256(json.dumps(values).encode()).digest()
+    return [request.seed, int.from_bytes(digest[:8], "little")]
+
+
+@strategy()
+def reweighing(request: Request) -> Shots:
+    """m rows drawn without replacement, each in proportion to its reweighing weight; unweighted.
+
+    Kamiran, Calders, *Data preprocessing techniques for classification without discrimination* (2012): under
+    these weights every protected level has the table's rate of yes.
+    """
+    return make_shots(request, "reweighing", np.asarray(rival_coreset(request, "reweighing").rows))
+
+
+@strategy(group=None, group_share=1.0, positive_share=0.5, slots=None, pick="uniform")
+def strata(
+    request: Request, group: str | None, group_share: float, positive_share: float, slots: Any, pick: str
+) -> Shots:
+    """Examples with given shares of one group and of yes; uniform within a stratum, labels alternating.
+
+    Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
+    2024). Their strategies are `group_share=1, positive_share=0.5` (the minority group only; the default),
+    `group_share=1, positive_share=1` (its positives only) and `group_share=0.5, positive_share=0.5` (both).
+
+    Options: `group`, the protected level to prefer (default: the smallest of the table); `group_share` of the
+    m examples come from it, the others equally from the remaining levels; `positive_share` have the answer
+    yes. Counts are rounded so that the sums over groups and over labels are the nearest whole numbers.
+    `slots` names the number of every cell instead, as `fwc` takes it; cells left out give none.
+    `pick="surprising"` (ours) draws from the tenth of each stratum whose label the features predict least,
+    by a logistic regression: from them a model has most to learn.
+
+    Errors: `FwcError` for shares outside [0, 1], an unknown group, and, by name, a stratum that is too small.
+    """
+    if pick not in PICKS:
+        raise FwcError(f"pick is {pick!r}: choose {' or '.join(map(repr, PICKS))}")
+    return draw_strata(request, "strata", group, group_share, positive_share, slots, pick)
+
+
+def draw_strata(
+    request: Request,
+    strategy: str,
+    group: str | None,
+    group_share: float,
+    positive_share: float,
+    slots: Any = None,
+    pick: str = "uniform",
+    **options: Any,
+) -> Shots:
+    """The draw of `strata`, for the strategies that are a special case of it; `options` are recorded."""
+    if slots is None:
+        wanted_of, said = _by_shares(request, group, group_share, positive_share)
+    else:
+        wanted_of, said = read_slots(slots, request), {"slots": slots if isinstance(slots, str) else "given"}
+    rng = np.random.default_rng(request.seed)
+    likely = _likely(request) if pick == "surprising" else None
+    if likely is not None:
+        said["pick"] = pick
+    drawn: dict[str, list[int]] = {"no": [], "yes": []}
+    for (level, label), rows in cell_positions(request).items():
+        wanted = wanted_of.get((level, label), 0)
+        if wanted > len(rows):
+            raise FwcError(
+                f"the stratum '{level}', {label!r} is too small: it must give {wanted} examples, and "
+                f"{len(rows)} rows may become examples; lower m or its share"
+            )
+        if likely is not None:
+            size = max(2 * wanted, int(len(rows) * _SURPRISING_SHARE))
+            rows = rows[np.argsort(likely[rows], kind="stable")[:size]]
+        drawn[label] += draw(request, rng, rows, wanted).tolist()
+    no, yes = (rng.permutation(np.array(drawn[label], np.int64)) for label in ("no", "yes"))
+    return make_shots(request, strategy, alternate(no, yes), **(said | options))
+
+
+def _likely(request: Request) -> np.ndarray:
+    """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed.
+
+    The last one is kept until its pool is deleted.
+    """
+    key = (id(request.pool), request.task.name, request.task.fingerprint)
+    if key in _likely_of:
+        return _likely_of[key]
+    labels = request.task.labels(request.pool).astype(np.int64)
+    train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
+    probabilities = predict_classes(request.task, request.pool, labels, train)
+    _likely_of.clear()
+    _likely_of[key] = np.asarray(probabilities[np.arange(len(labels)), labels])
+    weakref.finalize(request.pool, partial(_likely_of.pop, key, None))
+    return _likely_of[key]
+
+
+def _by_shares(
+    request: Request, group: str | None, group_share: float, positive_share: float
+) -> tuple[dict[tuple[str, str], int], dict[str, Any]]:
+    """How many examples each (level, label) gives, and the options to record."""
+    for name, share in (("group_share", group_share), ("positive_share", positive_share)):
+        if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+            raise FwcError(f"{name} is {share!r}: give a number from 0 to 1")
+    levels, code = np.unique(request.task.sensitive(request.pool), return_inverse=True)
+    sizes = np.bincount(code, request.weights)
+    preferred = str(levels[np.argmin(sizes)]) if group is None else group
+    if preferred not in levels:
+        raise FwcError(f"group is {preferred!r}: choose one of {', '.join(map(str, levels))}")
+    if len(levels) == 1 and group_share < 1:
+        raise FwcError(f"group_share is {group_share}, but the table has one level only, {preferred!r}")
+    others = [str(level) for level in levels if level != preferred]
+    shares = [group_share, *[(1 - group_share) / max(1, len(others))] * len(others)]
+    sizes_wanted = largest_remainder(np.array(shares) * request.m, request.m).tolist()
+    yes_wanted = _running(sizes_wanted, positive_share)
+    wanted_of = {}
+    for level, size, yes_count in zip([preferred, *others], sizes_wanted, yes_wanted, strict=True):
+        wanted_of[level, "no"], wanted_of[level, "yes"] = size - yes_count, yes_count
+    said = {"group": preferred, "group_share": group_share, "positive_share": positive_share}
+    return wanted_of, said
+
+
+def _running(sizes: list[int], share: float) -> list[int]:
+    """`share` of every size as whole numbers whose running sums are rounded to the nearest."""
+    sums = np.floor(np.cumsum(sizes) * share + 0.5 + 1e-9).astype(int)
+    return [int(count) for count in np.diff(sums, prepend=0)]
+
+
+@strategy(labels="balanced", group=None)
+def minority(request: Request, labels: str, group: str | None) -> Shots:
+    """m examples of one group alone, by default the smallest, drawn uniformly, labels alternating.
+
+    Hu, Liu, Du (*Strategic Demonstration Selection for Improved Fairness in LLM In-Context Learning*, EMNLP
+    2024): prioritised minority samples, with balanced labels or with the positive label alone. They draw
+    each group's examples per test set; here the draw depends on the seed alone.
+
+    Options: `labels="balanced"`, or `"unbalanced"` for examples that all answer yes; `group`, a protected
+    level to take instead of the smallest.
+
+    Errors: `FwcError` for an unknown value, and, by name, for a stratum that is too small.
+    """
+    if labels not in LABELLED:
+        raise FwcError(f"labels is {labels!r}: choose {' or '.join(map(repr, LABELLED))}")
+    return draw_strata(request, "minority", group, 1.0, LABELLED[labels], labels=labels)
