@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.progress import choose as show
 from fwc_llm.shots.base import DEFAULT_M, Example, Request, Shots, Strategy
-from fwc_llm.shots.examples import LABELS, alternate
 from fwc_llm.shots.registry import find_strategy
 from fwc_llm.untrusted import finite
 
@@ -206,6 +205,8 @@ def order_shots(shots: Shots, order: str, seed: int = 0) -> Shots:
     check_order(order)
     examples = list(shots.examples)
     if order == "alternate":
+        from fwc_llm.shots.examples import LABELS, alternate
+
         no, yes = ([example for example in examples if example.label == label] for label in LABELS)
         examples = alternate(no, yes)
     elif order == "by-weight":
