@@ -34,9 +34,8 @@ from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import batches_under_way, run_batch
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import HttpReply, HttpRequest, serve_in_thread
 from tests.faults.server import FaultyService, conversation_key

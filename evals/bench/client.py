@@ -27,9 +27,8 @@ from typing import Any
 
 from fwc_llm.models.base import Message
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Progress, execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 
 CONCURRENCY = 64
 RESULTS = Path(__file__).resolve().parents[1] / "results"

@@ -17,10 +17,9 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.evaluation.trial import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.concurrency import check_concurrency
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.population import population
 from fwc_llm.runs.results import score, write_questions

@@ -5,8 +5,7 @@ from itertools import islice
 
 from fwc_llm.errors import ProviderError
 from fwc_llm.models import Client, Model, traits
-from fwc_llm.runs.calls import Call, call_id, parameters_json
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan
 from fwc_llm.runs.settings import Settings
 

@@ -12,10 +12,9 @@ from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
 from fwc_llm.models.inspect import from_chat, require_inspect, to_reply
-from fwc_llm.runs.calls import Call, make_record
 from fwc_llm.runs.contents import check_described, is_question
 from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
-from fwc_llm.runs.journal import Journal, request_id
+from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.runs.results import score
 from fwc_llm.untrusted import one_line, parse_json
 
@@ -67,7 +66,8 @@ def write_run(path: Path, out: Path) -> Result:
     folder.create()
     with Journal(folder.path) as journal:
         for question, sample in samples:
-            call = Call(question["arm"], question["repeat"], question["row"], question["variant"], ())
+            arm, repeat, row, variant = (question[name] for name in ("arm", "repeat", "row", "variant"))
+            call = Call(arm, repeat, row, variant, from_chat(sample.input))
             journal.append(
                 make_record(request_id(path.name, str(sample.id), sample.epoch), call, _reply(sample))
             )
@@ -160,7 +160,7 @@ def _described(
         sample.output.model.endswith("(simulated)") for sample in log.samples or () if sample.output.choices
     )
     seen = {question["arm"] for question in questions}
-    settings = {name: value for name, value in run["settings"].items() if name != "samples"}  # epochs say it
+    settings = dict(run["settings"])
     settings["repeats"] = len({question["repeat"] for question in questions})
     designed = settings.get("base_parity") is not None
     if len(questions) < run["calls"] * epochs:  # what is left has no base rates that anybody set

@@ -15,7 +15,6 @@ from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.sections import METRICS, as_words
 from fwc_llm.report.tables import Cell, Row, Section, terminal
-from fwc_llm.runs.settings import Settings
 from fwc_llm.taskfile import without_key
 
 
@@ -118,11 +117,8 @@ def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[di
     for name in sorted({*first, *second} - _SHOWN_ELSEWHERE):
         if first.get(name) != second.get(name):
             yield {"name": name, "first": _word(first.get(name)), "second": _word(second.get(name))}
-    bare = Settings().as_json()  # what a run of an earlier version does not name
-    for one, other in (
-        (bare | first["settings"], bare | second["settings"]),
-        (first.get("versions") or {}, second.get("versions") or {}),
-    ):
+    for section in ("settings", "versions"):
+        one, other = first.get(section) or {}, second.get(section) or {}
         for name in sorted({*one, *other}):
             if one.get(name) != other.get(name):
                 yield {"name": name, "first": _word(one.get(name)), "second": _word(other.get(name))}

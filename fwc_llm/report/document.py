@@ -56,7 +56,7 @@ def make_document(
     described = [_describe(run, table, missing) for run in runs]
     if with_rows:
         for run, one in zip(runs, described, strict=True):
-            one["browser"] = rows_of_run(run, table, missing, template)
+            one["browser"] = rows_of_run(run)
     return document_of(runs[0].task, str(runs[0].described.get("title") or runs[0].task), described)
 
 

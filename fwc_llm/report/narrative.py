@@ -19,7 +19,7 @@ def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
     """Return one paragraph: rows, groups, model, arms, repeats."""
     settings = run.described["settings"]
     repeats, seed = int(settings["repeats"]), int(settings["seed"])
-    if "samples" not in settings:  # of Inspect every epoch is a repeat
+    if "epochs" in run.described:  # of Inspect every epoch is a repeat
         repeats //= run.times
     parity = settings.get("base_parity")
     rates = ", ".join(f"{group['group']} {group['base_rate']:.0%}" for group in found["groups"])

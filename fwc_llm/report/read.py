@@ -77,7 +77,7 @@ class Run:
     @property
     def times(self) -> int:
         """How often every prompt was asked: so many repeats, next to each other, are of one draw."""
-        asked = self.described["settings"].get("samples") or self.described.get("epochs") or 1
+        asked = self.described.get("epochs") or self.described["settings"].get("samples") or 1
         return max(1, int(asked))
 
     @cached_property

@@ -31,9 +31,8 @@ from fwc_llm.models.openai.batch import (
 from fwc_llm.models.openai.chat import read_reply
 from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
 from fwc_llm.runs.execute import Outcome, Progress
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 from fwc_llm.untrusted import one_line, parse_json, whole
 
 _FORMAT = "fwc-llm-batch/1"
@@ -144,6 +143,7 @@ class _Work:
         requests: IO[bytes] | None = None
         index: IO[bytes] | None = None
         size = 0
+        prefixed: set[tuple[str, int]] = set()
         try:
             for call, request, line in self._lines(calls, parameters, had, budget):
                 full = len(self.parts) > fresh and (
@@ -156,8 +156,11 @@ class _Work:
                     index = self._new(f"{name}.calls.jsonl")
                     self.parts.append(_Part(name, 0))
                 requests.write(line)
-                asked = json.dumps([request, call.arm, call.repeat, call.row, call.variant])
-                index.write(asked.encode() + b"\n")
+                kept = call.messages[call.fixed :]
+                prefix = call.messages[: call.fixed] if (call.arm, call.repeat) not in prefixed else None
+                prefixed.add((call.arm, call.repeat))
+                asked = [request, call.arm, call.repeat, call.row, call.variant, kept, prefix]
+                index.write(json.dumps(asked).encode() + b"\n")
                 self.parts[-1].requests += 1
                 size += len(line)
         finally:
@@ -306,11 +309,13 @@ class _Work:
         try:
             with open_binary(path) as lines:
                 for line in lines:
-                    request, arm, repeat, row, variant = parse_json(line)
+                    request, arm, repeat, row, variant, *kept = parse_json(line)
                     if not all(isinstance(text, str) for text in (request, arm, row, variant)):
                         raise ValueError("a line is none of ours")
                     bytes.fromhex(request)
-                    yield request, Call(arm, int(repeat), row, variant, ())
+                    prompt, prefix = kept or ((), None)
+                    messages = [*(prefix or ()), *prompt]
+                    yield request, Call(arm, int(repeat), row, variant, messages, fixed=len(prefix or ()))
         except (OSError, ValueError, TypeError) as error:
             raise FwcError(
                 f"{path} is damaged ({reason(error)}): restore it, or remove {self.folder}"

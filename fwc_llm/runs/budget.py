@@ -10,7 +10,7 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.calls import Call
+    from fwc_llm.runs.journal import Call
 
 # A provider caches a prompt's beginning from this many tokens, in steps (OpenAI, prompt caching).
 _CACHE_FROM, _CACHE_STEP = 1024, 128

@@ -1,245 +1,202 @@
-"""What the files of a run's folder must hold for everything that reads them: someone may have edited them."""
+"""What run.json, results.json and questions must hold for everything that reads them; more is allowed."""
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
-from fwc_llm.answers import Reason
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
 from fwc_llm.errors import FwcError
-from fwc_llm.untrusted import finite, whole
+from fwc_llm.runs.settings import Settings
+from fwc_llm.schema import first_mistake
 
-_Check = Callable[[Any], bool]
-_MOST_REPEATS = 1_000_000
-_REASONS = frozenset(get_args(Reason))
-_CHECKED = frozenset(("repeat", "label", "answer", "reason", "threshold_answer"))
-
-
-def check_described(content: Mapping[str, Any], path: Path) -> None:
-    """Refuse a run.json that lacks what describes a run; further keys are nobody's concern."""
-    _check(content, _DESCRIBED, path, "restore it, or begin a new run")
+_Count = Annotated[int, Field(ge=0, lt=2**53)]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
-def check_results(content: Mapping[str, Any], path: Path, remedy: str) -> None:
-    """Refuse a results.json that lacks what a report reads; `remedy` is the command that writes it again."""
-    _check(content, _RESULTS, path, f"`{remedy}` writes it again")
+def _distinct(names: list[str]) -> list[str]:
+    if len(set(names)) < len(names):
+        raise ValueError("a name is there twice")
+    return names
+
+
+_Names = Annotated[list[str], AfterValidator(_distinct)]
+
+
+class _Read(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+
+class _Counted(_Read):
+    read: _Count
+    kept: _Count
+    lost: _Count
+    reasons: dict[str, _Count]
+    group: str = ""
+
+
+class _Rows(_Counted):
+    groups: list[_Counted]
+    warning: str | None = None
+
+
+class _Variation(_Read):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    family: str
+    order: str
+    template: str
+
+
+class _People(_Read):
+    group: str
+    no: _Count
+    yes: _Count
+
+
+def _distinct_groups(people: list[_People]) -> list[_People]:
+    _distinct([one.group for one in people])
+    return people
+
+
+def _settings(content: dict[str, Any]) -> dict[str, Any]:
+    """The settings with their types, and the defaults of those that an earlier version lacks."""
+    if lacks := [name for name in ("n_test", "repeats", "seed") if name not in content]:
+        raise ValueError(f"{lacks[0]!r} is missing")
+    known = {name: value for name, value in content.items() if name in Settings.model_fields}
+    try:
+        checked = Settings(**known).as_json()
+    except FwcError as error:
+        raise ValueError(str(error)) from None
+    return content | checked
+
+
+class Described(_Read):
+    """run.json."""
+
+    task: str
+    model: str
+    simulated: bool
+    arms: Annotated[_Names, Field(min_length=1)]
+    settings: Annotated[dict[str, Any], AfterValidator(_settings)]
+    title: str | None = None
+    fingerprint: str | None = None
+    created: str | None = None
+    command: str | None = None
+    task_file: str | None = None
+    task_folder: str | None = None
+    rows: _Rows | None = None
+    population: Annotated[list[_People], AfterValidator(_distinct_groups)] | None = None
+    designed: bool | None = None
+    simulated_answers: bool | None = None
+    no_rows: bool | None = None
+    reference: bool | None = None
+    local: bool | None = None
+    protected: _Names | None = None
+    parameters: dict[str, Any] | None = None
+    sources: dict[str, str] | None = None
+    versions: dict[str, str] | None = None
+    untrue: dict[str, str] | None = None
+    calls: _Count | None = None
+    epochs: _Count | None = None
+    variations: dict[str, _Variation] | None = None
+
+
+class _ChosenThreshold(_Read):
+    threshold: _Number | None = None
+    rows: _Count | None = None
+    known: _Count | None = None
+
+
+class _ArmThreshold(_Read):
+    ties: _Count
+    unknown: _Count
+    per_repeat: list[_ChosenThreshold]
+
+
+class _Wording(_Read):
+    n: _Count
+    contradictions: _Count
+    yes_to_both: _Count
+    no_to_both: _Count
+    mean_distance: _Number | None = None
+
+
+class _ArmResults(_Read):
+    arm: str
+    accuracy: _Number | None = None
+    coverage: _Number | None = None
+    threshold: _ArmThreshold | None = None
+    wordings: dict[str, _Wording] | None = None
+
+
+_Usage = dict[Literal["prompt_tokens", "completion_tokens", "cached_tokens"], Annotated[int, Field(ge=0)]]
+
+
+class Results(_Read):
+    """results.json."""
+
+    task: str
+    model: str
+    simulated: bool
+    arms: list[_ArmResults]
+    api: str | None = None
+    threshold: str | _Number | None = None
+    simulated_answers: bool | None = None
+    reference: bool | None = None
+    local: bool | None = None
+    rows: _Rows | None = None
+    requests: _Count | None = None
+    unanswered: _Count | None = None
+    samples: _Count | None = None
+    usage: _Usage | None = None
+    batch_usage: _Usage | None = None
+    stopped: str | None = None
+    untrue: dict[str, str] | None = None
+    returned_models: _Names | None = None
+
+
+class _Question(_Read):
+    arm: str
+    row: str
+    variant: str
+    group: str
+    repeat: Annotated[int, Field(ge=0, lt=1_000_000)]
+    label: Literal["yes", "no"]
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def check(model: type[_M], content: Mapping[str, Any], path: Path, remedy: str) -> _M:
+    """Return a file's content as a model; refuse one that lacks what its readers need.
+
+    A key that is missing is named, with the nearest one that is there; `remedy` says what to do.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        why = first_mistake(error, content)
+        where, mistake = content, error.errors()[0]
+        if mistake["type"] == "missing":
+            for step in mistake["loc"][:-1]:
+                where = where[step]  # type: ignore[index]
+            near = get_close_matches(str(mistake["loc"][-1]), map(str, where), 1)
+            why += f" ({near[0]!r} is there)" if near else ""
+        raise FwcError(f"{path} is damaged: {why}; {remedy}") from None
+
+
+def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the content of a run.json, its settings with their types."""
+    described = check(Described, content, path, "restore it, or begin a new run")
+    return {**content, "settings": described.settings}
 
 
 def is_question(row: Mapping[str, Any]) -> bool:
     """Whether this is a question of a run."""
-    return (
-        all(isinstance(row[name], str) for name in ("arm", "row", "variant", "group"))
-        and whole(row["repeat"], _MOST_REPEATS) is not None
-        and row["label"] in {"yes", "no"}
-    )
-
-
-def answer_check(columns: Sequence[str]) -> Callable[[Sequence[str]], bool]:
-    """Return what tells whether cells are a line of answers.csv, whose columns are these.
-
-    Few lines differ in what is checked: each kind of line is looked at once.
-    """
-    known: set[tuple[str, ...]] = set()
-    checked = operator.itemgetter(*(place for place, name in enumerate(columns) if name in _CHECKED))
-    p_yes = columns.index("p_yes")
-
-    def is_answer(cells: Sequence[str]) -> bool:
-        if len(cells) != len(columns):
-            return False
-        kind = checked(cells)
-        if kind not in known:
-            if not _is_answer(dict(zip(columns, cells, strict=True))):
-                return False
-            known.add(kind)
-        return not cells[p_yes] or _is_probability(cells[p_yes])
-
-    return is_answer
-
-
-def _is_answer(row: Mapping[str, str]) -> bool:
-    repeat = row["repeat"]
-    return (
-        repeat.isascii()
-        and repeat.isdigit()
-        and len(repeat) < 8
-        and row["label"] in {"yes", "no"}
-        and row["answer"] in {"yes", "no", ""}
-        and row["reason"] in _REASONS
-        and row.get("threshold_answer", "") in {"yes", "no", ""}
-    )
-
-
-def _is_probability(text: str) -> bool:
     try:
-        return 0.0 <= float(text) <= 1.0
-    except ValueError:
+        _Question.model_validate(row)
+    except ValidationError:
         return False
-
-
-def _check(content: Mapping[str, Any], rules: Mapping[str, tuple[bool, _Check]], path: Path, do: str) -> None:
-    for name, (required, good) in rules.items():
-        value = content.get(name)
-        if value is None and not required:
-            continue
-        if not good(value):
-            what = f"{name!r} is missing" if name not in content else f"{name!r} is {str(value)[:60]!r}"
-            raise FwcError(f"{path} is damaged: {what}; {do}")
-
-
-def _text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _count(value: Any) -> bool:
-    return whole(value) is not None
-
-
-def _number(value: Any) -> bool:
-    return value is None or finite(value) is not None
-
-
-def _object(value: Any) -> bool:
-    return isinstance(value, dict)
-
-
-def _names(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_text, value)) and len(set(value)) == len(value)
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_text, value.values()))
-
-
-def _each(good: _Check) -> _Check:
-    return lambda value: isinstance(value, dict) and all(map(good, value.values()))
-
-
-def _variation(value: Any) -> bool:
-    return _texts(value) and set(value) == {"family", "order", "template"}
-
-
-def _settings(value: Any) -> bool:
-    if not isinstance(value, dict) or not all(
-        _count(value.get(name)) for name in ("n_test", "repeats", "seed")
-    ):
-        return False
-    return all(good(value[name]) for name, good in _SETTINGS.items() if name in value)
-
-
-def _usage(value: Any) -> bool:
-    known = {"prompt_tokens", "completion_tokens", "cached_tokens"}
-    return _each(lambda n: isinstance(n, int) and n >= 0)(value) and set(value) <= known
-
-
-def _counted(value: Any) -> bool:
-    return isinstance(value, dict) and (
-        all(_count(value.get(name)) for name in ("read", "kept", "lost"))
-        and isinstance(value.get("reasons"), dict)
-        and all(map(_count, value["reasons"].values()))
-    )
-
-
-def _rows(value: Any) -> bool:
-    return (
-        _counted(value)
-        and isinstance(value.get("groups"), list)
-        and all(_counted(group) and _text(group.get("group")) for group in value["groups"])
-        and (value.get("warning") is None or _text(value["warning"]))
-    )
-
-
-def _threshold(value: Any) -> bool:
-    """What an arm of results.json says of its threshold."""
-    return (
-        isinstance(value, dict)
-        and all(map(_count, (value.get("ties"), value.get("unknown"))))
-        and isinstance(value.get("per_repeat"), list)
-        and all(
-            isinstance(one, dict)
-            and _number(one.get("threshold"))
-            and all(one.get(name) is None or _count(one[name]) for name in ("rows", "known"))
-            for one in value["per_repeat"]
-        )
-    )
-
-
-def _wording(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and all(_count(value.get(name)) for name in ("n", "contradictions", "yes_to_both", "no_to_both"))
-        and _number(value.get("mean_distance"))
-    )
-
-
-def _population(value: Any) -> bool:
-    if not isinstance(value, list) or not all(map(_object, value)):
-        return False
-    counted = all(_count(one.get(label)) for one in value for label in ("no", "yes"))
-    return counted and _names([one.get("group") for one in value])
-
-
-def _arm(value: Any) -> bool:
-    return isinstance(value, dict) and all(good(value.get(name)) for name, good in _ARM.items())
-
-
-_SETTINGS: Mapping[str, _Check] = {
-    "m": _count,
-    "epsilon": _number,
-    "base_parity": _number,
-    "template": _text,
-    "weights": _text,
-    "redraw": _text,
-    "counterfactual": _flag,
-    "threshold": lambda value: value in (None, "fit", "base-rate") or finite(value) is not None,
-    "threshold_rows": lambda value: value is None or _count(value),
-    "api": _text,
-    "consistency": _flag,
-    "orders": lambda value: isinstance(value, list) and all(map(_text, value)),
-    "templates": lambda value: isinstance(value, list) and all(map(_text, value)),
-    "samples": lambda value: _count(value) and value > 0,
-    "strategy_options": _object,
-}
-_DESCRIBED: Mapping[str, tuple[bool, _Check]] = {
-    **dict.fromkeys(("task", "model"), (True, _text)),
-    "simulated": (True, _flag),
-    "arms": (True, lambda value: _names(value) and bool(value)),
-    "settings": (True, _settings),
-    **dict.fromkeys(("title", "fingerprint", "created", "command"), (False, _text)),
-    **dict.fromkeys(("task_file", "task_folder"), (False, _text)),
-    "rows": (False, _rows),
-    "population": (False, _population),
-    "designed": (False, _flag),
-    "simulated_answers": (False, _flag),
-    **dict.fromkeys(("no_rows", "reference", "local"), (False, _flag)),
-    "protected": (False, _names),
-    "parameters": (False, _object),
-    **dict.fromkeys(("sources", "versions", "untrue"), (False, _texts)),
-    **dict.fromkeys(("calls", "epochs"), (False, _count)),
-    "variations": (False, _each(_variation)),
-}
-_ARM: Mapping[str, _Check] = {
-    "arm": _text,
-    "accuracy": _number,
-    "coverage": _number,
-    "threshold": lambda value: value is None or _threshold(value),
-    "wordings": lambda value: value is None or _each(_wording)(value),
-}
-_RESULTS: Mapping[str, tuple[bool, _Check]] = {
-    **dict.fromkeys(("task", "model"), (True, _text)),
-    "api": (False, _text),
-    "threshold": (False, lambda value: _text(value) or finite(value) is not None),
-    "simulated": (True, _flag),
-    "simulated_answers": (False, _flag),
-    **dict.fromkeys(("reference", "local"), (False, _flag)),
-    "rows": (False, _rows),
-    **dict.fromkeys(("requests", "unanswered", "samples"), (False, _count)),
-    **dict.fromkeys(("usage", "batch_usage"), (False, _usage)),
-    "stopped": (False, _text),
-    "untrue": (False, _texts),
-    "returned_models": (False, _names),
-    "arms": (True, lambda value: isinstance(value, list) and all(map(_arm, value))),
-}
+    return True

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.calls import Call, call_id, make_record, parameters_json
 from fwc_llm.runs.concurrency import check_concurrency
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 
 _REPORT_SECONDS = 0.1
 _GIVE_WAY_SECONDS = 0.1

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, get_args
 
+from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
-from fwc_llm.runs.contents import answer_check, check_described, check_results, is_question
-from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.contents import Results, check, check_described, is_question
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
@@ -35,6 +35,7 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
+_REASONS = frozenset(get_args(Reason))
 _FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
@@ -111,13 +112,12 @@ class RunFolder:
             raise FwcError(
                 f"{self.path / 'run.json'} is not of format {FORMAT}: it was not written by this tool"
             )
-        check_described(description, self.path / "run.json")
-        return description
+        return check_described(description, self.path / "run.json")
 
     def results(self) -> dict[str, Any]:
         """The content of results.json, checked."""
         found = self.read_json("results.json")
-        check_results(found, self.path / "results.json", f"fwc-llm rescore {self.path}")
+        check(Results, found, self.path / "results.json", f"`fwc-llm rescore {self.path}` writes it again")
         return found
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
@@ -200,11 +200,11 @@ class RunFolder:
                         "it again"
                     )
                 yield names
-                is_answer = answer_check(names)
+                good = set[tuple[str, ...]]()  # few lines differ in what is checked
                 for line in reader:
                     if not line:
                         continue
-                    if not is_answer(line):
+                    if not _is_answer(line, names, good):
                         raise FwcError(
                             f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
                             f"`fwc-llm rescore {self.path}` writes it again"
@@ -274,6 +274,29 @@ class RunFolder:
             raise StorageError(f"cannot write {path}: {reason(error)}") from None
 
 
+def _is_answer(line: Sequence[str], names: Sequence[str], good: set[tuple[str, ...]]) -> bool:
+    """Whether cells are a line of answers.csv. `good` keeps what was checked."""
+    if len(line) != len(names):
+        return False
+    _, repeat, _, _, _, label, answer, reason, p_yes, *more = line
+    kind = repeat, label, answer, reason, *more[2:]
+    if kind not in good:
+        if not (
+            repeat.isascii()
+            and repeat.isdigit()
+            and len(repeat) < 8
+            and label in {"yes", "no"}
+            and {answer, *more[2:]} <= {"yes", "no", ""}
+            and reason in _REASONS
+        ):
+            return False
+        good.add(kind)
+    try:
+        return not p_yes or 0.0 <= float(p_yes) <= 1.0
+    except ValueError:
+        return False
+
+
 def file_name(text: str) -> str:
     """`text` as part of a file name: letters, digits, `.`, `@`, `-` kept, everything else an underscore.
 
@@ -303,11 +326,7 @@ def versions() -> dict[str, str]:
 
 
 def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
-    """A description in which files of examples have no folder: the run keeps them in one of its own.
-
-    Settings that its version did not know have the value that they had then.
-    """
-    described = described | {"settings": Settings().as_json() | described.get("settings", {})}
+    """A description in which files of examples have no folder: the run keeps them in one of its own."""
     sources = described.get("sources") or {}
     plain = {
         arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()

@@ -3,12 +3,13 @@
 JSON lines rather than SQLite: a record is one `write` of one line, so a process killed at any moment leaves
 at most one torn line at the end (repaired when the run continues); the file can be read with `grep`, `jq` or
 a text editor while the run goes on, travels as one file, and has no second file that must not be lost.
-Nothing here needs an index: the set of answered requests fits in memory (16 bytes each) and every other
-reader wants all records in order.
 
 Durability: each record goes to the operating system before `append` returns, so a kill of the process
 loses nothing. The disk is told to keep it (`fsync`) about once a second and when the journal closes: a
 power failure can cost the last second, whose requests are then asked again.
+
+A record has the messages that were sent: `prompt`, and before it `prefix` (system and examples), which only
+the first record of an arm and repeat carries.
 """
 
 import contextlib
@@ -16,34 +17,159 @@ import errno
 import hashlib
 import json
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.files import check_regular
-from fwc_llm.models.base import Usage
-from fwc_llm.untrusted import finite, parse_json, storable, whole
+from fwc_llm.files import check_regular, open_binary
+from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage
+from fwc_llm.schema import first_mistake
+from fwc_llm.untrusted import finite, parse_json, storable
 
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _SYNC_SECONDS = 1.0
 _BUFFER = 2**18  # bytes
+_BLOCK = 4096  # questions looked up at once
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
-_REQUEST = re.compile(r"(?:[0-9a-f]{2})+")
+# A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
+_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+
+Key = tuple[str, int, str, str]  # arm, repeat, row, variant
+
+
+@dataclass(frozen=True)
+class Call:
+    """One question of a run: its arm, repeat, row, variant and messages.
+
+    `variant` is "" for the row as it is, "counterfactual:<level>" for one with its protected level changed.
+    The first `fixed` messages are those of every row of the arm in this repeat. `asked` is the row itself,
+    for a model that reads rows; neither is part of the question's identity.
+    """
+
+    arm: str
+    repeat: int
+    row: str
+    variant: str
+    messages: Messages = field(repr=False)
+    asked: Asked | None = field(default=None, repr=False, compare=False)
+    fixed: int = field(default=0, repr=False, compare=False)
+
+
+def parameters_json(model: Model) -> str:
+    """Return the model and everything besides the messages that can change its reply, as canonical JSON."""
+    return json.dumps([model.name, dict(model.parameters)], sort_keys=True, default=str)
 
 
 def request_id(parameters_json: str, *parts: Any) -> str:
-    """The identity of one request: 128 bits over the model with its parameters and everything in `parts`."""
+    """Return the identity of a request: 128 bits over the model with its parameters and all of `parts`."""
     text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
     digest = hashlib.sha256(parameters_json.encode())
     digest.update(text.encode("utf-8", "surrogatepass"))
     return digest.hexdigest()[:32]
+
+
+def call_id(parameters: str, call: Call) -> str:
+    """Return the identity of a call: model and parameters, repeat, messages, arm, row and variant.
+
+    Arm, row and variant are part of it because two arms may send the same messages, and each needs a reply.
+    """
+    return request_id(parameters, call.repeat, call.arm, call.row, call.variant, call.messages)
+
+
+def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
+    """Return the journal's record of one reply, parsed; rescoring parses it again."""
+    answer = parse_answer(reply)
+    return {
+        "request": request,
+        "arm": call.arm,
+        "repeat": call.repeat,
+        "row": call.row,
+        "variant": call.variant,
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "refusal": reply.refusal,
+        "error": reply.error,
+        "logprobs": reply.logprobs,
+        "answer": answer.value,
+        "reason": answer.reason,
+        "p_yes": probability(reply),
+        **({"others": dict(reply.others)} if reply.others else {}),
+        "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
+        "model": reply.model,
+        "fingerprint": reply.fingerprint,
+        "attempts": reply.attempts,
+        "latency": round(reply.latency, 4),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "raw": reply.raw,
+        **({"prompt": list(call.messages[call.fixed :])} if call.messages else {}),
+        **({"prefix": list(call.messages[: call.fixed])} if call.fixed else {}),
+    }
+
+
+def _check_logprobs(pairs: list[list[Any]]) -> list[list[Any]]:
+    for pair in pairs:
+        good = len(pair) == 2 and isinstance(pair[0], str)
+        if not good or (pair[1] is not None and finite(pair[1]) is None):  # None: once written for -Infinity
+            raise ValueError("it is not a list of tokens with their log-probabilities")
+    return pairs
+
+
+_Probability = Annotated[float, Field(ge=0, le=1)]
+_Message = dict[Literal["role", "content", "name"], str]
+
+
+class _Record(BaseModel):
+    """A record as its readers need it; further keys are nobody's concern."""
+
+    model_config = ConfigDict(strict=True)
+
+    request: Annotated[str, Field(pattern=r"^(?:[0-9a-f]{2})+$")]
+    text: str | None
+    arm: str | None = None
+    repeat: NonNegativeInt | None = None
+    row: str | None = None
+    variant: str | None = None
+    finish_reason: str | None = None
+    error: str | None = None
+    model: str | None = None
+    refusal: bool | None = None
+    batch: bool | None = None
+    usage: dict[Literal["prompt_tokens", "completion_tokens", "cached_tokens"], NonNegativeInt] | None = None
+    logprobs: Annotated[list[list[Any]], AfterValidator(_check_logprobs)] | None = None
+    p_yes: _Probability | None = None
+    others: dict[str, _Probability | None] | None = None
+    prompt: list[_Message] | None = None
+    prefix: list[_Message] | None = None
+
+
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield every record of a journal that may be written to at this moment, with its place in bytes.
+
+    Errors: `FwcError` for a foreign file and a damaged line; `OSError` for a file that cannot be read.
+    """
+    with open_binary(path) as file:
+        place = 0
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):  # being written, or torn
+                return
+            if number == 1:
+                _check_header(line, path)
+            else:
+                yield place, _parse(line, path, f"in line {number}")
+            place += len(line)
 
 
 class Journal:
@@ -63,6 +189,7 @@ class Journal:
         self.usage = Usage()  # of all live requests
         self.batch_usage = Usage()  # of those that went through the Batch API
         self._answered: set[bytes] = set()
+        self._prefixed: set[tuple[str, int]] = set()  # arms and repeats whose prefix is kept
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | _FLAGS, 0o644)
         except OSError as error:
@@ -110,6 +237,8 @@ class Journal:
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one record; when this returns, a kill of the process cannot lose it."""
+        if "prefix" in record and (record["arm"], record["repeat"]) in self._prefixed:
+            record = {name: value for name, value in record.items() if name != "prefix"}
         self._write(record)
         self._count(record)
         now = time.monotonic()
@@ -125,13 +254,7 @@ class Journal:
     def located(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Every record as `records` has them, with its place in the file in bytes."""
         try:
-            with self.path.open("rb") as file:
-                place = len(next(file, b""))
-                for number, line in enumerate(file, 2):
-                    if not line.endswith(b"\n"):  # being written at this moment
-                        return
-                    yield place, self._parse(line, number)
-                    place += len(line)
+            yield from read_records(self.path)
         except OSError as error:
             raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
 
@@ -143,7 +266,7 @@ class Journal:
 
                 def read(place: int) -> dict[str, Any]:
                     file.seek(place)
-                    return self._parse(file.readline(), f"at byte {place:,}")
+                    return _parse(file.readline(), self.path, f"at byte {place:,}")
 
                 yield read
         except OSError as error:
@@ -170,7 +293,8 @@ class Journal:
             if written != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            self._undo()
+            with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
+                os.ftruncate(self._file, self._size)
             raise StorageError(
                 f"cannot write to {self.path}: {error.strerror}; everything before is kept, "
                 "and the same command continues there once there is room"
@@ -183,14 +307,11 @@ class Journal:
         except OSError as error:
             raise StorageError(f"the disk does not keep {self.path}: {error.strerror}") from None
 
-    def _undo(self) -> None:
-        """Cut off what a failed write left, so that the journal ends with a whole record."""
-        with contextlib.suppress(OSError):  # else the torn line is cut off when the run continues
-            os.ftruncate(self._file, self._size)
-
     def _count(self, record: Mapping[str, Any]) -> None:
         if record["text"] is not None:
             self._answered.add(bytes.fromhex(record["request"]))
+        if record.get("prefix"):
+            self._prefixed.add((record["arm"], record["repeat"]))
         if record.get("usage"):
             usage = Usage(**record["usage"])
             if record.get("batch"):
@@ -207,9 +328,9 @@ class Journal:
                 if not whole and not self._complete(line, number):
                     break
                 if number == 1:
-                    self._check_header(line)
+                    _check_header(line, self.path)
                 else:
-                    self._count(self._parse(line, number))
+                    self._count(_parse(line, self.path, f"in line {number}"))
                 if not whole:  # only the newline is missing: the record counts
                     os.write(self._file, b"\n")
                     return good + len(line) + 1
@@ -223,41 +344,11 @@ class Journal:
         try:
             parse_json(line)
         except ValueError:
-            if number == 1 and not _header().startswith(line.rstrip(b"\0")):
-                self._refuse_foreign()
+            header = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
+            if number == 1 and not header.startswith(line.rstrip(b"\0")):
+                raise _foreign(self.path) from None
             return False
         return True
-
-    def _check_header(self, line: bytes) -> None:
-        try:
-            header = parse_json(line)
-        except ValueError:
-            header = None
-        if not isinstance(header, dict) or header.get("format") != FORMAT:
-            self._refuse_foreign()
-
-    def _refuse_foreign(self) -> None:
-        raise FwcError(
-            f"{self.path} is not a journal of this tool (its first line does not say {FORMAT}): "
-            "name a new folder with --out"
-        )
-
-    def _parse(self, line: bytes, where: int | str) -> dict[str, Any]:
-        try:
-            record = parse_json(line)
-        except ValueError:
-            record = None
-        if (
-            not isinstance(record, dict)
-            or "text" not in record
-            or not all(good(record.get(name)) for name, good in _FIELDS.items())
-        ):
-            place = f"in line {where}" if isinstance(where, int) else where
-            raise FwcError(
-                f"{self.path} is damaged {place} (not a record of {FORMAT}): restore the file, "
-                "or remove that line to have its request asked again"
-            )
-        return record | {name: storable(record[name]) for name in ("text", "error") if record.get(name)}
 
     def _lock(self) -> None:
         """Take the lock that the system gives back when this process ends, however it ends."""
@@ -278,54 +369,84 @@ class Journal:
             ) from None
 
 
-def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+def _check_header(line: bytes, path: Path) -> None:
+    try:
+        header = parse_json(line)
+    except ValueError:
+        header = None
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise _foreign(path)
 
 
-def _is_usage(value: Any) -> bool:
-    counts = set(vars(Usage()))
-    return not value or (
-        isinstance(value, dict) and set(value) <= counts and all(whole(n) is not None for n in value.values())
+def _foreign(path: Path) -> FwcError:
+    return FwcError(
+        f"{path} is not a journal of this tool (its first line does not say {FORMAT}): "
+        "name a new folder with --out"
     )
 
 
-def _is_probability(value: Any) -> bool:
-    number = finite(value)
-    return value is None or (number is not None and 0.0 <= number <= 1.0)
+def _parse(line: bytes, path: Path, where: str) -> dict[str, Any]:
+    record: Any = None
+    try:
+        record = parse_json(line)
+        _Record.model_validate(record)
+    except ValueError as error:
+        why = first_mistake(error, record) if isinstance(error, ValidationError) else "it is not JSON"
+        raise FwcError(
+            f"{path} is damaged {where} ({why}): restore the file, "
+            "or remove that line to have its request asked again"
+        ) from None
+    return {**record, **{name: storable(record[name]) for name in ("text", "error") if record.get(name)}}
 
 
-def _are_others(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and all(map(_is_probability, value.values())))
+class Replies:
+    """What a journal holds for each question: of several records the last one.
+
+    Held are 16 bytes a record. `models` are the names that services returned, `others` by arm the answers to
+    the same question in other words: the P(yes) of the first, and those of the others by name.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        hashes, places, models = array("q"), array("q"), array("i")
+        names: dict[str, int] = {}
+        others: dict[str, dict[Key, tuple[float | None, Mapping[str, float | None]]]] = {}
+        for place, record in journal.located():
+            key = key_of(record)
+            hashes.append(hash(key))
+            places.append(place)
+            model = record.get("model")
+            models.append(names.setdefault(str(model), len(names)) if model else -1)
+            if record.get("others") and not key[3]:
+                others.setdefault(key[0], {})[key] = record.get("p_yes"), record["others"]
+            elif others and key[0] in others:
+                others[key[0]].pop(key, None)
+        self.others = {arm: list(asked.values()) for arm, asked in others.items()}
+        unsorted = np.array(hashes, dtype=np.int64)
+        order = np.argsort(unsorted, kind="stable")  # of equal ones the last one written stands last
+        self._hashes = unsorted[order]
+        self._places = np.array(places, dtype=np.int64)[order]
+        last = np.append(self._hashes[1:] != self._hashes[:-1], True)[: len(order)]
+        returned = np.unique(np.array(models, dtype=np.int32)[order][last])
+        listed = list(names)
+        self.models = sorted(listed[number] for number in returned.tolist() if number >= 0)
+
+    def of(
+        self, questions: Iterable[Mapping[str, Any]]
+    ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
+        """Every question with its record, if there is one; read when it is asked for."""
+        questions = iter(questions)
+        with self._journal.reading() as read:
+            while block := list(islice(questions, _BLOCK)):
+                keys = [key_of(question) for question in block]
+                wanted = np.array([hash(key) for key in keys], dtype=np.int64)
+                low = np.searchsorted(self._hashes, wanted, "left").tolist()
+                high = np.searchsorted(self._hashes, wanted, "right").tolist()
+                for question, key, first, end in zip(block, keys, low, high, strict=True):
+                    records = (read(place) for place in self._places[first:end][::-1].tolist())
+                    yield question, next((record for record in records if key_of(record) == key), None)
 
 
-def _is_logprobs(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, list)
-        and all(
-            isinstance(pair, list)
-            and len(pair) == 2
-            and isinstance(pair[0], str)
-            and (pair[1] is None or finite(pair[1]) is not None)  # None: once written as -Infinity
-            for pair in value
-        )
-    )
-
-
-# What a record must hold for everything that reads it; the rest of it is nobody's concern.
-_FIELDS: Mapping[str, Callable[[Any], bool]] = {
-    "request": lambda value: isinstance(value, str) and _REQUEST.fullmatch(value) is not None,
-    **dict.fromkeys(("text", "arm", "row", "variant", "finish_reason", "error", "model"), _is_text),
-    "repeat": lambda value: value is None or whole(value) is not None,
-    "refusal": lambda value: value is None or isinstance(value, bool),
-    "batch": lambda value: value is None or isinstance(value, bool),
-    "usage": _is_usage,
-    "logprobs": _is_logprobs,
-    "p_yes": _is_probability,
-    "others": _are_others,
-}
-# A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
-_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-
-
-def _header() -> bytes:
-    return json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
+def key_of(row: Mapping[str, Any]) -> Key:
+    """Return what distinguishes a question from all others of its run."""
+    return row.get("arm", ""), int(row.get("repeat") or 0), row.get("row", ""), row.get("variant", "")

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.files import is_file, open_binary
+from fwc_llm.files import is_file
 from fwc_llm.runs.folder import THRESHOLD, RunFolder
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.untrusted import parse_json
+from fwc_llm.runs.journal import read_records
 
 _DEEPEST = 4  # folders below the one that is named
-_LONGEST_LINE = 1 << 24  # bytes of a journal's line that are looked at
 
 
 @dataclass(frozen=True)
@@ -94,15 +93,9 @@ def _answered(run: RunFolder, requests: int) -> int:
     if is_file(results) and results.stat().st_mtime_ns >= journal.stat().st_mtime_ns:
         found = run.results()
         return int(found.get("requests") or requests) - int(found.get("unanswered") or 0)
-    answered: set[str] = set()
-    with open_binary(journal) as file:
-        for line in file:
-            try:
-                record = parse_json(line[:_LONGEST_LINE])
-            except ValueError:  # torn, or being written
-                continue
-            if not isinstance(record, dict) or record.get("variant") == THRESHOLD:
-                continue
-            if isinstance(record.get("text"), str):
-                answered.add(str(record.get("request")))
+    answered = {
+        record["request"]
+        for _, record in read_records(journal)
+        if record["text"] is not None and record.get("variant") != THRESHOLD
+    }
     return min(len(answered), requests)

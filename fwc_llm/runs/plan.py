@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Training
 from fwc_llm.prompts import Prompt, split_edits
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD, file_name
 from fwc_llm.runs.held import hold
+from fwc_llm.runs.journal import Call
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -142,16 +142,18 @@ class Plan:
         for repeat in self.repeats:
             for arm in self.arms if repeat.held is not None else ():
                 for position, (row, values) in enumerate(rows_of(repeat.rows(held=True))):
-                    messages = self._builder(repeat, arm, position, held=True).build(values)
+                    builder = self._builder(repeat, arm, position, held=True)
+                    fixed = len(builder.prefix) if arm.name in repeat.shots else 0
                     asked = Asked(row, repeat.index, values, trainings[repeat.index])
-                    yield Call(arm.name, repeat.index, row, THRESHOLD, messages, asked)
+                    yield Call(arm.name, repeat.index, row, THRESHOLD, builder.build(values), asked, fixed)
         for repeat in self.repeats:
             for arm in self.arms:
                 for position, (row, values) in enumerate(rows_of(repeat.split.test)):
                     builder = self._builder(repeat, arm, position)
+                    fixed = len(builder.prefix) if arm.name in repeat.shots else 0
                     for variant, changed in self.variants(values):
                         asked = Asked(row, repeat.index, changed, trainings[repeat.index])
-                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked)
+                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked, fixed)
 
     @cached_property
     def first_calls(self) -> tuple[Call, ...]:

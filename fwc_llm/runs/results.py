@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import THRESHOLD, THRESHOLD_COLUMN, RunFolder
-from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.replies import Replies
+from fwc_llm.runs.journal import Journal, Replies
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.tally import Tally
 from fwc_llm.runs.thresholds import FILE_NAME as POOL_FILE
@@ -43,8 +42,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     described = folder.describe()
     replies = Replies(journal)
     simulated = {"simulated": "true" if described["simulated"] else "false"}
-    rule = described["settings"].get("threshold")
-    samples = described["settings"].get("samples", 1)
+    rule = described["settings"]["threshold"]
+    samples = described["settings"]["samples"]
     marks, held = Marks({}), []
     if rule is not None:
         asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
@@ -75,7 +74,7 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
-        "api": described["settings"].get("api", "chat"),
+        "api": described["settings"]["api"],
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),

@@ -68,7 +68,7 @@ def test_the_command_and_the_function_make_the_same_run(fwc: Run, tmp_path: Path
     outcome = fwc("eval", *arguments, *more, "--out", tmp_path / "a")
     assert outcome.code == 0, outcome.err
     evaluate(
-        "census", "surrogate", ("zero", "random"), 8, out=tmp_path / "b", m=4, orders=("random",),
+        "census", "surrogate", ("zero", "random"), n_test=8, out=tmp_path / "b", m=4, orders=("random",),
         weights="hide", seed=3, concurrency=2,
     )  # fmt: skip
     described = [json.loads((tmp_path / run / "run.json").read_text()) for run in ("a", "b")]

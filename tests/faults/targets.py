@@ -27,9 +27,8 @@ from fwc_llm.records import Record, ShownColumns
 from fwc_llm.report.write import render
 from fwc_llm.resources import resource_dir
 from fwc_llm.runs.batch import batch_reply, batches_under_way
-from fwc_llm.runs.calls import Call, make_record
 from fwc_llm.runs.folder import RunFolder
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, make_record
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.results import score
 from fwc_llm.runs.settings import Settings

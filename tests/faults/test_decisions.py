@@ -8,9 +8,8 @@ import pytest
 
 from fwc_llm.models import Message
 from fwc_llm.models.decisions import DecisionModel
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 from tests.faults.decisions import decision_faults, shared_faults
 from tests.faults.loopback import serve
 from tests.faults.passage import FORMATS, KEY_VARIABLE, passage

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 from tests.faults.loopback import serve
 from tests.faults.server import FaultyService, conversation_key
 

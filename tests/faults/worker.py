@@ -6,9 +6,8 @@ from pathlib import Path
 import openai  # noqa: F401
 
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 
 
 def question(number: int) -> Call:

@@ -232,5 +232,5 @@ def test_names_of_groups_are_text_and_nothing_else(make_run: MakeRun) -> None:
     ],
 )
 def test_a_damaged_population_is_refused(make_run: MakeRun, population: Any) -> None:
-    with pytest.raises(FwcError, match=r"run.json is damaged: 'population'"):
+    with pytest.raises(FwcError, match=r"run.json is damaged: population"):
         render([make_run(population=population)], "json")

@@ -14,9 +14,8 @@ from fwc_llm.models.tokens import TokenCounter
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import batches_under_way, run_batch
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.execute import Outcome, execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from tests.faults.batch_service import BatchService, answer_of
 from tests.faults.loopback import HttpReply, refusal, serve
 

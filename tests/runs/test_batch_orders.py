@@ -13,9 +13,8 @@ from fwc_llm.errors import ProviderError, StorageError
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.runs import batch as batch_module
 from fwc_llm.runs.batch import batches_under_way, run_batch
-from fwc_llm.runs.calls import Call, call_id, parameters_json
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from tests.faults.batch_service import BatchService
 from tests.faults.loopback import serve
 

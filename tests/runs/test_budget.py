@@ -11,9 +11,8 @@ from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.models.openai.chat import ChatModel
 from fwc_llm.models.openai.prices import Price, price_of
 from fwc_llm.runs.budget import Budget, check_context, forecast
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 
 PRICE = Price(
     "test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01", source="test"

@@ -11,9 +11,8 @@ import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.execute import Outcome, Progress, execute
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal
 
 
 class Scripted:
@@ -69,6 +68,7 @@ def test_every_call_is_asked_once_and_recorded_whole(tmp_path: Path) -> None:
     assert set(first) == {
         "request", "arm", "repeat", "row", "variant", "text", "finish_reason", "refusal", "error", "logprobs",
         "answer", "reason", "p_yes", "usage", "model", "fingerprint", "attempts", "latency", "time", "raw",
+        "prompt",
     }  # fmt: skip
     assert (first["arm"], first["text"], first["answer"], first["reason"]) == ("zero", "Yes", "yes", "")
     assert first["raw"] == {"content": "Yes"}

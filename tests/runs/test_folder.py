@@ -202,14 +202,14 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(
 @pytest.mark.parametrize(
     ("key", "value"),
     [("arms", "zero"), ("arms", [["zero"]]), ("arms", ["zero", "zero"]), ("settings", []), ("model", 7),
-     ("settings", {"n_test": "8", "repeats": 1, "seed": 0}), ("simulated", "no"), ("sources", [1]),
+     ("settings", {"n_test": "many", "repeats": 1, "seed": 0}), ("simulated", "no"), ("sources", [1]),
      ("calls", -1)],
 )  # fmt: skip
 def test_an_edited_description_is_refused(tmp_path: Path, key: str, value: object) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
-    with pytest.raises(FwcError, match=rf"run\.json is damaged: '{key}' is"):
+    with pytest.raises(FwcError, match=rf"run\.json is damaged: {key}"):
         rescore(tmp_path / "run")
 
 

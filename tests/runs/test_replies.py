@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.replies import Replies
+from fwc_llm.runs.journal import Journal, Replies
 from fwc_llm.runs.tally import Tally, arm_metrics
 
 
@@ -41,7 +40,7 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
 
 
 def test_questions_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.runs.replies.hash", lambda key: len(key[2]), raising=False)
+    monkeypatch.setattr("fwc_llm.runs.journal.hash", lambda key: len(key[2]), raising=False)
     with Journal(tmp_path) as journal:
         for number, row in enumerate(("aa", "bb", "c", "aa")):
             journal.append(record(row, f"{row} {number}", number))

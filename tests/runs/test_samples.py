@@ -17,7 +17,7 @@ from fwc_llm.report.read import read_run
 from fwc_llm.report.write import render
 from fwc_llm.resources import resource_dir
 from fwc_llm.runs.budget import forecast
-from fwc_llm.runs.calls import call_id
+from fwc_llm.runs.journal import call_id
 from fwc_llm.runs.plan import make_plan
 from tests.people import make_people, write_people
 

@@ -14,17 +14,14 @@ from fwc_llm.evaluation.job import Job
 from fwc_llm.evaluation.tuning.candidates import Candidate
 from fwc_llm.evaluation.tuning.goal import Floats, Goal
 from fwc_llm.evaluation.tuning.race import BALANCED, ZERO, Pool, Standing, race
-from fwc_llm.files import open_binary
 from fwc_llm.prompts import Prompt
 from fwc_llm.report.tuning import FILE_NAME
 from fwc_llm.runs.batch import batches_under_way
-from fwc_llm.runs.calls import Call
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import FILE_NAME as JOURNAL
-from fwc_llm.runs.journal import Journal
+from fwc_llm.runs.journal import Call, Journal, read_records
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.shots.base import Shots
-from fwc_llm.untrusted import parse_json
 
 _VALUES = {"yes": 1.0, "no": 0.0}
 
@@ -73,8 +70,9 @@ class Asking:
             shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
             wording, asked = self.template if one is None else one.template, self.job.plan.settings.questions
             prompt = Prompt(self.job.plan.task, shots, wording, questions=asked)
+            fixed = len(prompt.prefix)
             for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield Call(f"pool {name}", 0, row, "", prompt.build(values))
+                yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
 
     def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
         places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
@@ -105,19 +103,9 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
 
 def _answered(folder: Path) -> bool:
     """Whether anything was answered there, or stands in a batch that is under way."""
-    try:
-        with open_binary(folder / JOURNAL) as file:
-            return any(map(_is_answer, file)) or batches_under_way(folder)
-    except FileNotFoundError:
-        return False
-
-
-def _is_answer(line: bytes) -> bool:
-    try:
-        record = parse_json(line)
-    except ValueError:  # torn: it was never a reply
-        return False
-    return isinstance(record, dict) and isinstance(record.get("text"), str)
+    path = folder / JOURNAL
+    replied = path.exists() and any(record["text"] is not None for _, record in read_records(path))
+    return replied or batches_under_way(folder)
 
 
 def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,26 +12,19 @@ from fwc_llm.report.browser.prompts import Prompts
 from fwc_llm.report.read import Run
 from fwc_llm.runs.folder import RunFolder
 
-if TYPE_CHECKING:
-    from fwc_llm.tasks import Task
-
-
 _ANSWERS = {1.0: "yes", 0.0: "no"}
 
 
-def rows_of_run(
-    run: Run, task: "Task | None", without: str = "", template: str | Path | None = None
-) -> dict[str, Any] | None:
+def rows_of_run(run: Run) -> dict[str, Any] | None:
     """Return every row of a run for the page; None where the run was made to have none shown.
 
     Keys: `shown` and `of`, how many rows; `prompts`, whether there are any, and `missing`, why an arm lacks
-    them; `data`, see `Pack`. `without` says why there is no `task`.
+    them; `data`, see `Pack`.
     """
     if run.described.get("no_rows"):
         return None
     pack, number, picked = _questions(run.answers, run.counterfactuals)
-    prompts = Prompts(run, task, without, template)
-    prompts.prepare({row for _, row in number})
+    prompts = Prompts(run, {row for _, row in number})
     arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
     for line in RunFolder(run.folder).read_answers():
         repeat, row = int(line["repeat"]), line["row"]

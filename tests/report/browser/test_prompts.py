@@ -1,4 +1,4 @@
-"""The prompts of a report's rows are those that were sent, or there are none."""
+"""The prompts of a report's rows are those that were sent."""
 
 import json
 import shutil
@@ -12,12 +12,10 @@ from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.read import read_run
-from fwc_llm.resources import resource_dir
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
 
 TASK = load_task("census")
-NO_TASK = "the data is not here"
 
 
 class Listener:
@@ -73,57 +71,40 @@ def folder_and_heard(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, li
 def test_every_prompt_is_the_one_that_was_sent(folder_and_heard: tuple[Path, list[Messages]]) -> None:
     """With edits, orders, repeats and the protected attribute changed."""
     folder, heard = folder_and_heard
-    found = rows_of_run(read_run(folder), TASK)
+    found = rows_of_run(read_run(folder))
     assert found is not None
     assert (found["shown"], found["of"], found["missing"]) == (12, 12, {})
     assert sorted(shown(found)) == sorted(sent(heard))
 
 
-def test_only_what_the_journal_proves_is_shown(
+def test_a_run_of_an_earlier_version_has_no_prompts(
     folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path
 ) -> None:
-    """A record cannot make a report show rows of a table that it did not ask about."""
     folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
-    lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = next(place for place, line in enumerate(lines) if '"arm":"zero"' in line)
-    (folder / "journal.jsonl").write_text(lines[0] + lines[kept], encoding="utf-8")
-    found = rows_of_run(read_run(folder), TASK)
+    lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        record.pop("prompt", None)
+        record.pop("prefix", None)
+    (folder / "journal.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in records))
+    for _ in range(2):
+        found = rows_of_run(read_run(folder))
+        assert found is not None
+        assert shown(found) == []
+        assert "kept no prompts" in found["missing"]["zero"]
+        assert found["shown"] == 12  # the answers are there
+        (folder / "journal.jsonl").unlink(missing_ok=True)
+
+
+def test_examples_chosen_for_every_row_are_shown(tmp_path: Path) -> None:
+    folder, heard = run(tmp_path / "run", ["nearest"])
+    found = rows_of_run(read_run(folder))
     assert found is not None
-    assert len(shown(found)) == 1
-    assert "not those that were sent" in found["missing"]["balanced@given"]
-    (folder / "journal.jsonl").unlink()
-    without = rows_of_run(read_run(folder), TASK)
-    assert without is not None
-    assert shown(without) == []
-    assert without["shown"] == 12  # the answers are there
-
-
-def test_without_the_table_the_reason_is_said(folder_and_heard: tuple[Path, list[Messages]]) -> None:
-    found = rows_of_run(read_run(folder_and_heard[0]), None, NO_TASK)
-    assert found is not None
-    assert not found["prompts"]
-    assert set(found["missing"].values()) == {NO_TASK}
-
-
-def test_a_records_template_folder_is_not_run(tmp_path: Path) -> None:
-    """It may be anybody's: whoever reports the run names it."""
-    own = Path(shutil.copytree(resource_dir("prompts") / "default", tmp_path / "own"))
-    folder, heard = run(tmp_path / "run", ["zero"], template=str(own))
-    found = rows_of_run(read_run(folder), TASK)
-    assert found is not None
-    assert shown(found) == []
-    assert "name their folder with --template" in found["missing"]["zero"]
-    named = rows_of_run(read_run(folder), TASK, template=own)
-    assert named is not None
-    assert sorted(shown(named)) == sorted(sent(heard))
-    (own / "query.j2").write_text("{% call message('user') %}something else{% endcall %}")
-    changed = rows_of_run(read_run(folder), TASK, template=own)
-    assert changed is not None
-    assert shown(changed) == []
+    assert sorted(shown(found)) == sorted(sent(heard))
 
 
 def test_a_run_may_forbid_its_rows(folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
     described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     (folder / "run.json").write_text(json.dumps(described | {"no_rows": True}), encoding="utf-8")
-    assert rows_of_run(read_run(folder), TASK) is None
+    assert rows_of_run(read_run(folder)) is None
