@@ -37,7 +37,7 @@ class _Told:
             yield f"{plan.n_calls:,} requests to {name} ({where(self.job)}): they cost nothing"
             return
         exact = "" if numbers.exact else " (an estimate: the tokens of this model cannot be counted here)"
-        yield f"{numbers.calls:,} requests to {name}"
+        yield f"{numbers.calls:,} requests to {name} ({where(self.job)})"
         if held := plan.n_threshold_calls:
             share = None if numbers.dollars is None else numbers.dollars * held / numbers.calls
             cost = "" if share is None else f", about ${share:.2f}"
@@ -132,7 +132,8 @@ def where(job: "Job") -> str:
     """Who will answer: whether over a network, and whether it may cost something."""
     from fwc_llm.models import is_local, traits
 
-    url, said = job.client.base_url, traits(job.model)
+    said = traits(job.model)
+    url = said.address or job.client.base_url
     if said.reference:
         return "a reference, no language model, no network"
     if said.local:
@@ -143,4 +144,4 @@ def where(job: "Job") -> str:
         return "a function of yours, in this process"
     if is_local(url):
         return f"at {url}, on this machine"
-    return "a service that may charge for them"
+    return f"at {url}, a service that may charge for them" if url else "a service that may charge for them"

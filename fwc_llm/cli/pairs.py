@@ -12,7 +12,7 @@ def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
     for pair in pairs or []:
         key, separator, value = pair.partition("=")
         if not separator or not key:
-            raise FwcError(f"{flag} {pair!r} is not KEY=VALUE")
+            raise FwcError(f"a {flag} is not KEY=VALUE")  # it may be a key: it is not repeated
         try:
             found[key] = parse_json(value, strict=True)
         except ValueError as error:

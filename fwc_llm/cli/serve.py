@@ -18,6 +18,14 @@ def serve_surrogate(
         ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of requests that name none.")] = 0,
+    name: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="NAME",
+            help="A second name to answer to, such as gpt-4; answers stay marked as simulated.",
+        ),
+    ] = "surrogate",
     require_key: Annotated[
         str | None,
         typer.Option(
@@ -35,13 +43,13 @@ def serve_surrogate(
 
     key = None
     if require_key is not None and not (key := os.environ.get(require_key)):
-        raise FwcError(f"--require-key {require_key}: the environment variable is not set")
-    with SurrogateServer(Surrogate(temperature, seed), host, port, key) as server:
+        raise FwcError("--require-key: the environment variable that it names is not set")
+    with SurrogateServer(Surrogate(temperature, seed), host, port, key, name) as server:
         write(f"{server.url}\n")  # the only line on standard output, for scripts
         err.print(
             'The model "surrogate" is a simulation, never a measurement of any model. Ctrl-C stops it. Try:'
         )
-        err.print(f"  fwc-llm eval --model surrogate --base-url {server.url}", soft_wrap=True)
+        err.print(f"  fwc-llm eval --model {name} --base-url {server.url}", soft_wrap=True)
         err.print("It also answers --api decisions and --api systemone.")
         try:
             server.serve_forever(poll_interval=0.1)

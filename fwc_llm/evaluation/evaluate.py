@@ -54,7 +54,7 @@ def evaluate(
     `data_dir` is where the data lies, `allow_changed_data` accepts saved shots although the data has
     changed, and `max_prompt_tokens` chooses the largest m, up to `m`, whose prompts fit. `cancel_batch` ends
     batches that an earlier pass sent; by default their replies are collected first. `reference` adds what
-    plain models answer to the same rows to the report and the statistics (extra `reference`).
+    plain models answer to the same rows to the report and the statistics.
 
     Progress is shown in a notebook and on a terminal; `progress` False hides it. `on_step(text)` and
     `on_progress(progress)` receive it instead.

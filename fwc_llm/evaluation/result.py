@@ -75,7 +75,7 @@ class Result:
         The file's ending decides the format: html, md, json or csv. The run knows its task;
         `task` (a task, or the name of one) takes its place, `data_dir` is where its data lies. A page holds
         every row with its prompt and replies, which may be people's records; `rows=False` leaves them out.
-        `reference` adds what plain models answer to the same rows (extra `reference`); the run keeps it.
+        `reference` adds what plain models answer to the same rows; the run keeps it.
 
         Errors: `FwcError` for an ending that names no format, a run without any reply, a file that cannot
         be written.

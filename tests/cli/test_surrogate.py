@@ -62,7 +62,7 @@ def test_a_template_without_the_attributes_is_refused(fwc: Run, tmp_path: Path) 
     [
         (("--port", 99999), "cannot listen on 127.0.0.1, port 99999"),
         (("--host", "203.0.113.1", "--port", 0), "cannot listen on 203.0.113.1"),
-        (("--require-key", "NO_SUCH_KEY"), "NO_SUCH_KEY: the environment variable is not set"),
+        (("--require-key", "NO_SUCH_KEY"), "the environment variable that it names is not set"),
         (("--temperature", -1), "temperature is -1.0"),
     ],
 )

@@ -211,7 +211,7 @@ def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Pat
         (("--strategy", "nearest"), "nearest chooses anew for every queried row"),
         (("--epsilon", "x"), "epsilon is 'x'"),
         (("--epsilon", "2"), "epsilon is 2.0"),
-        (("--option", "slots"), "--option 'slots' is not KEY=VALUE"),
+        (("--option", "slots"), "--option is not KEY=VALUE"),
         (("--option", "metric=l2"), "no option 'metric': it takes slots"),
         (("--m", "1000"), "only 120 rows may become examples"),
         (
