@@ -29,7 +29,7 @@ from fwc_llm.runs.execute import Progress, execute
 from fwc_llm.runs.journal import Call, Journal
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.runs.splits import draw_split, hold_out
-from fwc_llm.runs.thresholds import NEVER
+from fwc_llm.runs.threshold_selection import NEVER
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import load_task
 

@@ -53,7 +53,7 @@ def make_answers(n: int, seed: int = 0) -> "pd.DataFrame":
 def make_run(folder: Path, n: int) -> None:
     """A run's folder with n made-up answers of two arms."""
     from fwc_llm.runs.folder import FORMAT, RunFolder
-    from fwc_llm.runs.tally import arm_metrics
+    from fwc_llm.runs.results import arm_metrics
 
     rows = []
     for arm in ARMS:

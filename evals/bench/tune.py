@@ -22,9 +22,21 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.evaluation.tuning.candidates import Candidate, choose_candidates
-from fwc_llm.evaluation.tuning.goal import Floats, Goal, Measured, measure
-from fwc_llm.evaluation.tuning.race import AGAIN, BALANCED, ROUNDS, ZERO, Pool, choose, race, soft_measures
+from fwc_llm.evaluation.candidates import Candidate, choose_candidates
+from fwc_llm.evaluation.race import (
+    AGAIN,
+    BALANCED,
+    ROUNDS,
+    ZERO,
+    Floats,
+    Goal,
+    Measured,
+    Pool,
+    choose,
+    measure,
+    race,
+    soft_measures,
+)
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.prompts import Prompt
 from fwc_llm.runs.splits import draw_split, hold_out

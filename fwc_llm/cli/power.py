@@ -17,8 +17,8 @@ from fwc_llm.runs.settings import Settings
 if TYPE_CHECKING:
     from fwc_llm.metrics.planning import Assumptions, Design
     from fwc_llm.runs.budget import Forecast
-    from fwc_llm.runs.needed import Needed
     from fwc_llm.runs.plan import Plan
+    from fwc_llm.runs.power import Needed
 
 _QUESTIONS = {
     "gap": "DP gap of two arms",
@@ -65,7 +65,7 @@ def power(
     from fwc_llm.models.openai.prices import price_of
     from fwc_llm.report.narrative import power_lines
     from fwc_llm.runs.defaults import fit_defaults
-    from fwc_llm.runs.needed import needed, sample_cost
+    from fwc_llm.runs.power import needed, sample_cost
     from fwc_llm.runs.splits import design_of
 
     if detect is not None and not 0.0 < detect < 1.0:

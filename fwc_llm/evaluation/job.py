@@ -1,29 +1,30 @@
 """From what a caller wants to a scored run: `prepare` plans it, `Job` counts, asks and scores it."""
 
 import asyncio
+import contextvars
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fwc_llm.errors import FwcError, InterruptedRunError, StorageError
 from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, saved_name, task_option
-from fwc_llm.evaluation.loop import run_to_end
 from fwc_llm.evaluation.result import Result
-from fwc_llm.evaluation.trial import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.runs.concurrency import check_concurrency
+from fwc_llm.runs.execute import check_concurrency
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.population import population
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.threshold_selection import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def prepare(
         for template in settings.wordings:  # before examples are chosen, which may take minutes
             check(bare_prompt(table, template))
     if max_prompt_tokens is not None:
-        from fwc_llm.runs.token_limit import fit_prompts
+        from fwc_llm.runs.plan import fit_prompts
 
         settings = fit_prompts(
             table, arms, settings, answerer.name, max_prompt_tokens, allow_changed_data, on_step
@@ -143,8 +144,8 @@ class Job:
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
-                if needs_trial(self.plan, self.model, self.client):
-                    calls = first_questions(self.plan)
+                if needs_trial(self.plan.settings, self.model, self.client):
+                    calls = first_questions(self.plan.calls())
                     self.ask(lambda: iter(calls), len(calls), journal, budget)
                     check_probability(self.model, calls, journal)
                 outcome = self.ask(
@@ -374,3 +375,52 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
                 save_shots(repeat.shots[arm.name], path)
     for call in plan.first_calls:
         folder.write_json(f"prompts/{file_name(call.arm)}.json", list(call.messages))
+
+
+T = TypeVar("T")
+# Python handles a signal once the main thread wakes. One that arrives just before it goes to sleep, or in
+# another thread, does not wake it: without a beat, a run whose model hangs would not notice Ctrl-C.
+_BEAT = 0.5
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """The value of a coroutine, run in a second thread if this one already runs an event loop.
+
+    An interruption of this thread cancels the work, also in the second one.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(_awake(work))
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+
+    async def cancellable() -> T:
+        asking = asyncio.create_task(work)
+        started.set_result((asyncio.get_running_loop(), asking))
+        return await asking
+
+    context = contextvars.copy_context()  # output of the other thread belongs to this notebook cell
+    with ThreadPoolExecutor(1, "fwc-llm-evaluate") as thread:
+        outcome = thread.submit(context.run, asyncio.run, cancellable())
+        try:
+            while not wait([outcome], _BEAT).done:
+                pass
+            return outcome.result()
+        except KeyboardInterrupt:
+            loop, asking = started.result()
+            with suppress(RuntimeError):  # it has just ended by itself
+                loop.call_soon_threadsafe(asking.cancel)
+            raise
+
+
+async def _awake(work: Coroutine[Any, Any, T]) -> T:
+    beating = asyncio.create_task(_beat())
+    try:
+        return await work
+    finally:
+        beating.cancel()
+
+
+async def _beat() -> None:
+    while True:
+        await asyncio.sleep(_BEAT)

@@ -45,7 +45,7 @@ def decisions() -> Metric:
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
         from fwc_llm.metrics.cells import METRICS
-        from fwc_llm.runs.tally import arm_metrics
+        from fwc_llm.runs.results import arm_metrics
 
         rows = _rows(scores)
         arms = list(dict.fromkeys(row["arm"] for row in rows))

@@ -221,7 +221,7 @@ class _Fit:
 
 def _fits(run: Run, task: "Task") -> Iterator[_Fit]:
     """One fit for all repeats where the pool can spare the test rows of all; else one in each repeat."""
-    from fwc_llm.runs.same import row_values
+    from fwc_llm.runs.row_matching import row_values
 
     asked = run.answers[run.arms[0]]
     pool = task.pool()

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from fwc_llm.report.format import DASH, interval, number, percent, signed
 from fwc_llm.report.read import Run, read_run
 from fwc_llm.report.tables import Cell, Row, Section, terminal, valued
-from fwc_llm.runs.thresholds import NEVER
+from fwc_llm.runs.threshold_selection import NEVER
 
 _HEADINGS = (
     *("Arm", "Threshold", "Pool rows", "Accuracy %, as given", "Accuracy %, at the threshold", "Difference"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
-from fwc_llm.runs.same import row_hashes
+from fwc_llm.runs.row_matching import row_hashes
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import DEFAULT_M
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.concurrency import check_concurrency
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 
 _REPORT_SECONDS = 0.1
@@ -217,3 +217,14 @@ async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
         if pending:
             await asyncio.wait(pending, timeout=_GRACE_SECONDS)
         raise failure
+
+
+MOST = 10_000  # each is a task and a connection of this process
+
+
+def check_concurrency(concurrency: int) -> None:
+    """Refuse fewer than one request at once, and more than a process can hold."""
+    if concurrency < 1:
+        raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
+    if concurrency > MOST:
+        raise FwcError(f"concurrency is {concurrency}: at most {MOST:,} requests can be under way at once")

@@ -1,5 +1,6 @@
 """The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -8,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Training
+from fwc_llm.models.tokens import TokenCounter, largest_m
+from fwc_llm.progress import in_words
 from fwc_llm.prompts import Prompt, split_edits
-from fwc_llm.runs.choosing import Choosing
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD, file_name
-from fwc_llm.runs.held import hold
 from fwc_llm.runs.journal import Call
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.threshold_selection import hold
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
 from fwc_llm.shots.kept import kept_shots
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
     from fwc_llm.runs.splits import Split
     from fwc_llm.tasks import Task
+
 
 COUNTERFACTUAL = "counterfactual:"
 _ROWS = 10_000  # that are dicts at a time
@@ -408,3 +411,93 @@ def _select(
 
 def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:
     return order_shots(shots, arm.order, seed) if arm.order else shots
+
+
+class Choosing:
+    """Says which examples are chosen now, how many choices are made, and how long the rest may take.
+
+    Every one of `arms` arms chooses once a repeat. An arm's later choices are taken to last as long as its
+    earlier ones; nothing is said of the time while an arm has not chosen yet.
+    """
+
+    def __init__(
+        self,
+        arms: int,
+        repeats: int,
+        say: Callable[[str], None] | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._arms, self._repeats, self._say, self._clock = arms, repeats, say, clock
+        self._done, self._began = 0, 0.0
+        self._seconds: dict[str, list[float]] = {}
+
+    def begin(self, arm: str, repeat: int) -> None:
+        """Say that this arm chooses its examples for a repeat, counted from 0."""
+        self._began = self._clock()
+        if self._say is None:
+            return
+        total = self._arms * self._repeats
+        where = f"{self._done + 1} of {total}" if total > 1 else ""
+        left = self._left()
+        parts = [part for part in (where, f"about {in_words(left)} left" if left >= 1.0 else "") if part]
+        more = f" ({', '.join(parts)})" if parts else ""
+        self._say(f"choosing examples: {arm}, repeat {repeat + 1} of {self._repeats}{more}")
+
+    def end(self, arm: str) -> None:
+        """Note how long it took."""
+        self._done += 1
+        self._seconds.setdefault(arm, []).append(self._clock() - self._began)
+
+    def _left(self) -> float:
+        """Seconds until the last choice is made; 0 while that is not known."""
+        if len(self._seconds) < self._arms:
+            return 0.0
+        means = {arm: sum(seconds) / len(seconds) for arm, seconds in self._seconds.items()}
+        return sum(mean * (self._repeats - len(self._seconds[arm])) for arm, mean in means.items())
+
+
+def fit_prompts(
+    task: "Task",
+    sources: Sequence[str | Shots],
+    settings: Settings,
+    model: str,
+    limit: int,
+    allow_changed_data: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> Settings:
+    """`settings` with the largest m, up to theirs, for which every prompt has at most `limit` tokens.
+
+    Every candidate m is tried with the examples that the prompts would show. Errors: `FwcError` when even the
+    smallest m that all arms accept does not fit.
+    """
+    counter = TokenCounter(model)
+    most = fit_defaults(task, settings)[0].m
+
+    @cache
+    def longest(m: int) -> int:
+        if progress:
+            progress(f"trying {m} examples within {limit:,} tokens")
+        plan = make_plan(task, sources, settings.updated(m=m), allow_changed_data)
+        return max(counter.count(call.messages) for call in plan.calls())
+
+    if longest(most) <= limit:
+        return settings
+    smallest = _smallest(longest, most)
+    if longest(smallest) > limit:
+        raise FwcError(
+            f"{smallest} examples, the fewest that every arm accepts, make prompts of {longest(smallest):,} "
+            f"tokens, more than the {limit:,} of --max-prompt-tokens: raise it, or use a shorter template"
+        )
+    span = largest_m(lambda step: longest(smallest + step - 1), limit, most - smallest)
+    return settings.updated(m=smallest + span - 1)
+
+
+def _smallest(longest: Callable[[int], int], most: int) -> int:
+    """The smallest m that every strategy accepts (FWC needs one example per cell)."""
+    for m in range(1, most):
+        try:
+            longest(m)
+        except FwcError:
+            continue
+        return m
+    return most

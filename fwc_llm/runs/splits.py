@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.counts import cell_counts, check_cells, check_size
-from fwc_llm.runs.same import equal_rows, row_values, value_names
+from fwc_llm.runs.row_matching import equal_rows, row_values, value_names
 from fwc_llm.tasks import Task
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from fwc_llm.data.cleaned import Cleaner
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.population import population
-from fwc_llm.runs.same import row_values
+from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import draw_split, hold_out
 from fwc_llm.shots.kept import kept_shots

@@ -1,6 +1,6 @@
 """What is said while examples are chosen."""
 
-from fwc_llm.runs.choosing import Choosing
+from fwc_llm.runs.plan import Choosing
 
 
 def test_how_many_choices_and_how_long() -> None:

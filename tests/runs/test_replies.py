@@ -7,7 +7,7 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.journal import Journal, Replies
-from fwc_llm.runs.tally import Tally, arm_metrics
+from fwc_llm.runs.results import Tally, arm_metrics
 
 
 def record(row: str, text: str | None, number: int, **others: Any) -> dict[str, Any]:

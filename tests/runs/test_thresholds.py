@@ -6,11 +6,10 @@ import pytest
 
 from fwc_llm import FwcError, Settings
 from fwc_llm.runs.folder import THRESHOLD
-from fwc_llm.runs.held import hold
 from fwc_llm.runs.plan import make_plan
-from fwc_llm.runs.same import row_values
+from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.splits import draw_split
-from fwc_llm.runs.thresholds import NEVER, Marks, at_threshold, choose_thresholds
+from fwc_llm.runs.threshold_selection import NEVER, Marks, at_threshold, choose_thresholds, hold
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task
 

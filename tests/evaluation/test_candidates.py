@@ -1,6 +1,6 @@
 """The candidates of a tuning: many kinds, each with a seed of its own, all real rows with true labels."""
 
-from fwc_llm.evaluation.tuning.candidates import choose_candidates, counter_slots, recipes
+from fwc_llm.evaluation.candidates import choose_candidates, counter_slots, recipes
 from fwc_llm.runs.splits import draw_split
 from fwc_llm.tasks import Task
 

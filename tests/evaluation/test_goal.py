@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fwc_llm.evaluation.tuning.goal import Goal, measure, measure_many, rank, read_goal
+from fwc_llm.evaluation.race import Goal, measure, measure_many, rank, read_goal
 from fwc_llm.metrics import group_metrics
 
 RNG = np.random.default_rng(3)

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from fwc_llm.evaluation.tuning.goal import Floats, Goal, Measured
-from fwc_llm.evaluation.tuning.race import (
+from fwc_llm.evaluation.race import (
     AGAIN,
     BALANCED,
     FEWEST_KEPT,
     ZERO,
+    Floats,
+    Goal,
+    Measured,
     Pool,
     Standing,
     choose,
