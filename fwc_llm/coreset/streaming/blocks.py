@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.entry import Encoding
+from fwc_llm.coreset.problem.encoding import Encoding
+from fwc_llm.coreset.problem.table import Table
 
 Part = TypeVar("Part")
 

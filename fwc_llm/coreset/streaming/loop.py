@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.problem.entry import outside
+from fwc_llm.coreset.problem.encoding import outside
 from fwc_llm.coreset.search.samples import missed
 from fwc_llm.coreset.streaming.collecting.collect import Collector
 from fwc_llm.coreset.streaming.nearest.kept import KEPT

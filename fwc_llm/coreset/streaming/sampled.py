@@ -5,8 +5,9 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.certificate import published
-from fwc_llm.coreset.problem.encoding import Encoder, Table
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.input_rows import InputRows
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
 from fwc_llm.coreset.streaming.columns.factors import stacked
 from fwc_llm.coreset.weights import read_weights

@@ -9,9 +9,9 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.entry import warn_of_sizes
+from fwc_llm.coreset.problem.encoding import warn_of_sizes
 from fwc_llm.coreset.problem.frames import is_frame
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.blocks import Block, Source, Survey
 from fwc_llm.coreset.streaming.collecting.identity import block_sum, fingerprint
 from fwc_llm.coreset.streaming.columns.draw import Drawn, Piece, Plan

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.collecting import kernels
 from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 

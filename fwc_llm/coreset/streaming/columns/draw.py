@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.entry import pick
+from fwc_llm.coreset.problem.encoding import pick
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.columns.groups import BlockGroups, Key
 

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import ColumnCode, Encoder
-from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
+from fwc_llm.coreset.problem.encoding import ArrayScaler, ColumnCode, Encoder, Encoding
 from fwc_llm.coreset.problem.frames import column_kind, is_frame, plain_array
 from fwc_llm.coreset.streaming.blocks import Block
 from fwc_llm.coreset.streaming.columns.categories import Appeared, Ranked

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import ColumnCode, Encoder, Table
-from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
+from fwc_llm.coreset.problem.encoding import ArrayScaler, ColumnCode, Encoder, Encoding
 from fwc_llm.coreset.problem.frames import is_frame, plain_array
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.blocks import Block, Coded
 from fwc_llm.coreset.streaming.collecting.identity import block_sum
 from fwc_llm.coreset.streaming.columns.factors import factorize

@@ -16,7 +16,7 @@ from fwc_llm.coreset.compiled import read_only
 from fwc_llm.coreset.descent.steps import tiles_of
 from fwc_llm.coreset.problem.ground_cost import feature_costs
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.tables.table import Table, by_column
+from fwc_llm.coreset.problem.table import Table, by_column
 from fwc_llm.coreset.streaming.nearest import kernels
 from fwc_llm.coreset.streaming.nearest.kept import Known
 

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
 from fwc_llm.coreset.streaming.passes.readings import Readings
 from fwc_llm.coreset.streaming.passes.visit import Doubt, Part, Visit

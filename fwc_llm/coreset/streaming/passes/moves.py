@@ -11,7 +11,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.collecting.collect import Categories, Collector, Steps, Sums, Values, Within
 from fwc_llm.coreset.streaming.collecting.sums import BlockSums
 from fwc_llm.coreset.streaming.passes.inner import Solved

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.descent.plain import PlainSteps
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.streaming.blocks import Block, Coded
 from fwc_llm.coreset.streaming.collecting.collect import Carried, Collector
 from fwc_llm.coreset.streaming.collecting.sums import BlockSums
