@@ -108,7 +108,8 @@ class DiskTable:
         found, known = self._where(wanted), set(rows)
         columns = [found[place].to_pylist() for place in wanted]
         same = [row in known for row in zip(*columns, strict=True)]
-        return np.asarray(found[_POSITION])[np.array(same, dtype=bool)]
+        positions = np.asarray(found[_POSITION])
+        return np.asarray(positions[np.array(same, dtype=bool)])
 
     def _where(self, wanted: dict[str, Any]) -> Any:
         """Positions and columns of the rows that hold one of the wanted values in every column."""
