@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
-from fwc_llm.cli.options import read, takes
-from fwc_llm.cli.outcome import before_asking
-from fwc_llm.cli.pairs import read_pairs
-from fwc_llm.cli.words import words
+from fwc_llm.cli.eval_output import before_asking
+from fwc_llm.cli.options import (
+    PROTECTED_HELP,
+    TASK_HELP,
+    Json,
+    open_task,
+    print_json,
+    read,
+    read_pairs,
+    takes,
+    words,
+)
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
