@@ -296,6 +296,8 @@ class CompiledSteps:
     def move_points(self, shares: Shares, points: np.ndarray) -> np.ndarray:
         """See `Steps`."""
         table = self.problem.table
+        if not table.n_numeric:
+            return modes(table, shares, points.copy())
         if self._mover is None:
             self._mover = (
                 Medians(table, shares.m, self._threads)

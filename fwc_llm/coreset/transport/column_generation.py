@@ -66,20 +66,11 @@ class Columns:
     mass: Floats  # (N,)
     anchors: int = 0
     tilt: Tilt | None = None  # contained in the costs
-    room: Floats | None = None  # (G, ≥ N + G) memory that begins with the costs, for anchors beside them
 
     @property
     def size(self) -> int:
         """Number of rows."""
         return len(self.mass)
-
-    def beside(self, other: Floats) -> Floats:
-        """The costs, and further columns."""
-        if self.room is None:
-            return np.concatenate([self.cost, other], axis=1)
-        end = self.size + other.shape[1]
-        self.room[:, self.size : end] = other
-        return self.room[:, :end]
 
     def margin(self, prices: Floats, share: float) -> float:
         """By how much the two cheapest cells differ for this share of the rows at most."""
@@ -204,8 +195,7 @@ def _with_anchors(scan: Scan, prices: Floats, margin: float) -> Columns:
     cost[anchors, np.arange(len(anchors))] = prices[anchors]
     return replace(
         scan.rows,
-        cost=scan.rows.beside(cost),
-        room=None,
+        cost=np.concatenate([scan.rows.cost, cost], axis=1),
         mass=np.concatenate([scan.rows.mass, scan.kept[anchors]]),
         anchors=len(anchors),
         tilt=scan.rows.tilt and scan.rows.tilt.and_flat(len(anchors)),

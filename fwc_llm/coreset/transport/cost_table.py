@@ -90,18 +90,16 @@ class CostTable:
 
     def _columns(self, rows: Ints, mass: Floats | None) -> Columns:
         """These rows as columns, tilted; without masses they have 1 each."""
-        cells = self.cost.shape[1]
-        room = np.empty((cells, len(rows) + cells))
-        columns = room[:, : len(rows)]
+        columns = np.empty((self.cost.shape[1], len(rows)))
         for low in range(0, len(rows), AT_ONCE):
             columns[:, low : low + AT_ONCE] = self.cost[rows[low : low + AT_ONCE]].T
         mass = np.ones(len(rows)) if mass is None else mass
         if self.slope is None:
-            return Columns(columns, mass, room=room)
+            return Columns(columns, mass)
         tilt = Tilt(self.slope, parts_of(rows))
         for own, slope in zip(columns, tilt.slope.tolist(), strict=True):
             own += slope * tilt.parts
-        return Columns(columns, mass, 0, tilt, room)
+        return Columns(columns, mass, 0, tilt)
 
     def judge(self, found: Optimum) -> Optimum:
         """The sums of a plan and its prices by the true costs."""

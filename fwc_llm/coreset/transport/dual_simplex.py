@@ -16,13 +16,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
+from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet, violation
 from fwc_llm.coreset.transport.pivots import HELD, OPTIMAL, RISES_FOR_EVER, VERTEX, lay_out, pivot
 from fwc_llm.coreset.transport.tie_breaking import Tilt
 from fwc_llm.errors import InputError
 
 _MAX_PIVOTS = 20_000
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
+_ROUNDING = 1e-11  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
 
 
@@ -54,8 +55,9 @@ class _Basis:
     key: Ints  # (N,) cell of each row
     owner: Ints  # (G,) the row that is tied, VERTEX or HELD
     cell: Ints  # (G,) the other cell of such a row
-    shapes: Floats  # (k, G) masses of the key vertex and the tied ones, each of sum 1
-    levels: Ints  # (k,) of these vertices
+    load: Floats  # (G,) mass of such a row in that cell, up to the rounding of all mass
+    levels: list[int]  # (k,) of the key vertex and the tied ones
+    leans: list[Floats]  # (k,) how far (Y,) each leans from the target
 
 
 def dual_simplex(
@@ -81,7 +83,7 @@ def dual_simplex(
     count = lay_out(*terms, np.empty(0, np.int64), np.empty(0), start, key, own)
     cell, excess = np.empty(count, np.int64), np.empty(count)
     lay_out(*terms, cell, excess, start, key, own)
-    moving = prices + noise * np.random.default_rng(1).random(cells)
+    moving = prices + noise * np.resize(_RANDOM, cells)
     shift = moving - prices
     top = fair.best(moving)[1]
     level = np.array([fair.level(top)])
@@ -98,12 +100,8 @@ def dual_simplex(
     if reason != OPTIMAL:
         raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
     turns = np.flatnonzero(owner == VERTEX)
-    levels = np.append(level, tie_level[turns])
-    leans = [lean, *tie_lean[turns]]
-    shapes = np.array(
-        [fair.masses(fair.vertex(d, own)) for d, own in zip(levels.tolist(), leans, strict=True)]
-    )
-    ties = _Basis(key, owner, cell[pair], shapes, levels)
+    levels = [int(level[0]), *tie_level[turns].tolist()]
+    ties = _Basis(key, owner, cell[pair], load, levels, [lean, *tie_lean[turns]])
     owed, tilted = _owed(ties, cost, moving - shift, tilt)
     untilted = found = _prices(owed, basis, inverse)
     if tilt is not None:
@@ -132,32 +130,18 @@ def _prices(owed: Floats, basis: Floats, inverse: Floats) -> Floats:
 
 
 def _split(ties: _Basis, mass: Floats, fair: ParitySet) -> tuple[Ints, Ints, Floats]:
-    """The splits of a basis as in `Vertex`; a split row's `key` becomes the cell of its largest part.
-
-    Each row gives all it has, and each cell gets its share of a mixture of vertices of the parity set. These
-    equations are solved each at its own scale, so that parity holds to all digits in rare outcomes too.
-    """
-    slots, key = np.flatnonzero(ties.owner >= 0), ties.key
-    cells, total = len(ties.owner), float(mass.sum())
+    """The splits of a basis as in `Vertex`; a split row's `key` becomes the cell of its largest part."""
+    slots, key, cells = np.flatnonzero(ties.owner >= 0), ties.key, len(ties.owner)
     rows, at = np.unique(ties.owner[slots], return_inverse=True)
+    supply, part = mass[rows], ties.load[slots]
     own = np.concatenate([at, np.arange(len(rows))])
     to = np.concatenate([ties.cell[slots], key[rows]])
     unsplit = mass.copy()
     unsplit[rows] = 0.0
-    settled, supply = np.bincount(key, unsplit, cells), mass[rows]
-    r, e = len(rows), len(to)
-    most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
-    size = most.reshape(fair.n_levels, -1).sum(axis=1)[ties.levels]
-    system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
-    system[own, np.arange(e)] = supply[own]
-    system[r + to, np.arange(e)] = supply[own]
-    system[r:, e:] = -(ties.shapes * np.where(size > 0, size, total)[:, None]).T
-    scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
-    scale[scale == 0] = 1.0
-    amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
-    held = settled + np.bincount(to, amount, cells)
-    empty = held.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * total
-    amount[empty[to // len(fair.target)]] = 0.0
+    settled = np.bincount(key, unsplit, cells)
+    amount = np.append(part, supply - np.bincount(at, part, len(rows))).clip(0.0)
+    if violation(settled + np.bincount(to, amount, cells), fair.target) > fair.epsilon + _ROUNDING:
+        amount = _balance(ties, fair, own, to, supply, settled)
     # A row's key has its largest part: what the other parts leave of the row is then no small difference.
     order = np.lexsort((-amount, own))
     largest = order[np.unique(own[order], return_index=True)[1]]
@@ -165,6 +149,31 @@ def _split(ties: _Basis, mass: Floats, fair: ParitySet) -> tuple[Ints, Ints, Flo
     amount[largest] = 0.0
     real = amount > 0
     return rows[own[real]], to[real], amount[real]
+
+
+def _balance(ties: _Basis, fair: ParitySet, own: Ints, to: Ints, supply: Floats, settled: Floats) -> Floats:
+    """How much of each split row, `own` (e,), goes `to` (e,) some cell, in the digits of rare outcomes too.
+
+    Each row gives all it has (its `supply`), and each cell, with what is `settled` there, gets its share of a
+    mixture of vertices of the parity set. These equations are solved each at its own scale.
+    """
+    r, e, cells = len(supply), len(to), len(settled)
+    total = float(settled.sum() + supply.sum())
+    shapes = np.array(
+        [fair.masses(fair.vertex(d, lean)) for d, lean in zip(ties.levels, ties.leans, strict=True)]
+    )
+    most = settled + np.bincount(to, supply[own], cells)  # that a cell can have
+    size = most.reshape(fair.n_levels, -1).sum(axis=1)[ties.levels]
+    system, right = np.zeros((r + cells, e + len(size))), np.concatenate([supply, -settled])
+    system[own, np.arange(e)] = system[r + to, np.arange(e)] = supply[own]
+    system[r:, e:] = -(shapes * np.where(size > 0, size, total)[:, None]).T
+    scale = np.maximum(np.abs(system).max(axis=1), np.abs(right))
+    scale[scale == 0] = 1.0
+    amount = _solve(system / scale[:, None], right / scale)[:e].clip(0.0, 1.0) * supply[own]
+    held = settled + np.bincount(to, amount, cells)
+    empty = held.reshape(fair.n_levels, -1).sum(axis=1) <= _NOTHING * total
+    amount[empty[to // len(fair.target)]] = 0.0
+    return np.asarray(amount)
 
 
 def _solve(system: Floats, right: Floats) -> Floats:

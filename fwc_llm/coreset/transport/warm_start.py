@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fwc_llm.coreset.transport.column_generation import EXACT, Optimum, narrow
+from fwc_llm.coreset.transport.column_generation import EXACT, narrow
 from fwc_llm.coreset.transport.cost_table import CostTable
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.fair import Transport, transport_of
@@ -77,16 +77,10 @@ class Repeated:
                 return None
             if proven:
                 self._follow(table, start, prices)
-                return self._checked(proven, table)
+                every, fair = np.arange(len(prices)), self._fair
+                plan = transport_of(proven, fair, fair.target, every, len(prices), table)
+                gap = plan.objective - plan.lower_bound
+                certain = gap <= EXACT * max(self._noise / 1e-12, abs(plan.objective))
+                return plan if certain and plan.violation <= fair.epsilon + _FAIR else None
             margin *= _WIDER
         return None
-
-    def _checked(self, found: Optimum, table: CostTable) -> Transport | None:
-        """The plan, unless the certificate has a gap."""
-        fair, total = self._fair, table.total
-        gap = found.cost - found.bound - total * fair.best(found.vertex.prices)[0]
-        every = np.arange(fair.n_cells)
-        plan = transport_of(found, fair, fair.target, every, fair.n_cells, table)
-        if gap > EXACT * max(self._noise / 1e-12 * total, abs(found.cost)):
-            return None
-        return plan if plan.violation <= fair.epsilon + _FAIR else None

@@ -1,0 +1,42 @@
+"""The same input and seed give the same coreset in every process, whatever it compiled before."""
+
+import subprocess
+import sys
+
+import pytest
+
+FITS = """
+import sys
+import numpy as np, pandas as pd
+from fwc_llm.coreset import FairCoreset, fair_transport
+if "warm" in sys.argv:  # everything has run in this process before
+    from fwc_llm.coreset.warm_up import problems
+    for _, run in problems():
+        run()
+rng = np.random.default_rng(0)
+y, d = rng.integers(0, 2, 900), rng.integers(0, 2, 900)
+whole = np.rint(2 * rng.normal(size=(900, 5)))
+kinds = pd.DataFrame({k: rng.choice(list("abcde")[:count], 900) for k, count in zip("pqrs", (2, 3, 4, 5))})
+mixed = kinds.assign(x=whole[:, 0], z=rng.normal(size=900))
+for n in (200, 900):
+    for table in (whole, kinds, mixed):
+        for support in ("free", "rows", "features"):
+            for cost in ("l1", "sqeuclidean"):
+                options = {"support": support, "cost": cost, "random_state": 0, "n_jobs": int(sys.argv[1])}
+                fitted = FairCoreset(12, **options).fit(table[:n], y[:n], d[:n])
+                print(support, cost, fitted.objective_.hex(), fitted.weights_.tobytes().hex())
+print(fair_transport(rng.integers(0, 5, (9000, 4)), 2, 2, [0.4, 0.6], 0.01).prices.tobytes().hex())
+"""
+
+
+def fits(jobs: int, state: str) -> str:
+    command = [sys.executable, "-c", FITS, str(jobs), state]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.slow
+def test_a_process_and_its_threads_do_not_change_a_coreset() -> None:
+    fresh = fits(1, "fresh")
+    assert fresh.count("\n") == 37
+    assert fits(3, "fresh") == fresh
+    assert fits(2, "warm") == fresh
