@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, Vertex, dual_simplex
+from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError, Vertex, dual_simplex
 from fwc_llm.coreset.transport.parity import Floats, Ints, ParitySet
 from fwc_llm.coreset.transport.tie_breaking import Tilt
 
@@ -28,6 +28,7 @@ _PATIENT = 5  # attempts before the rows in doubt become many
 _WHOLE = 10.0  # share in doubt from which no row is kept
 _LARGEST = 16_000_000  # costs of a sample
 _ATTEMPTS = 20  # of the simplex method, each from the prices of the last
+_STALLS = 8  # attempts after which rounding is the reason
 _WIDER = 4.0  # from one attempt to the next
 EXACT = 1e-10  # gap between cost and bound, relative to the costs, that needs no second attempt
 _WARM = (1 / 30, 1 / 5, 1)  # fractions of the share in doubt, tried in this order from given prices
@@ -225,9 +226,10 @@ def solve_directly(
                 np.inf if wide else width,
                 table.anchors,
                 table.tilt,
+                attempt,
             )
-        except InfeasibleError:
-            if wide:
+        except (InfeasibleError, StalledError) as error:
+            if wide and (isinstance(error, InfeasibleError) or attempt >= _STALLS):
                 raise
             width = np.inf
             continue

@@ -23,7 +23,7 @@ from fwc_llm.errors import InputError
 
 _MAX_PIVOTS = 20_000
 _RANDOM = np.random.default_rng(0).random(4099)  # breaks ties
-_ROUNDING = 1e-11  # of the parity, that calls for more digits
+_ROUNDING = 2e-13  # of the parity, that calls for more digits
 _NOTHING = 1e-14  # share of all mass below which a level that rounding alone fills has none
 
 
@@ -69,21 +69,23 @@ def dual_simplex(
     width: float = np.inf,
     anchors: int = 0,
     tilt: Tilt | None = None,
+    turn: int = 0,
 ) -> Vertex:
     """Minimise the `cost` (G, N) of moving rows of these masses (N,) to cells, from the `prices` (G,).
 
     A row may go to cells that cost at most `width` more than its cheapest one; the last `anchors` rows may go
     anywhere. Random changes of the costs, of at most `noise`, break ties: a simplex method stalls and cycles
     if more ties meet than it has slots, as in tables of whole numbers. The result's error is of that order.
-    The costs contain the `tilt`.
+    Another `turn` draws others. The costs contain the `tilt`.
     """
     cells, n = cost.shape
     start, key, own = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(n)
-    terms = cost, prices, width, anchors, noise, _RANDOM
+    random = np.roll(_RANDOM, 97 * turn)
+    terms = cost, prices, width, anchors, noise, random
     count = lay_out(*terms, np.empty(0, np.int64), np.empty(0), start, key, own)
     cell, excess = np.empty(count, np.int64), np.empty(count)
     lay_out(*terms, cell, excess, start, key, own)
-    moving = prices + noise * np.resize(_RANDOM, cells)
+    moving = prices + noise * np.resize(random, cells)
     shift = moving - prices
     top = fair.best(moving)[1]
     level = np.array([fair.level(top)])
