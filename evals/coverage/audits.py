@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
-from fwc_llm.metrics.comparisons import compare_estimates
-from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
-from fwc_llm.metrics.sample import Sample as Arrays
+from fwc_llm.metrics.arm_comparison import compare_estimates
+from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
 from fwc_llm.metrics.statistics import plain
+from fwc_llm.metrics.variance import Sample as Arrays
 
 _METRICS = (
     "accuracy",
@@ -63,10 +63,10 @@ def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
 
 def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
     kinds = {
-        "rate": found.rates,
-        "true_positive_rate": found.true_positive_rates,
-        "false_positive_rate": found.false_positive_rates,
-        "coverage": found.coverage_by_group,
+        "rate": found.rates(),
+        "true_positive_rate": found.rates("true_positive_rate"),
+        "false_positive_rate": found.rates("false_positive_rate"),
+        "coverage": found.rates("coverage"),
     }
     groups: dict[str, dict[str, float]] = {level: {} for level in levels}
     for kind, rates in kinds.items():
@@ -74,10 +74,10 @@ def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
         for place, level in enumerate(levels):
             one = rates.at(place)
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
-    described = {metric: _ends(getattr(found, metric)) for metric in _METRICS}
+    described = {metric: _ends(found[metric]) for metric in _METRICS}
     described["demographic_parity_difference"] |= {
-        "noise_95": found.noise.percentile_95,
-        "p_value": found.noise.p_value,
+        "noise_95": found.noise["demographic_parity_difference"].percentile_95,
+        "p_value": found["demographic_parity_difference"].p_value,
     }
     signed = found.signed_gap
     return {
@@ -99,8 +99,8 @@ def _attributes(sample: Sample, arm: int) -> list[dict[str, Any]]:
     found = []
     for place in range(len(parts[0])):
         one = estimate(_arrays(sample, arm, [part[place] for part in parts]))
-        values = {metric: getattr(one, metric).value for metric in _METRICS}
-        ends = {metric: [getattr(one, metric).low, getattr(one, metric).high] for metric in _METRICS}
+        values = {metric: one[metric].value for metric in _METRICS}
+        ends = {metric: [one[metric].low, one[metric].high] for metric in _METRICS}
         found.append({"attribute": f"attribute {place + 1}", **values, "intervals": ends})
     return found
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from fwc_llm.cli.as_json import Json
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, undecided_option
-from fwc_llm.cli.options import Json
 
 
 def audit(
@@ -77,7 +77,7 @@ def audit(
     from fwc_llm.cli.console import out as console
     from fwc_llm.errors import FwcError
     from fwc_llm.files import write_whole
-    from fwc_llm.metrics.frame import by_attribute, from_frame
+    from fwc_llm.metrics.audit_table import by_attribute, from_frame
     from fwc_llm.report.audit import Audit
     from fwc_llm.report.given_probabilities import choose_threshold, ties_line
     from fwc_llm.report.impact import impact_tables

@@ -150,7 +150,7 @@ class Result:
         return f"{self.unanswered:,} of {self.data['requests']:,} requests have no reply"
 
     def __str__(self) -> str:
-        from fwc_llm.metrics.cells import METRICS
+        from fwc_llm.metrics.counts import METRICS
 
         shown = self.to_frame()[["n", "coverage", *METRICS]].round(3)
         label = "".join(f"  ({mark})" for mark in self._marks)

@@ -7,12 +7,11 @@ from typing import Literal
 
 from fwc_llm.gates.condition import METRICS, Condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.cells import overall
-from fwc_llm.metrics.contrasts import contrast
-from fwc_llm.metrics.estimates import Estimate, estimate
-from fwc_llm.metrics.groups import undefined_reasons
-from fwc_llm.metrics.impact import left_out, named
-from fwc_llm.metrics.sample import of_words
+from fwc_llm.metrics.arm_comparison import compare
+from fwc_llm.metrics.arm_estimates import Estimate, estimate
+from fwc_llm.metrics.counts import BY_KEY, overall, undefined_reasons
+from fwc_llm.metrics.statistics import listed, not_judged
+from fwc_llm.metrics.variance import of_words
 
 Outcome = Literal["passed", "failed", "undecided"]
 LARGEST_ERROR = 0.05  # how often a check fails, at most, that should not: what lies outside the interval
@@ -66,16 +65,9 @@ def _decide(condition: Condition, answered: Answered, arm: str) -> Check:
     holds, fails = _sides(condition.operator, condition.bound, found.low, found.high)
     outcome: Outcome = "failed" if holds else "passed" if fails else "undecided"
     shown = f"{found.value:.3f}, 95 % interval {found.low:.3f} to {found.high:.3f} ({of})"
-    if condition.metric in ("dp", "dp_ratio", "eo") and (
-        apart := left_out(answered.groups, answered.attributes, answered.samples[arm])
-    ):
-        shown += f", counting {named(apart)}"
-    if condition.minus is None and condition.metric == "dp" and found.low > 0:
-        noise = estimate(answered.samples[arm]).noise
-        if noise.p_value >= LARGEST_ERROR:
-            # The floor is a test of all groups together, which one very small group can blind: it decides
-            # nothing here, or a single person could switch a gate off.
-            shown += f", within the noise floor of all groups together ({noise.percentile_95:.3f})"
+    metric = BY_KEY.get(METRICS[condition.metric])
+    if metric is not None and metric.kind != "share" and (apart := not_judged(answered)):
+        shown += f", not judged: {listed(apart)}"
     words = {
         "failed": "all of it meets the condition",
         "passed": "none of it meets the condition",
@@ -98,7 +90,7 @@ def _sides(operator: str, bound: float, low: float, high: float) -> tuple[bool, 
 def _of_one(metric: str, answered: Answered, arm: str) -> tuple[Estimate, str, str]:
     """A metric of one arm, what its interval speaks of, and why it is undefined."""
     found = estimate(answered.samples[arm])
-    value: Estimate = getattr(found, METRICS[metric])
+    value = found.coverage if metric == "coverage" else found[METRICS[metric]]
     cells = answered.cells(arm)
     reasons = dict(undefined_reasons(overall(cells.counts), cells.groups))
     why = reasons.get(METRICS[metric], "nothing was answered")
@@ -108,9 +100,10 @@ def _of_one(metric: str, answered: Answered, arm: str) -> tuple[Estimate, str, s
 def _of_two(condition: Condition, answered: Answered, arm: str, minus: str) -> tuple[Estimate, str, str]:
     """The paired difference of two arms' metrics, the first less the second."""
     estimates = {name: estimate(answered.samples[name]) for name in (minus, arm)}
-    test = contrast(estimates[minus], estimates[arm])
-    one = getattr(test, METRICS[condition.metric])
-    found = Estimate(one.difference, one.low, one.high, estimates[arm].accuracy.per_repeat)
+    key = METRICS[condition.metric]
+    test = compare(estimates[minus], estimates[arm], metrics=(key,))
+    one = test[key]
+    found = Estimate(one.difference, one.low, one.high, estimates[arm][key].per_repeat)
     whys = (_of_one(condition.metric, answered, name)[2] for name in (arm, minus))
     why = test.reason or next(whys)
     return found, f"paired, of {of_words(test.of, answered.with_examples)}", why

@@ -44,7 +44,7 @@ def decisions() -> Metric:
     """
 
     def compute(scores: list[SampleScore]) -> Mapping[str, float]:
-        from fwc_llm.metrics.cells import METRICS
+        from fwc_llm.metrics.counts import METRICS
         from fwc_llm.runs.results import arm_metrics
 
         rows = _rows(scores)

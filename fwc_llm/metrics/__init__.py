@@ -1,14 +1,11 @@
-"""Accuracy and fairness of answers: values, intervals, tests and bounds (docs/statistics.md).
+"""Accuracy and fairness of answers: values, intervals, verdicts and bounds (docs/statistics.md).
 
-`statistics` makes the one document that everything is shown from; `frame` reads a table of answers for it.
-The array core is `sample` (one arm as arrays), `shares` and `limits` (how sure a share is), `estimates`
-(one arm), `contrasts` (two arms) and `noise` (what chance alone would show). `groups` holds the numbers of
-results.json and is all that loads here. The rest is one file a question: `comparisons` (Holm's correction),
-`unparsed` (what the missing answers could hide), `frontier` (what was possible on this test set),
-`probabilities`, `probability`, `thresholds`, `decided` (a
-threshold's answers), `flips`, `variance` and `notes`.
+`statistics` makes the one document that everything is shown from; `audit_table` reads a table of answers for
+it. `counts` has the table of rates and metrics that everything reads, and the numbers of results.json, which
+are all that loads here. The method is in `variance` (one arm as arrays, clustered variance), `intervals`,
+`arm_estimates` (one arm) and `arm_comparison` (two). `adverse_impact` makes an audit's tables.
 """
 
-from fwc_llm.metrics.groups import GroupMetrics, group_metrics
+from fwc_llm.metrics.counts import GroupMetrics, group_metrics
 
 __all__ = ["GroupMetrics", "group_metrics"]

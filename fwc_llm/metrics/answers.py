@@ -9,23 +9,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.cells import Cells, Floats, Labels, Strings, count_cells
-from fwc_llm.metrics.sample import Codes, Sample
+from fwc_llm.metrics.counts import Cells, Codes, Floats, Labels, count_cells
+from fwc_llm.metrics.variance import Sample
 
 if TYPE_CHECKING:
     import pandas as pd
 
     Names = pd.Categorical[str]
 
-_TEXTS = ("row", "variant", "group", "reason", "examples")
+MIN_GROUP = 30  # distinct rows; smaller groups are shown and not judged
+_TEXTS = ("row", "variant", "group", "reason", "examples", "cluster", "stratum")
 
 
 @dataclass(frozen=True)
 class Answers:
     """The answers of one arm, n of them: `answer` 1, 0 or NaN; `reason` why it is NaN; `p_yes` or NaN.
 
-    `examples` names the set of examples under which each answer was given. Arrays of texts
-    are turned into categories.
+    `examples` names the set of examples under which each answer was given, `cluster` the person where one has
+    several rows, `stratum` what parity is conditional on, `weight` what a row counts for; None: not given.
+    Arrays of texts are turned into categories.
     """
 
     repeat: npt.NDArray[np.int64]
@@ -37,10 +39,14 @@ class Answers:
     reason: "Names"
     p_yes: Floats
     examples: "Names"
+    weight: Floats | None = None
+    cluster: "Names | None" = None
+    stratum: "Names | None" = None
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            object.__setattr__(self, name, as_names(getattr(self, name)))
+            if (texts := getattr(self, name)) is not None:
+                object.__setattr__(self, name, as_names(texts))
 
     def __len__(self) -> int:
         return len(self.answer)
@@ -49,7 +55,10 @@ class Answers:
         """Return the answers at a mask (n,) or at positions; these very answers at a mask of all."""
         if chosen.dtype == np.bool_ and chosen.all():
             return self
-        return Answers(**{name: values[chosen] for name, values in vars(self).items()})
+        columns: dict[str, Any] = {
+            name: None if values is None else values[chosen] for name, values in vars(self).items()
+        }
+        return Answers(**columns)
 
     @property
     def unparsed(self) -> dict[str, int]:
@@ -57,7 +66,7 @@ class Answers:
         return dict(Counter(self.reason[np.isnan(self.answer)].tolist()))
 
     @property
-    def key(self) -> Strings:
+    def key(self) -> npt.NDArray[np.str_]:
         """What tells two questions of an arm apart: repeat and row."""
         return np.char.add(np.char.add(self.repeat.astype(np.str_), "\x1f"), np.asarray(self.row, np.str_))
 
@@ -127,7 +136,10 @@ class Answered:
     rows of each group have the label yes. `counterfactuals` holds answers to rows told with another
     protected attribute, `attributes` the names of the attributes that " & " joins to a group, and
     `variations` what arms that show the same examples differ in. Every question was asked `times` times: so
-    many repeats, next to each other, have the same rows and examples.
+    many repeats, next to each other, have the same rows and examples. Groups of fewer than `min_group` rows
+    are not judged; differences within `margin` do not matter; `against` names the arm that the others are
+    compared with ("": the first, "all": each with each). Without labels (`labelled`) only rates of yes are
+    known. `unused` are notes on columns that look as if they should have been used.
     """
 
     answers: Mapping[str, Answers]
@@ -137,6 +149,11 @@ class Answered:
     attributes: tuple[str, ...] = ()
     variations: Mapping[str, Variation] = field(default_factory=dict)
     times: int = 1
+    min_group: int = MIN_GROUP
+    margin: float = 0.05
+    against: str = ""
+    labelled: bool = True
+    unused: tuple[str, ...] = ()
 
     @property
     def with_examples(self) -> bool:
@@ -151,22 +168,25 @@ class Answered:
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the groups in their order."""
         a = self.answers[arm]
-        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat)
+        return count_cells(a.answer, a.label, a.group, self.groups, a.repeat, a.weight)
 
     @cached_property
     def samples(self) -> dict[str, Sample]:
         """Each arm as numbers, all in the same order of questions."""
-        return samples_of(self.answers, self.groups, self.labels_fixed)
+        return samples_of(self.answers, self.groups, self.labels_fixed, self.min_group)
 
 
 def samples_of(
-    answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool
+    answers: Mapping[str, Answers], groups: Sequence[str], labels_fixed: bool, min_group: int = 1
 ) -> dict[str, Sample]:
     """Return sets of answers as numbers, their rows and repeats numbered alike, sorted by repeat and row."""
     repeats = np.unique(np.concatenate([np.unique(a.repeat) for a in answers.values()]))
     rows = numbered([a.row for a in answers.values()])
+    people: Sequence[Codes | None] = [None] * len(rows)
+    if all(a.cluster is not None for a in answers.values()):
+        people = numbered([a.cluster for a in answers.values() if a.cluster is not None])
     found = {}
-    for (arm, a), row in zip(answers.items(), rows, strict=True):
+    for (arm, a), row, cluster in zip(answers.items(), rows, people, strict=True):
         # One number, however many questions, where there is one repeat.
         repeat = np.broadcast_to(np.int64(0), len(a))
         if len(repeats) > 1:
@@ -181,6 +201,10 @@ def samples_of(
             groups=len(groups),
             labels_fixed=labels_fixed,
             examples=numbered([a.examples])[0][order] if len(a.examples.unique()) > 1 else None,
+            weight=None if a.weight is None else a.weight[order],
+            cluster=None if cluster is None else cluster[order],
+            p_yes=None if np.isnan(a.p_yes).all() else a.p_yes[order],
+            min_group=min_group,
         )
     return found
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.cells import Floats
-from fwc_llm.metrics.limits import Z, clopper_pearson
+from fwc_llm.metrics.counts import Floats
+from fwc_llm.metrics.intervals import Z, clopper_pearson
 
 BINS = 10
 _SIMULATIONS = 200

@@ -12,7 +12,7 @@ from scipy import sparse
 from scipy.linalg import solve
 from scipy.special import expit
 
-from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.counts import Floats
 
 _STEPS = 100
 

@@ -30,8 +30,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.limits import pairs_reach
-from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.metrics.intervals import pairs_reach
+from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
 
 if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Answers

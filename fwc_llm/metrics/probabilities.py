@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.metrics.answers import as_names
-from fwc_llm.metrics.cells import Floats, levels_of
+from fwc_llm.metrics.counts import Floats, levels_of
 from fwc_llm.metrics.thresholds import two_halves
 
 

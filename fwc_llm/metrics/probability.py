@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.answers import Answers, samples_of
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.calibration import calibrate
-from fwc_llm.metrics.cells import Floats, count_cells, levels_of, overall
-from fwc_llm.metrics.estimates import estimate
+from fwc_llm.metrics.counts import Floats, count_cells, levels_of, overall
 from fwc_llm.metrics.probabilities import (
     auc,
     brier,
@@ -68,8 +68,8 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
             "demographic_parity_difference": curve.gap[best].tolist(),
         },
         "equal_rate_thresholds": {
-            "accuracy": float(measured.accuracy[0]),
-            "demographic_parity_difference": float(measured.demographic_parity_difference[0]),
+            "accuracy": float(measured["accuracy"][0]),
+            "demographic_parity_difference": float(measured["demographic_parity_difference"][0]),
             "coverage": float(measured.coverage[0]),
         },
         "labels_fixed": labels_fixed,
@@ -125,8 +125,8 @@ def _thresholds(a: Answers, curve: Curve, order: tuple[str, ...], labels_fixed: 
         "tenths": [_at(curve, tenth / 10) for tenth in range(1, 10)],
         "one_half_limits": _limits((a.p_yes >= HALF).astype(np.float64), a, order, labels_fixed),
         "held_out": {
-            "accuracy": float(measured.accuracy[0]),
-            "demographic_parity_difference": float(measured.demographic_parity_difference[0]),
+            "accuracy": float(measured["accuracy"][0]),
+            "demographic_parity_difference": float(measured["demographic_parity_difference"][0]),
             "coverage": float(measured.coverage[0]),
         },
         "curve": {
@@ -162,5 +162,5 @@ def _limits(answer: Floats, a: Answers, order: tuple[str, ...], labels_fixed: bo
     metrics = "accuracy", "demographic_parity_difference"
     return {
         "of": found.of,
-        **{name: [getattr(found, name).low, getattr(found, name).high] for name in metrics},
+        **{name: [found[name].low, found[name].high] for name in metrics},
     }

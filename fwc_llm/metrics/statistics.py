@@ -1,61 +1,99 @@
 """All that answers say, as one plain document that every output then writes down (docs/statistics.md)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from fwc_llm.metrics.adverse_impact import views
 from fwc_llm.metrics.answers import Answered, Answers, Variation, mapped, questions_of
-from fwc_llm.metrics.cells import METRICS, Cells, Floats, count_cells, levels_of, overall
-from fwc_llm.metrics.comparisons import comparisons
-from fwc_llm.metrics.estimates import Estimate, Estimates, estimate
-from fwc_llm.metrics.flips import flips
-from fwc_llm.metrics.frame import part_of
+from fwc_llm.metrics.arm_comparison import comparisons
+from fwc_llm.metrics.arm_estimates import (
+    RATIO_MARGIN,
+    Estimate,
+    Estimates,
+    conditional_parity,
+    estimate,
+    rows_needed,
+    shrunken,
+    worst_case,
+)  # fmt: skip
+from fwc_llm.metrics.audit_table import part_of
+from fwc_llm.metrics.counts import (
+    BY_KEY,
+    METRICS,
+    TABLE,
+    TREATMENTS,
+    Cells,
+    Codes,
+    Floats,
+    bounds,
+    count_cells,
+    levels_of,
+    overall,
+    treated,
+    undefined_reasons,
+)  # fmt: skip
 from fwc_llm.metrics.frontier import constant_answers, frontier
-from fwc_llm.metrics.groups import undefined_reasons
-from fwc_llm.metrics.notes import SMALL, notes
+from fwc_llm.metrics.intervals import UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
-from fwc_llm.metrics.references import References, reference_statistics
-from fwc_llm.metrics.repetition import repetition_statistics
-from fwc_llm.metrics.sample import Codes
-from fwc_llm.metrics.unparsed import TREATMENTS, bounds, treated
-from fwc_llm.metrics.variance import PARTS, UNKNOWN, Asked, as_numbers, split_variance
+from fwc_llm.metrics.probability_checks import decision_notes
+from fwc_llm.metrics.probes import flips, repetition_statistics
+from fwc_llm.metrics.spread import PARTS, UNKNOWN, Asked, as_numbers, split_variance
+from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, of_words
+
+SMALL = 10  # rows a repeat; a group below says little
+_LISTED = 4  # groups that a note names
+_PARITY = "demographic_parity_difference"
+_GROUP_RATES = ("rate", "true_positive_rate", "false_positive_rate", "coverage")
 
 
-def statistics(run: Answered, references: References | None = None) -> dict[str, Any]:
+class Lines(Protocol):
+    """Reference lines: what plain models answer to the same rows."""
+
+    def described(self, run: Answered, estimates: Mapping[str, Estimates]) -> dict[str, Any]:
+        """Return the lines and how the arms differ from them."""
+
+
+def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]:
     """Return all that the answers say, ready for JSON (undefined values are None).
 
-    Keys: `groups` (name, n, base_rate, small), `arms` (one object each, see `arm_statistics`),
+    Keys: `groups` (name, n, base_rate, small, judged), `arms` (one object each, see `arm_statistics`),
     `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
-    (false where no answer is known to have had any), `reference_lines` (None, or see
-    `reference_statistics`), `notes`.
+    (false where no answer is known to have had any), `labelled`, `margin`, `min_group`, `reference_lines`
+    (None, or what the lines describe), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
     cells = {arm: run.cells(arm) for arm in run.arms}
-    counts = next(iter(cells.values())).counts
-    size, repeats = counts.sum((0, 3)), len(counts)  # (G, 2) rows, the same for every arm
+    first = next(iter(run.samples.values()))
+    size = np.bincount(first.cell, minlength=2 * first.groups).reshape(-1, 2).astype(np.float64)
+    judged = set(first.judged.tolist())
     arms = [arm_statistics(run, arm, estimates[arm], cells[arm]) for arm in run.arms]
     _split_variances(run, estimates, arms)
-    gaps, best = frontier(size[:, 1] / size.sum(1), size.sum(1))
+    gaps, best = frontier(size[:, 1] / size.sum(1), size.sum(1)) if run.labelled else (np.zeros(0),) * 2
     found = {
         "groups": [
             {
                 "group": name,
                 "n": int(n.sum()),
-                "base_rate": float(n[1] / n.sum()),
-                "small": bool(n.sum() < SMALL * repeats),
+                "base_rate": float(n[1] / n.sum()) if run.labelled else None,
+                "small": bool(n.sum() < SMALL * first.repeats),
+                "judged": place in judged,
             }
-            for name, n in zip(run.groups, size, strict=True)
+            for place, (name, n) in enumerate(zip(run.groups, size, strict=True))
         ],
         "arms": arms,
         "comparisons": comparisons(run, estimates),
-        "context": _context(next(iter(run.answers.values())), run.groups),
+        "context": _context(next(iter(run.answers.values())), run.groups) if run.labelled else [],
         "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
         "with_examples": run.with_examples,
-        "reference_lines": None if references is None else reference_statistics(run, references, estimates),
+        "labelled": run.labelled,
+        "margin": run.margin,
+        "min_group": run.min_group,
+        "reference_lines": None if references is None else references.described(run, estimates),
     }
     described: dict[str, Any] = plain({**found, "notes": notes(run, found)})
     return described
@@ -64,39 +102,52 @@ def statistics(run: Answered, references: References | None = None) -> dict[str,
 def arm_statistics(run: Answered, arm: str, found: Estimates, cells: Cells) -> dict[str, Any]:
     """Return one arm's statistics.
 
-    Every metric has its `value` over all repeats, the 95 % interval (`low`, `high`) and what it speaks of
-    (`of`), each repeat's own value (`per_repeat`) and their standard deviation (`sd`), and the paper's
-    summary, the mean and the standard deviation of the repeats' values.
+    Every metric of `counts.TABLE` has its `value` over all repeats, the 95 % interval (`low`, `high`) and
+    what it speaks of (`of`), each repeat's own value (`per_repeat`) and their standard deviation (`sd`), and
+    the paper's summary, the mean and the standard deviation of the repeats' values. Those that compare groups
+    are over the judged groups and have a `verdict` with its `margin`, `rows_needed` for the margin where it
+    cannot be told, the `p_value` of no difference at all and the noise floor; `all_groups` has the values
+    over all groups where some are not judged.
     """
-    a, measured = run.answers[arm], overall(cells.counts)
+    a, sample = run.answers[arm], found.sample
+    measured = overall(cells.counts)
     described: dict[str, Any] = {
         "arm": arm,
         "n": len(a),
         "of": found.of,
         "unanswered": int((a.reason == "error").sum()),
     }
-    for metric in METRICS:
-        described[metric] = _described(getattr(found, metric)) | {"of": found.of}
-    described["demographic_parity_difference"] |= {
-        "noise_expected": found.noise.expected,
-        "noise_95": found.noise.percentile_95,
-        "p_value": found.noise.p_value,
-        "smallest_found": found.noise.smallest_found,
-    }
+    for metric in TABLE:
+        if metric.headline or not metric.probability or sample.p_yes is not None:
+            described[metric.key] = _described(found[metric.key]) | {"of": found.of}
+            if metric.kind != "share":
+                described[metric.key] |= _judged(found, metric.key, run.margin)
+    described[_PARITY]["smallest_found"] = found.smallest_found()
+    everything = len(sample.judged) == sample.groups
+    described["all_groups"] = None if everything else {key: float(measured[key][0]) for key in METRICS}
     described["signed_gap"] = None
     if found.signed_gap is not None:
         low_group, high_group = run.groups
         described["signed_gap"] = _described(found.signed_gap) | {"of": f"{high_group} − {low_group}"}
     described["coverage"] = found.coverage.value
     described["coverage_low"], described["coverage_high"] = found.coverage.low, found.coverage.high
-    described["groups"] = _groups(run.groups, found, cells.counts)
+    described["groups"] = _groups(run.groups, found)
     described["unparsed"] = a.unparsed
-    described["treatments"] = _treatments(cells)
-    described["reasons"] = dict(undefined_reasons(measured, cells.groups))
+    described["treatments"] = _treatments(cells, found)
+    described["reasons"] = {
+        key: why for key, why in undefined_reasons(measured, cells.groups) if np.isnan(found[key].value)
+    }
+    described["conditional_parity"] = conditional_parity(sample, a.stratum, run.groups, run.margin)
     described["probabilities"] = probability_statistics(a, run.groups, run.labels_fixed)
     described["repetition"] = repetition_statistics(a, run.times, run.groups, run.labels_fixed)
     described["flips"] = _flips(run, arm)
     described["by_attribute"] = _by_attribute(run, a)
+    if not run.labelled:
+        for metric in TABLE:
+            if metric.key in described and set(metric.rates) - {"rate"}:
+                nothing = dict.fromkeys(("value", "low", "high", "sd", "verdict", "p_value"), math.nan)
+                described[metric.key] |= nothing | {"per_repeat": [], "verdict": None}
+                described["reasons"][metric.key] = "there are no labels"
     return described
 
 
@@ -110,36 +161,57 @@ def _described(found: Estimate) -> dict[str, Any]:
         "high": found.high,
         "sd": sd,
         "per_repeat": each.tolist(),
-        "paper_summary": {"mean": float(each.mean()), "sd": sd},
+        "paper_summary": {"mean": float(each.mean()) if len(each) else math.nan, "sd": sd},
     }
 
 
-def _groups(names: tuple[str, ...], found: Estimates, counts: Floats) -> dict[str, Any]:
-    size = counts.sum((0, 2, 3))
-    kinds = {
-        "rate": found.rates,
-        "true_positive_rate": found.true_positive_rates,
-        "false_positive_rate": found.false_positive_rates,
-        "coverage": found.coverage_by_group,
+def _judged(found: Estimates, key: str, margin: float) -> dict[str, Any]:
+    one, noise = found[key], found.noise[key]
+    own = RATIO_MARGIN if BY_KEY[key].kind == "ratio" else margin
+    decided = one.verdict(margin)
+    return {
+        "verdict": decided,
+        "margin": own,
+        "rows_needed": rows_needed(one, found.sample.rows, margin) if decided == UNTOLD else None,
+        "p_value": one.p_value,
+        "noise_expected": noise.expected,
+        "noise_95": noise.percentile_95,
     }
+
+
+def _groups(names: tuple[str, ...], found: Estimates) -> dict[str, Any]:
+    sample = found.sample
+    size = np.bincount(sample.group, minlength=sample.groups)
+    judged = np.isin(np.arange(sample.groups), sample.judged)
+    rows, rates = found.counted("rate").effective_rows, {rate: found.rates(rate) for rate in _GROUP_RATES}
+    pooled = shrunken(found.counted("rate"))
     described: dict[str, dict[str, Any]] = {}
     for place, name in enumerate(names):
-        described[name] = {"n": int(size[place]), "small": bool(size[place] / len(counts) < SMALL)}
-        for kind, rates in kinds.items():
-            ends = ("low", "high") if kind == "rate" else (f"{kind}_low", f"{kind}_high")
-            one = rates.at(place)
-            described[name] |= {kind: one.value, ends[0]: one.low, ends[1]: one.high}
+        described[name] = {
+            "n": int(size[place]),
+            "small": bool(size[place] / sample.repeats < SMALL),
+            "judged": bool(judged[place]),
+            "effective_rows": float(rows[place]),
+            "shrunken_rate": float(pooled[place]),
+        }
+        for rate, limits in rates.items():
+            prefix = "" if rate == "rate" else f"{rate}_"
+            one = limits.at(place)
+            described[name] |= {rate: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     return described
 
 
-def _treatments(cells: Cells) -> dict[str, Any]:
-    """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds."""
-    found: dict[str, Any] = {}
+def _treatments(cells: Cells, found: Estimates) -> dict[str, Any]:
+    """Each metric with unparsed answers dropped, as no, as yes, and its worst-case bounds, also with the
+    sampling error of the rates that they rest on.
+    """
+    described: dict[str, Any] = {}
     for treatment in TREATMENTS:
         measured = treated(cells.counts, treatment)
-        found[treatment] = {metric: float(getattr(measured, metric)[0]) for metric in METRICS}
-    found["worst case"] = {metric: list(ends) for metric, ends in bounds(cells.counts).items()}
-    return found
+        described[treatment] = {metric: float(measured[metric][0]) for metric in METRICS}
+    described["worst case"] = {metric: list(ends) for metric, ends in bounds(cells.counts).items()}
+    described["worst case, 95 %"] = {_PARITY: list(worst_case(found))}
+    return described
 
 
 def _split_variances(run: Answered, estimates: Mapping[str, Estimates], arms: list[dict[str, Any]]) -> None:
@@ -176,13 +248,14 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
         stratum = sample.cell if run.labels_fixed else alone
         return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
 
-    found = {"accuracy": as_numbers(split_variance([(1.0, asked(right, sample.asked, sample.everyone))]))}
-    rates = np.mean([estimates[arm].counted_rates.values for arm in family], axis=0)
+    everyone = np.ones(len(sample.answer), dtype=np.bool_)
+    found = {"accuracy": as_numbers(split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
+    rates = np.mean([estimates[arm].counted("rate").values for arm in family], axis=0)[sample.judged]
     gap = dict.fromkeys(PARTS, UNKNOWN)
     if len(rates) > 1 and not np.isnan(rates).any():
-        ends = (1.0, int(np.argmax(rates))), (-1.0, int(np.argmin(rates)))
+        ends = (1.0, int(sample.judged[np.argmax(rates)])), (-1.0, int(sample.judged[np.argmin(rates)]))
         gap = split_variance([(sign, asked(yes, sample.group == one, sample.group)) for sign, one in ends])
-    return {**found, "demographic_parity_difference": as_numbers(gap)}
+    return {**found, _PARITY: as_numbers(gap)}
 
 
 def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
@@ -204,29 +277,27 @@ def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:
 
 def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
     """With several protected attributes: each by itself; the crossed groups are the main table's."""
-    parts = [name.split(" & ") for name in run.groups]
-    width = {len(part) for part in parts}
+    width = {group.count(" & ") + 1 for group in run.groups}
     if width == {1} or len(width) != 1:
         return []
     names = run.attributes or [f"attribute {place + 1}" for place in range(width.pop())]
     found = []
     for place, name in enumerate(names):
         level = part_of(a.group, place)
-        levels = levels_of(level)[0]
-        alone = Answered({"": replace(a, group=level)}, tuple(levels), run.labels_fixed)
+        levels, code = levels_of(level)
+        alone = replace(run, answers={"": replace(a, group=level)}, groups=tuple(levels))
         measured = estimate(alone.samples[""])
+        known = [key for key in METRICS if run.labelled or BY_KEY[key].rates == ("rate",)]
         found.append(
             {
                 "attribute": str(name),
-                "rates": dict(zip(levels, measured.rates.values.tolist(), strict=True)),
-                "sizes": {one: int((level == one).sum()) for one in levels},
-                **{metric: getattr(measured, metric).value for metric in METRICS},
-                "intervals": {
-                    metric: [getattr(measured, metric).low, getattr(measured, metric).high]
-                    for metric in METRICS
-                },
-                "noise_95": measured.noise.percentile_95,
-                "p_value": measured.noise.p_value,
+                "rates": dict(zip(levels, measured.counted("rate").values.tolist(), strict=True)),
+                "sizes": dict(zip(levels, np.bincount(code).tolist(), strict=True)),
+                **{key: measured[key].value if key in known else None for key in METRICS},
+                "intervals": {key: [measured[key].low, measured[key].high] for key in known},
+                "verdicts": {key: measured[key].verdict(run.margin) for key in known},
+                "noise_95": measured.noise[_PARITY].percentile_95,
+                "p_value": measured[_PARITY].p_value,
             }
         )
     return found
@@ -241,9 +312,118 @@ def _context(a: Answers, groups: tuple[str, ...]) -> list[dict[str, Any]]:
             found.setdefault(name, np.empty(len(a)))[here] = answers
     rows = []
     for name, answers in found.items():
-        measured = overall(count_cells(answers, a.label, a.group, groups, a.repeat).counts)
-        rows.append({"name": name, **{metric: float(getattr(measured, metric)[0]) for metric in METRICS}})
+        measured = overall(count_cells(answers, a.label, a.group, groups, a.repeat, a.weight).counts)
+        rows.append({"name": name, **{metric: float(measured[metric][0]) for metric in METRICS}})
     return rows
+
+
+def notes(run: Answered, found: Mapping[str, Any]) -> list[str]:
+    """Return what a reader must know before believing a number, in sentences true of these very answers."""
+    return [
+        *_about_groups(run, found),
+        *_about_repeats(run),
+        *_about_power(found),
+        *_about_arms(run, found),
+        *decision_notes(run),
+        *run.unused,
+    ]
+
+
+def _about_groups(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
+    repeats = next(iter(run.samples.values())).repeats
+    few = [group for group in found["groups"] if group["n"] < SMALL * repeats]
+    for group in few[:_LISTED]:
+        rows = group["n"] / repeats
+        counted = f"{rows:g} row{'' if rows == 1 else 's'}"
+        yield f"Group {group['group']} has {counted} a repeat: too few to say much about it."
+    if len(few) > _LISTED:
+        yield f"{len(few) - _LISTED} more groups have fewer than {SMALL} rows a repeat."
+    if apart := not_judged(run):
+        yield f"Not judged, with fewer than {run.min_group} rows: {listed(apart)}."
+    known = views(run.groups, run.attributes)[-1].known
+    if unknown := [name for name, is_known in zip(run.groups, known, strict=True) if not is_known]:
+        yield f"Gaps count {listed(unknown)}, whose category is unknown; impact ratios leave them out."
+    if len(run.groups) < 2:
+        yield "All rows are of one group: there is no disparity to measure."
+
+
+def not_judged(run: Answered) -> list[str]:
+    """Return the groups that have too few rows to be judged (`Answered.min_group`)."""
+    sample = next(iter(run.samples.values()))
+    large = set(sample.judged.tolist())
+    return [name for place, name in enumerate(run.groups) if place not in large]
+
+
+def listed(groups: Sequence[str]) -> str:
+    """Return groups in a sentence; of many the first ones and how many more."""
+    more = f" and {len(groups) - _LISTED} more" if len(groups) > _LISTED else ""
+    return f"{', '.join(f'{name:.60}' for name in groups[:_LISTED])}{more}"
+
+
+def _about_repeats(run: Answered) -> Iterator[str]:
+    sample = next(iter(run.samples.values()))
+    rows = sample.rows
+    if run.times > 1:
+        yield (
+            f"Every prompt was asked {run.times} times: {len(sample.row):,} questions are about {rows:,} "
+            "rows. An answer that only comes again adds nothing to what the intervals know."
+        )
+    elif rows < len(sample.row):
+        yield (
+            f"Repeats share test rows: {len(sample.row):,} questions are about {rows:,} rows. The "
+            "more alike the answers to one row, the less it counts that it was asked again."
+        )
+    if sample.cluster is not None:
+        people = len(np.unique(sample.cluster))
+        yield f"{len(sample.row):,} answers are about {people:,} people: intervals count people, not rows."
+        if people < 2 * LEAST_SETS:
+            yield f"{people} people are few: with fewer than ten, intervals may be too narrow."
+    for arm, one in run.samples.items():
+        if one.mixed:
+            yield f"{arm}: the rows of one repeat were asked under several sets of examples, which it mixes."
+    drawn = {arm: one.number_of_sets for arm, one in run.samples.items() if one.sets is not None}
+    if few := [arm for arm, sets in drawn.items() if sets < LEAST_SETS]:
+        yield (
+            f"Intervals of {', '.join(few)} speak of {min(drawn.values())} draws of examples, those "
+            f"that were made; it takes {LEAST_SETS} to speak of the strategy."
+        )
+
+
+def _about_power(found: Mapping[str, Any]) -> Iterator[str]:
+    """What this design would miss, by what the arms' own answers show."""
+    tests = [test["these_examples"] if test["reason"] else test for test in found["comparisons"]]
+    missed = []
+    if between := [
+        *_below([test[_PARITY] for test in tests], "{:.3f} of DP gap"),
+        *_below([test["accuracy"] for test in tests], "{:.1f} points of accuracy", 100),
+    ]:
+        of = THESE_EXAMPLES if found["comparisons"][0]["reason"] else found["comparisons"][0]["of"]
+        of_what = of_words(of, found["with_examples"])
+        missed.append(f"differences between two arms below {' and '.join(between)} ({of_what})")
+    missed += _below([arm[_PARITY] for arm in found["arms"]], "one arm's DP gap below {:.3f}")
+    if missed:
+        yield f"In 1 of 5 such runs or more this design would miss {', and '.join(missed)}."
+
+
+def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> list[str]:
+    """The largest of the smallest differences that are found, in words; none where none is known."""
+    known = [test["smallest_found"] for test in tests if not np.isnan(test["smallest_found"])]
+    return [words.format(scale * min(1.0, max(known)))] if known else []
+
+
+def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
+    if len(run.arms) < 2:
+        yield "There is one arm: nothing to compare it with."
+    for arm in found["arms"]:
+        silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
+        if silent:
+            yield f"{arm['arm']}: no parsed answer in group {listed(silent)}."
+    unanswered = sum(arm["unanswered"] for arm in found["arms"])
+    if unanswered:
+        have = "question has" if unanswered == 1 else "questions have"
+        yield f"{unanswered} {have} no reply at all and count{'s' * (unanswered == 1)} as unparsed."
+    if reasons := {test["reason"] for test in found["comparisons"] if test["reason"]}:
+        yield f"Which arm is better {reasons.pop()}."
 
 
 def plain(value: Any) -> Any:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.answers import as_names
-from fwc_llm.metrics.cells import Floats, group_order, levels_of
+from fwc_llm.metrics.counts import Floats, group_order, levels_of
 
 HALF = 0.5  # the threshold where nothing else is said
 

@@ -1,293 +1,511 @@
-"""Where the spread of a value comes from: rows, examples, order, wording, and asking again.
+"""One arm's answers as arrays, and shares counted in them with their clustered variance.
 
-See docs/statistics.md, "Where the spread comes from". Estimates by the method of moments, each unbiased; they
-can fall below 0.
+A share's error is a sum over questions of each one's influence. Questions about one row (or one person) are
+one draw, and so are those under one set of examples: the variance is two-way clustered (Cameron, Gelbach &
+Miller 2011), V = V_rows + V_sets − V_rows∩sets, and never below V_rows. The rows that would give a share its
+variance are its effective rows, and Wilson's limits at these give the interval its shape
+(docs/statistics.md, "The method").
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
-from scipy.special import chdtri
+import numpy.typing as npt
+from scipy import sparse
 
-from fwc_llm.metrics.cells import Floats
-from fwc_llm.metrics.limits import Z
-from fwc_llm.metrics.sample import Codes
+from fwc_llm.metrics.counts import RATES, UNPARSED, Codes, Floats, Rate
+from fwc_llm.metrics.intervals import Z, wilson
 
-PARTS = ("rows", "examples", "order", "wording", "order_and_wording", "repetition")
-_LEAST_FREEDOM = 4  # below it a variance's interval spans two orders of magnitude
-
-
-@dataclass(frozen=True)
-class Part:
-    """A variance with its 95 % limits; NaN where there is none."""
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-    def times(self, factor: float) -> "Part":
-        """The variance and its limits, all multiplied."""
-        return Part(self.value * factor, self.low * factor, self.high * factor)
-
-    def less(self, other: "Part") -> "Part":
-        """The difference of two independent estimates, with limits by MOVER (Zou & Donner 2008)."""
-        value = self.value - other.value
-        if np.isnan([self.low, other.low]).any():
-            return Part(value)
-        below = np.hypot(self.value - self.low, other.high - other.value)
-        above = np.hypot(self.high - self.value, other.value - other.low)
-        return Part(value, float(max(0.0, value - below)), float(max(0.0, value + above)))
+Of = Literal["these examples", "this strategy"]
+THESE_EXAMPLES: Of = "these examples"
+THIS_STRATEGY: Of = "this strategy"
+LEAST_SETS = 5  # of examples, below which nothing is said about other draws of them
+NEARLY_ALL = 0.9  # of the rows that must have examples of their own
+STRAY = 0.02  # of the questions that may have other examples than their repeat
+_ROUNDING = 1e-10
 
 
-UNKNOWN, NOTHING = Part(), Part(0.0, 0.0, 0.0)
+def of_words(of: str, with_examples: bool) -> str:
+    """What an interval speaks of, in a sentence: answers without examples speak of their rows."""
+    return "these rows" if of == THESE_EXAMPLES and not with_examples else of
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The answers of one family: n questions, each under every order and wording.
+class Sample:
+    """The n answers of one arm, as numbers.
 
-    `answer` (O, T, n) is 1, 0 or NaN. Of the questions: `repeat` and `row` (n,) count from 0, `stratum` (n,)
-    is what the design fixed. A row that stands more than once in a repeat was asked again.
+    `answer` (n,) is 1, 0 or NaN; `label` (n,) 1 or 0; `group`, `repeat` and `row` (n,) count from 0, and a
+    row has one group and one label. `groups` is the number of groups. `labels_fixed` says that the design
+    fixed how many rows of each group have the label yes. `examples` (n,) numbers the set of examples under
+    which each answer was given; None where all were given under one set, or where it is not known.
+    `weight` (n,) is what a row counts for, `cluster` (n,) numbers the people where one has several rows,
+    `p_yes` (n,) is P(yes) or NaN. Groups of fewer than `min_group` rows are not judged.
     """
 
     answer: Floats
+    label: npt.NDArray[np.integer[Any]]
+    group: Codes
     repeat: Codes
     row: Codes
-    stratum: Codes
+    groups: int
+    labels_fixed: bool = False
+    examples: Codes | None = None
+    weight: Floats | None = None
+    cluster: Codes | None = None
+    p_yes: Floats | None = None
+    min_group: int = 1
+
+    @cached_property
+    def parsed(self) -> npt.NDArray[np.bool_]:
+        """Which answers are yes or no (n,)."""
+        return ~np.isnan(self.answer)
+
+    @property
+    def yes(self) -> Floats:
+        """1 for a yes (n,), 0 for everything else."""
+        return np.where(self.parsed, self.answer, 0.0)
+
+    @cached_property
+    def everyone(self) -> Codes:
+        """One group of all (n,)."""
+        return np.zeros(len(self.answer), dtype=np.int64)
+
+    @property
+    def cell(self) -> Codes:
+        """Twice the group, and one more where the label is yes (n,)."""
+        return 2 * self.group + self.label
+
+    @property
+    def unit(self) -> Codes:
+        """What was drawn (n,): people where they are known, else rows."""
+        return self.row if self.cluster is None else self.cluster
+
+    @cached_property
+    def rows(self) -> int:
+        """The number of rows that were asked about."""
+        return int(np.count_nonzero(np.bincount(self.row)))
+
+    @cached_property
+    def repeats(self) -> int:
+        """The number of repeats."""
+        return int(self.repeat.max(initial=-1)) + 1
+
+    @cached_property
+    def rows_of_groups(self) -> Floats:
+        """The distinct rows of each group (G,)."""
+        group = np.full(int(self.row.max(initial=-1)) + 1, -1, dtype=np.int64)
+        group[self.row] = self.group
+        return np.bincount(group[group >= 0], minlength=self.groups).astype(np.float64)
+
+    @cached_property
+    def judged(self) -> Codes:
+        """The groups that have at least `min_group` rows; all of them where fewer than two have."""
+        large = np.flatnonzero(self.rows_of_groups >= self.min_group)
+        return large if len(large) > 1 and self.min_group > 1 else np.arange(self.groups)
+
+    @cached_property
+    def per_row(self) -> bool:
+        """Whether nearly every row was asked under examples of its own."""
+        if self.examples is None or not len(self.examples):
+            return False
+        sets = len(np.unique(self.examples))
+        served = len(np.unique(self.examples * (int(self.row.max()) + 1) + self.row))
+        return sets > max(self.repeats, NEARLY_ALL * served)
+
+    @cached_property
+    def mixed(self) -> bool:
+        """Whether the questions of one repeat were asked under several sets, not counting single strays."""
+        if self.examples is None or self.per_row or not len(self.examples):
+            return False
+        sets = int(self.examples.max()) + 1
+        count = np.bincount(self.repeat * sets + self.examples, minlength=self.repeats * sets)
+        return float(count.reshape(-1, sets).max(1).sum()) < (1 - STRAY) * len(self.examples)
+
+    @cached_property
+    def sets(self) -> Codes | None:
+        """The set of examples of each question (n,); None where it is one set throughout.
+
+        Where every row has its own, the repeats stand for them if they are at least five: what the rows of
+        one repeat share shows between repeats alone.
+        """
+        if self.examples is None:
+            return None
+        if self.per_row:
+            return self.repeat if self.repeats >= LEAST_SETS else None
+        return None if (self.examples == self.examples[0]).all() else self.examples
+
+    @cached_property
+    def number_of_sets(self) -> int:
+        """The effective number of sets of examples, (Σ n)² / Σ n² of n questions each: strays add nothing."""
+        return 1 if self.sets is None else effective_number(self.sets)
+
+    @property
+    def of(self) -> Of:
+        """What this arm's intervals speak of: these examples, or the strategy that draws them."""
+        return THIS_STRATEGY if self.per_row or self.number_of_sets >= LEAST_SETS else THESE_EXAMPLES
+
+    @property
+    def redrawn(self) -> Codes | None:
+        """The sets (n,) over which intervals must reach as well; None where they are over rows alone."""
+        return self.sets if self.number_of_sets >= LEAST_SETS else None
+
+
+def effective_number(sets: Codes) -> int:
+    """Return (Σ n)² / Σ n² of sets that serve n questions each, rounded (Kish 1965)."""
+    served = np.unique(sets, return_counts=True)[1].astype(np.float64)
+    return round(float(served.sum() ** 2 / (served**2).sum()))
 
 
 @dataclass(frozen=True)
-class _Units:
-    """Rows within repeats, U of them: a row's mean answer and the variance of its answers to one prompt.
+class Influence:
+    """What each question adds to the error of its share: `psi` (n,), of the shares `owner` (n,) of `owners`.
 
-    `across` is the variance of its answers over all ways of asking, each less the way's mean, and `due` what
-    such differences and chance add to that of its mean answer. All are (U,), NaN where unknown. `parsed`
-    (R,) counts the answers to one prompt each that a repeat has.
+    Questions of one `unit` (n,) are one draw; `spans`: units may belong to several shares. `sets` (n,) are
+    the sets of examples, drawn as well; None where they count as fixed.
     """
 
-    mean: Floats
-    within: Floats
-    across: Floats
-    due: Floats
-    repeat: Codes
-    row: Codes
-    stratum: Codes
-    parsed: Floats
+    psi: Floats
+    owner: Codes
+    owners: int
+    unit: Codes
+    spans: bool = False
+    sets: Codes | None = None
+
+    def by_unit(self, units: Codes) -> "sparse.csc_array":
+        """Return the summed influence of each unit on each share, as a sparse array (U, O)."""
+        table = sparse.coo_array((self.psi, (units, self.owner)), shape=(int(units.max()) + 1, self.owners))
+        return table.tocsc()
+
+    @cached_property
+    def over_units(self) -> Floats:
+        """The variance (O,) over rows or people."""
+        return _squares(self.by_unit(self.unit))
+
+    @cached_property
+    def _of_units(self) -> "sparse.csc_array":
+        return self.by_unit(self.unit)
+
+    @cached_property
+    def _of_sets(self) -> Floats:
+        """The summed influence of each set on each share (S, O), grown by √(S / (S − 1)) for few sets."""
+        if self.sets is None:
+            return np.zeros((0, self.owners))
+        code = np.unique(self.sets, return_inverse=True)[1].ravel()
+        number = max(2, effective_number(self.sets))
+        return np.asarray(self.by_unit(code).toarray() * np.sqrt(number / (number - 1)))
+
+    @cached_property
+    def _of_both(self) -> Floats:
+        """The variance (O,) over units within sets."""
+        if self.sets is None:
+            return np.zeros(self.owners)
+        both = np.unique(self.unit * (int(self.sets.max()) + 1) + self.sets, return_inverse=True)[1].ravel()
+        return _squares(self.by_unit(both))
+
+    def shared(self, first: Codes, second: Codes) -> Floats:
+        """Return the covariance (P,) of pairs of shares over units; 0 where no unit belongs to both."""
+        if not self.spans:
+            return np.zeros(len(first))
+        table = self._of_units
+        return np.asarray(table[:, first].multiply(table[:, second]).sum(0)).ravel()
+
+    @property
+    def number_of_sets(self) -> int:
+        """The sets of examples; 0 where they count as fixed."""
+        return len(self._of_sets)
+
+    def apart(self) -> Floats:
+        """Return what sets add to the variance (O,) of each share against the mean of all."""
+        off = self._of_sets - self._of_sets.mean(1, keepdims=True)
+        return np.asarray((off**2).sum(0) * self.owners / (self.owners - 1) - self._of_both)
+
+    def over_sets(self, first: Codes, second: Codes | None = None) -> Floats:
+        """Return what sets add to the variance (P,) of shares, or of second less first; may be negative."""
+        sets, both = self._of_sets, self._of_both
+        if second is None:
+            return np.asarray((sets[:, first] ** 2).sum(0) - both[first])
+        return np.asarray(((sets[:, second] - sets[:, first]) ** 2).sum(0) - both[first] - both[second])
 
 
-def split_variance(shares: Sequence[tuple[float, Asked]]) -> dict[str, Part]:
-    """Return the parts (`PARTS`) of the variance of one repeat's value; what was not varied is `UNKNOWN`.
+def _squares(table: "sparse.csc_array") -> Floats:
+    return np.asarray(table.multiply(table).sum(0), np.float64).ravel()
 
-    The value is a sum of shares of yes, each with its factor (1 of all rows; 1 and −1 of two groups).
 
-    * `repetition`: the same prompts asked again. From the answers to each row.
-    * `rows`: other rows of the same design, by the average answer to each over all ways of asking. Where
-      nothing was asked again, chance in the single answers is not told apart from it.
-    * `examples`: another draw of the examples; what is left of the spread over repeats of the average value.
-    * `order`, `wording`: others of those that were asked, averaged over the other one of both.
-    * `order_and_wording`: that orders matter more in one wording than in another.
+@dataclass(frozen=True)
+class Shares:
+    """O shares counted in one sample (one of all, one a group, ...).
+
+    `values` (O,) are their means over repeats, `per_repeat` (R, O) each repeat's; NaN where nothing was
+    counted. `below` and `above` (O,) are the distances to Wilson's limits at the effective rows, `plain` (O,)
+    the variance that these stand for and `variance` (O,) the clustered one over rows. `two_rows` (O,) is the
+    variance that two rows add which changed, one each way. `freedom` (O,) is that of the variance: people
+    less one, else infinite. Of groups and labels `share` (O,) has what of each was answered.
     """
-    number = max(int(asked.repeat.max(initial=-1)) + 1 for _, asked in shares)
-    units = [(factor, _units(asked)) for factor, asked in shares]
-    values = sum(factor * _values(asked, number) for factor, asked in shares)  # (O, T, R)
-    values = np.asarray(values, np.float64)
-    values = values[..., ~np.isnan(values).any((0, 1))]
-    orders, wordings, repeats = values.shape
-    if not repeats:
-        return dict.fromkeys(PARTS, UNKNOWN)
-    sampled = sum(len(asked.row) for _, asked in shares) / sum(len(one.mean) for _, one in units)
-    again = UNKNOWN
-    if sampled > 1:
-        again = _from_rows([_independent(factor, one, one.within, one.parsed) for factor, one in units])
-    of_rows = [_over_rows(factor, one) for factor, one in units]
-    over_rows = _from_rows(of_rows)
-    # What chance in single answers adds to the mean over samples.
-    each = again.times(1.0 / sampled) if again.value > 0 else NOTHING
-    ways = orders * wordings
-    found = dict.fromkeys(PARTS, UNKNOWN) | {"repetition": again}
-    # Of one way of asking, as long as it is not known what asking again does.
-    more = [-one.due if sampled > 1 else one.across * (1.0 - 1.0 / ways) for _, one in units]
-    found["rows"] = _from_rows(
-        [*of_rows, *(_independent(f, one, part) for (f, one), part in zip(units, more, strict=True))]
+
+    sample: Sample
+    values: Floats
+    per_repeat: Floats
+    below: Floats
+    above: Floats
+    plain: Floats
+    variance: Floats
+    two_rows: Floats
+    freedom: Floats
+    influence: Influence
+
+    @property
+    def effective_rows(self) -> Floats:
+        """The rows (O,) that would give each share its variance; NaN where it is 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.variance > 0, self.values * (1 - self.values) / self.variance, np.nan)
+
+    def pairs(self, first: Codes, second: Codes) -> tuple[Floats, Floats]:
+        """Return the factor (P,) on distances, and the freedom (P,), of second less first.
+
+        The factor is the root of the clustered variance of the difference over what `below` and `above` hold.
+        """
+        over_rows = self.variance[first] + self.variance[second]
+        total = np.maximum(over_rows - 2 * self.influence.shared(first, second), 0.05 * over_rows)
+        if self.influence.sets is not None:
+            total = total + np.maximum(0.0, self.influence.over_sets(first, second))
+        return _growth(total, self.plain[first] + self.plain[second]), self._freedom(first, second)
+
+    def alone(self) -> tuple[Floats, Floats]:
+        """Return the factor (O,) on distances, and the freedom (O,), of each share by itself."""
+        total = self.variance
+        if self.influence.sets is not None:
+            total = total + np.maximum(0.0, self.influence.over_sets(np.arange(len(self.values))))
+        return _growth(total, self.plain), self._freedom(np.arange(len(self.values)))
+
+    def _freedom(self, first: Codes, second: Codes | None = None) -> Floats:
+        """Student's degrees of freedom: of sets, of people (Satterthwaite 1946 for two shares), or none."""
+        freedom = self.freedom[first]
+        if second is not None and np.isfinite(freedom).any():
+            one, other = self.variance[first], self.variance[second]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                both = (one + other) ** 2 / (one**2 / freedom + other**2 / self.freedom[second])
+            freedom = np.where(np.isnan(both), np.minimum(freedom, self.freedom[second]), both)
+        if self.influence.sets is not None:
+            freedom = np.minimum(freedom, self.sample.number_of_sets - 1.0)
+        return np.maximum(1.0, np.floor(freedom))
+
+    def combined(self, owner: Codes, weight: Floats, owners: int, of: Floats | None = None) -> "Shares":
+        """Return weighted sums (owners,) of shares. Where weights are shares of `of` (owners,) rows of a
+        table, they count as estimates; NaN where a share that has a weight is.
+        """
+        used = weight > 0
+
+        def total(values: Floats) -> Floats:
+            parts = np.where(used, weight * values, 0.0)
+            sums = [np.bincount(owner, row, owners) for row in np.atleast_2d(parts)]
+            return np.asarray(sums if values.ndim > 1 else sums[0])
+
+        def squares(values: Floats) -> Floats:
+            sums = np.bincount(owner, np.where(used, weight**2 * values, 0.0), owners)
+            return np.asarray(sums, np.float64)
+
+        values = np.where(np.bincount(owner, weight, owners) > 0, total(self.values), np.nan)
+        drawn = np.zeros(owners)
+        if of is not None:
+            inner = np.bincount(owner, np.where(used, weight * self.values**2, 0.0), owners)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                drawn = np.where(of > 0, np.maximum(0.0, inner - values**2) / of, 0.0)
+        own = self.influence
+        return Shares(
+            self.sample,
+            values,
+            np.where(np.isnan(values), np.nan, total(self.per_repeat)),
+            np.sqrt(squares(self.below**2) + Z**2 * drawn),
+            np.sqrt(squares(self.above**2) + Z**2 * drawn),
+            squares(self.plain) + drawn,
+            squares(self.variance) + drawn,
+            squares(self.two_rows),
+            np.full(owners, self.freedom.min(initial=np.inf)),
+            replace(own, psi=own.psi * weight[own.owner], owner=owner[own.owner], owners=owners),
+        )
+
+
+def _growth(variance: Floats, plain: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(np.where(plain > 0, variance / plain, 1.0)))
+
+
+def rate_shares(sample: Sample, rate: str, owner: Codes, owners: int, by_label: bool) -> Shares:
+    """Return one of `RATES` for each owner (n,), with strata by group and label where `by_label` says so."""
+    kind: Rate = RATES[rate]
+    answer = np.where(sample.parsed, sample.yes, UNPARSED).astype(np.intp)
+    counted = kind.counted[sample.label, answer].astype(np.float64)
+    return mean_shares(
+        sample, counted, kind.hits[sample.label, answer].astype(np.float64), owner, owners, by_label
     )
-    if repeats > 1:
-        between = float(values.mean((0, 1)).var(ddof=1))
-        found["examples"] = _with_limits(between, repeats - 1).less(over_rows)
-    if orders > 1:
-        spread = float(values.mean(1).var(0, ddof=1).mean())
-        found["order"] = _with_limits(spread, repeats * (orders - 1)).less(each.times(1.0 / wordings))
-    if wordings > 1:
-        spread = float(values.mean(0).var(0, ddof=1).mean())
-        found["wording"] = _with_limits(spread, repeats * (wordings - 1)).less(each.times(1.0 / orders))
-    if orders > 1 and wordings > 1:
-        left = values - values.mean(0) - values.mean(1)[:, None] + values.mean((0, 1))
-        freedom = (orders - 1) * (wordings - 1)
-        spread = float((left**2).sum((0, 1)).mean() / freedom)
-        found["order_and_wording"] = _with_limits(spread, repeats * freedom).less(each)
-    return found
 
 
-def _with_limits(variance: float, freedom: float) -> Part:
-    """A mean square with the limits of chi-squared; without where its freedom is too small.
+def mean_shares(
+    sample: Sample, counted: Floats, value: Floats, owner: Codes, owners: int, by_label: bool
+) -> Shares:
+    """Return the weighted means of `value` (n,), from 0 to 1, over what is `counted` (n,), of each owner.
 
-    Where levels differ by fixed amounts it varies less than that: the limits are then too wide, not too
-    narrow.
+    Every repeat in which a share is defined counts alike.
     """
-    if freedom < _LEAST_FREEDOM:
-        return Part(variance)
-    low, high = (freedom / chdtri(freedom, tail) for tail in (0.025, 0.975))
-    return Part(variance, variance * float(low), variance * float(high))
-
-
-def _values(asked: Asked, number: int) -> Floats:
-    """The share of yes (O, T, R) in every repeat, all samples together; NaN without an answer."""
-    shape = asked.answer.shape[:2]
-    found = np.empty((*shape, number))
-    for place in np.ndindex(shape):
-        answer = asked.answer[place]
-        known = ~np.isnan(answer)
-        total = np.bincount(asked.repeat[known], minlength=number)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found[place] = np.bincount(asked.repeat[known], answer[known], number) / total
-    return found
-
-
-def _unit(asked: Asked) -> Codes:
-    """The row within its repeat that each question is about (n,), as a number."""
-    many = int(asked.row.max(initial=-1)) + 1
-    found = np.unique(asked.repeat * many + asked.row, return_inverse=True)[1].ravel()
-    return np.asarray(found, np.int64)
-
-
-def _units(asked: Asked) -> _Units:
-    unit = _unit(asked)
-    first = np.unique(unit, return_index=True)[1]
-    number = len(first)
-    means, within, single = [], [], []
-    for place in np.ndindex(asked.answer.shape[:2]):
-        answer = asked.answer[place]
-        known = ~np.isnan(answer)
-        count = np.bincount(unit[known], minlength=number)
-        total = np.bincount(unit[known], answer[known], number)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            mean = total / count
-            means.append(mean)
-            within.append(np.where(count > 1, count / (count - 1) * mean * (1 - mean), np.nan))
-            single.append(within[-1] / count)
-    repeat, stratum = asked.repeat[first], asked.stratum[first]
-    cell = np.unique(repeat * (int(stratum.max(initial=-1)) + 1) + stratum, return_inverse=True)[1].ravel()
-    across, due = _over_ways(np.array([_centred(one, cell) for one in means]), asked.answer.shape[:2])
-    if len(means) == 1:
-        due = single[0]
-    parsed = np.bincount(asked.repeat, (~np.isnan(asked.answer)).mean((0, 1)))
-    return _Units(
-        _mean_of(means), _mean_of(within), across, due, repeat, asked.row[first], stratum,
-        parsed * number / max(len(unit), 1),
-    )  # fmt: skip
-
-
-def _centred(mean: Floats, cell: Codes) -> Floats:
-    """Answers (U,) less their cell's mean, as far apart as before on average."""
-    known = ~np.isnan(mean)
-    number = int(cell.max(initial=-1)) + 1
-    count = np.bincount(cell[known], minlength=number).astype(np.float64)
+    stratum, strata = (sample.cell, 2 * sample.groups) if by_label else (owner, owners)
+    used = counted if sample.weight is None else counted * sample.weight
+    place, shape = sample.repeat * owners + owner, (sample.repeats, owners)
+    asked, hits = (np.bincount(place, part, shape[0] * owners) for part in (used, used * value))
     with np.errstate(divide="ignore", invalid="ignore"):
-        middle = np.bincount(cell[known], mean[known], number) / count
-        grown = np.sqrt(count / (count - 1.0))
-        return np.asarray((mean - middle[cell]) * grown[cell], np.float64)
-
-
-def _over_ways(table: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """The variance (U,) over all ways of asking, and what differences between them add to the mean's."""
-    orders, wordings = shape
-    if orders * wordings == 1:
-        return np.full(table.shape[1], np.nan), np.full(table.shape[1], np.nan)
-    each = table.reshape(orders, wordings, -1)
-    due = np.zeros(table.shape[1])
-    if orders > 1:
-        due = due + each.mean(1).var(0, ddof=1) / orders
-    if wordings > 1:
-        due = due + each.mean(0).var(0, ddof=1) / wordings
-    if orders > 1 and wordings > 1:
-        left = each - each.mean(0) - each.mean(1)[:, None] + each.mean((0, 1))
-        due = due - (left**2).sum((0, 1)) / ((orders - 1) * (wordings - 1)) / (orders * wordings)
-    return table.var(0, ddof=1), due
-
-
-def _mean_of(parts: Sequence[Floats]) -> Floats:
-    """The mean over the first axis of what is known."""
-    table = np.array(parts)
-    known = ~np.isnan(table)
+        per_repeat = (hits / asked).reshape(shape)
+        defined = (asked.reshape(shape) > 0).sum(0)
+        weight = np.where(used > 0, used / (asked[place] * defined[owner]), 0.0)
+        values = np.where(defined > 0, np.nansum(per_repeat, 0) / defined, np.nan)
+    of_stratum = np.zeros(strata, dtype=np.int64)
+    of_stratum[stratum] = owner
+    coefficient = np.bincount(stratum, weight, strata)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(known, table, 0.0).sum(0) / known.sum(0), np.float64)
+        share = np.bincount(stratum, weight * value, strata) / coefficient
+    share = np.where(share < _ROUNDING, 0.0, np.where(share > 1 - _ROUNDING, 1.0, share))
+    rows, units = _effective_rows(sample, weight, value, share, stratum, strata)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = share * (1 - share)
+        size = np.bincount(stratum, minlength=strata)
+        # Chance in which answers can be parsed shifts weight between strata of unequal shares.
+        parsed = np.bincount(stratum, counted > 0, strata) / size
+        shift = coefficient**2 * (1 - parsed) / parsed * (share - values[of_stratum]) ** 2 / units
+        two = 2.0 * coefficient**3 / units**2
+        low, high = wilson(share, rows)
+
+    def total(parts: Floats) -> Floats:
+        sums = np.bincount(of_stratum, np.where(coefficient > 0, parts, 0.0), owners)
+        return np.where(np.isnan(values), np.nan, sums)
+
+    extra = total(np.where(coefficient > 0, shift, 0.0))
+    plain = total(coefficient**2 * spread / rows) + extra
+    residual = weight * (value - np.where(np.isnan(values), 0.0, values)[owner])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        residual = residual - (np.bincount(stratum, residual, strata) / size)[stratum]
+        few = np.sqrt(np.where(units > 1, units / (units - 1), 1.0))[stratum]
+    influence = Influence(
+        residual * few, owner, owners, sample.unit, sample.cluster is not None, sample.redrawn
+    )
+    variance, freedom = plain, np.full(owners, np.inf)
+    if sample.weight is not None or sample.cluster is not None:
+        variance = np.where(np.isnan(values), np.nan, np.maximum(plain, influence.over_units))
+    if sample.cluster is not None:
+        people = np.unique(np.where(weight > 0, owner * (int(sample.unit.max()) + 1) + sample.unit, -1))
+        freedom = np.bincount(people[people >= 0] // (int(sample.unit.max()) + 1), minlength=owners) - 1.0
+    return Shares(
+        sample,
+        values,
+        per_repeat,
+        np.sqrt(total((coefficient * (share - low)) ** 2) + Z**2 * extra),
+        np.sqrt(total((coefficient * (high - share)) ** 2) + Z**2 * extra),
+        plain,
+        variance,
+        total(two),
+        freedom,
+        influence,
+    )
 
 
-Contributions = tuple[Floats, Codes]  # of units to a variance, and their rows
+def _effective_rows(
+    sample: Sample, weight: Floats, value: Floats, share: Floats, stratum: Codes, strata: int
+) -> tuple[Floats, Floats]:
+    """The rows (C,) that each stratum's questions count as, and its units (C,), whether counted or not.
 
-
-def _independent(
-    factor: float, units: _Units, variance: Floats, answers: Floats | None = None
-) -> Contributions:
-    """The variance of one repeat's share of rows that vary by themselves.
-
-    `answers` (R,) are the answers that the share is of; by default one to every row.
+    (Σ w)² / Σ w² questions over Kish's (1965) design effect 1 + ρ (m − 1) of asking one unit m times. The
+    correlation ρ is the larger of the stratum's own and that of all strata together, from 0 to 1, and 1 where
+    it cannot be estimated.
     """
-    known = ~np.isnan(variance)
-    repeat, row = units.repeat[known], units.row[known]
-    rows = np.bincount(repeat).astype(np.float64)
-    size = rows if answers is None else answers
-    each = variance[known] / rows[repeat] / size[repeat]
-    return factor**2 * each / max(len(np.unique(repeat)), 1), row
-
-
-def _over_rows(factor: float, units: _Units) -> Contributions:
-    """What the draw of rows adds to one repeat's share: within what the design fixed, pooled over repeats."""
-    known = ~np.isnan(units.mean)
-    mean, repeat, row = units.mean[known], units.repeat[known], units.row[known]
-    strata = int(units.stratum.max(initial=-1)) + 1
-    cell = np.unique(repeat * strata + units.stratum[known], return_inverse=True)[1].ravel()
-    rows = np.bincount(cell).astype(np.float64)
-    away = mean - (np.bincount(cell, mean) / rows)[cell]
-    size = np.bincount(repeat).astype(np.float64)
-    of_cell = np.zeros(len(rows), dtype=np.int64)
-    of_cell[cell] = units.stratum[known]
-    repeat_of = np.zeros(len(rows), dtype=np.int64)
-    repeat_of[cell] = repeat
-    # A cell's part of the share is rows / size: its variance over rows is (rows / size)² s² / rows.
-    weight = np.bincount(of_cell, rows / size[repeat_of] ** 2, strata) / max(len(np.unique(repeat)), 1)
-    freedom = np.bincount(of_cell, rows - 1, strata)
+    coefficient, squares = (np.bincount(stratum, part, strata) for part in (weight, weight**2))
+    unit, off = sample.unit, np.where(weight > 0, weight * (value - share[stratum]), 0.0)
+    asked = np.bincount(stratum, weight > 0, strata)
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(freedom > 0, weight / freedom, 0.0)
-    return factor**2 * each[of_cell[cell]] * away**2, row
+        questions = coefficient**2 / squares
+        independent = asked / (asked - 1) * np.bincount(stratum, off**2, strata)
+        if not np.isin(value, (0.0, 1.0)).all():
+            binary = share * (1 - share) * squares
+            questions = questions * np.where(independent > 0, binary / independent, 1.0)
+        if sample.cluster is None and sample.rows == len(stratum):
+            return questions, np.bincount(stratum, minlength=strata).astype(np.float64)
+        number = int(unit.max(initial=-1)) + 1
+        key, place = np.unique(stratum * number + unit, return_inverse=True)
+        of, place = key // number, place.ravel()
+        units = np.bincount(of, minlength=strata).astype(np.float64)
+        each = np.bincount(place, weight)
+        more = np.bincount(of, each**2, strata) / squares - 1.0
+        seen = np.bincount(of, each > 0, strata)
+        excess = seen / (seen - 1) * np.bincount(of, np.bincount(place, off) ** 2, strata) - independent
+        known = (independent > 0) & (seen > 1) & (more > 0)
+        pooled = excess[known].sum() / (independent * more)[known].sum() if known.any() else 1.0
+        own = np.where(known, excess / (independent * more), 1.0)
+        effect = 1.0 + np.clip(np.maximum(own, pooled), 0.0, 1.0) * np.maximum(more, 0.0)
+    return questions / effect, units
 
 
-def _from_rows(parts: Sequence[Contributions]) -> Part:
-    """A variance as a sum over rows. What is a sum of squares has the limits of chi-squared, at the freedom
-    that the rows' unevenness leaves; what also takes some off, those of a sum of many.
+def auc_shares(sample: Sample) -> Shares:
+    """Return the area under the ROC curve of each group, over all repeats together.
+
+    A row's influence is the share of rows of the other label that it is ranked rightly to, less the area
+    (placement values: DeLong, DeLong & Clarke-Pearson 1988).
     """
-    value = np.concatenate([part for part, _ in parts])
-    row = np.unique(np.concatenate([row for _, row in parts]), return_inverse=True)[1].ravel()
-    by_row = np.bincount(row, value) if len(row) else np.zeros(0)
-    total = float(by_row.sum())
-    if len(by_row) < 2 or not by_row.any():
-        return Part(total) if len(by_row) else UNKNOWN
-    spread = len(by_row) * float(by_row.var(ddof=1))
-    if by_row.min() < 0.0:
-        reach = Z * float(np.sqrt(spread))
-        return Part(total, max(0.0, total - reach), total + reach)
-    freedom = min(2.0 * total**2 / spread, 1e6) if spread > 0 else 1e6
-    return _with_limits(total, freedom)
+    known = np.zeros(len(sample.answer), dtype=np.bool_) if sample.p_yes is None else ~np.isnan(sample.p_yes)
+    score = np.zeros(len(known)) if sample.p_yes is None else np.where(known, sample.p_yes, 0.0)
+    weight = np.ones(len(known)) if sample.weight is None else sample.weight
+    values, psi = np.full(sample.groups, np.nan), np.zeros(len(known))
+    per_repeat = np.full((sample.repeats, sample.groups), np.nan)
+    few = np.full(sample.groups, np.nan)
+    for group, here in enumerate(_members(sample.group, known, sample.groups)):
+        label = sample.label[here]
+        if 0 < label.sum() < len(label):
+            values[group], psi[here] = _area(score[here], label, weight[here])
+            units = [len(np.unique(sample.unit[here[label == side]])) for side in (0, 1)]
+            few[group] = min(units)
+            for repeat in range(sample.repeats):
+                asked = here[sample.repeat[here] == repeat]
+                if 0 < sample.label[asked].sum() < len(asked):
+                    per_repeat[repeat, group] = _area(score[asked], sample.label[asked], weight[asked])[0]
+    influence = Influence(
+        psi, sample.group, sample.groups, sample.unit, sample.cluster is not None, sample.redrawn
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        spread = values * (1 - values)
+        variance = np.where(np.isnan(values), np.nan, influence.over_units)
+        low, high = wilson(values, np.where(variance > 0, spread / variance, few))
+    people = np.full(sample.groups, np.inf) if sample.cluster is None else few - 1
+    none = np.zeros(sample.groups)
+    return Shares(
+        sample, values, per_repeat, values - low, high - values, variance, variance, none, people, influence
+    )
 
 
-def as_numbers(found: Mapping[str, Part]) -> dict[str, object]:
-    """The parts for JSON: none below 0, limits where there are any, and what was not measured."""
-    return {
-        **{
-            name: part.value if np.isnan(part.value) else max(0.0, part.value) for name, part in found.items()
-        },
-        "intervals": {
-            name: None if np.isnan(part.low) else [part.low, part.high] for name, part in found.items()
-        },
-        "not_measured": [name for name, part in found.items() if np.isnan(part.value)],
-    }
+def _members(group: Codes, known: npt.NDArray[np.bool_], groups: int) -> list[Codes]:
+    """The positions of each group's known rows."""
+    order = np.argsort(group, kind="stable")
+    order = order[known[order]]
+    return np.split(order, np.searchsorted(group[order], np.arange(1, groups)))
+
+
+def _area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
+    """The area and each row's influence on it (n,)."""
+    values, place = np.unique(score, return_inverse=True)
+    by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
+    share = [part / part.sum() for part in by_label]
+    below = [np.cumsum(part) - part / 2 for part in share]
+    area = float(below[0] @ share[1])
+    rank = np.where(label == 1, below[0][place], 1.0 - below[1][place])
+    total = np.where(label == 1, by_label[1].sum(), by_label[0].sum())
+    return area, weight / total * (rank - area)
+
+
+def joined(shares: Sequence[Shares], signs: Sequence[float], sets: Codes | None) -> Influence:
+    """Return the influence of samples' shares on their signed sum; `sets` are those of all in turn."""
+    own = [one.influence for one in shares]
+    return Influence(
+        np.concatenate([sign * one.psi for sign, one in zip(signs, own, strict=True)]),
+        np.concatenate([one.owner for one in own]),
+        own[0].owners,
+        np.concatenate([one.unit for one in own]),
+        own[0].spans,
+        sets,
+    )

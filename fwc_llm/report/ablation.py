@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from fwc_llm.metrics.comparisons import adjust
+from fwc_llm.metrics.arm_comparison import adjust
 from fwc_llm.report.format import DASH, interval, p_value, signed
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.runs.ablation import STEPS

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.gates import Check, all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.frame import from_frame
-from fwc_llm.metrics.references import References
+from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.metrics.statistics import statistics
+from fwc_llm.report.reference_statistics import References
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.metrics.answers import Answers, mapped
-from fwc_llm.metrics.frame import empty_but
+from fwc_llm.metrics.audit_table import empty_but
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.browser.collect import rows_of_audit

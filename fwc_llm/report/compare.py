@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from fwc_llm.metrics.answers import Answers, mapped, samples_of
-from fwc_llm.metrics.comparisons import COMPARED, adjust, compare_estimates
-from fwc_llm.metrics.estimates import Estimates, estimate
+from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
+from fwc_llm.metrics.arm_estimates import Estimates, estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, interval, number, p_value, signed
 from fwc_llm.report.narrative import lost_lines
@@ -102,7 +102,7 @@ def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
     if set(first.groups) != set(second.groups):  # each has its own gaps, though no difference
         estimates = _own(first, before, fixed), _own(second, after, fixed)
     for metric in COMPARED:
-        values = [getattr(one, metric).value for one in estimates]
+        values = [one[metric].value for one in estimates]
         found[metric] = {"first": values[0], "second": values[1], **tests[metric]}
     return found
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import Floats
+from fwc_llm.metrics.counts import Floats
 from fwc_llm.metrics.thresholds import HALF
 
 if TYPE_CHECKING:

@@ -11,23 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.metrics.accounting import accounting, lost_of_levels
-from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.confusion import confusion
-from fwc_llm.metrics.estimates import estimate
-from fwc_llm.metrics.impact import (
+from fwc_llm.metrics.adverse_impact import (
     NOT_SELECTED,
+    Population,
     Selection,
+    View,
+    accounting,
     answers_of_levels,
     answers_once,
+    confusion,
+    lost_of_levels,
     people_of_levels,
+    population_of,
+    rates_of_levels,
     read_of_levels,
+    views,
 )
-from fwc_llm.metrics.reweighting import Population, population_of, rates_of_levels
-from fwc_llm.metrics.sample import Sample
-from fwc_llm.metrics.shares import Shares
+from fwc_llm.metrics.answers import Answered
+from fwc_llm.metrics.arm_estimates import estimate
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.metrics.views import View, views
+from fwc_llm.metrics.variance import Sample, Shares
 from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
 from fwc_llm.report.read import Run
 from fwc_llm.report.tables import Cell, Row, Section
@@ -121,7 +124,7 @@ class _Tables:
             people = self.table.by_level(view).sum(1)
             return Selection(view, sample, rates, people, np.ones(len(people)))
         counts = answers_of_levels(sample) if answers_once(sample) else None
-        rates, people = estimate(sample).counted_rates, people_of_levels(sample)
+        rates, people = estimate(sample).counted("rate"), people_of_levels(sample)
         return Selection(view, sample, rates, people, read_of_levels(sample), counts)
 
 

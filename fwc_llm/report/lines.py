@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fwc_llm.errors import FwcError, StorageError
-from fwc_llm.metrics.references import Line, References
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
+from fwc_llm.report.reference_statistics import Line, References
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.untrusted import finite, whole
 
@@ -172,7 +172,7 @@ class _Fit:
 
         They are chosen on training rows that the regression in question did not learn from.
         """
-        from fwc_llm.metrics.group_thresholds import design_weights, group_thresholds
+        from fwc_llm.report.group_thresholds import design_weights, group_thresholds
 
         if not limits:
             return

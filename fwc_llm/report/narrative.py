@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fwc_llm.metrics.decided import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
-from fwc_llm.metrics.sample import LEAST_SETS, THESE_EXAMPLES
+from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
+from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
 from fwc_llm.report.format import interval, number, p_value, percent, signed
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
 from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, names_of, one_name, questions_of
-from fwc_llm.metrics.cells import Cells, measure
-from fwc_llm.metrics.frame import by_base_rate
+from fwc_llm.metrics.audit_table import by_base_rate
+from fwc_llm.metrics.counts import Cells, measure
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
 from fwc_llm.untrusted import parse_json
 
@@ -236,7 +236,7 @@ def _check_results(run: Run) -> None:
     where = run.folder / "results.json"
     said = {arm["arm"]: arm for arm in run.results.get("arms", []) if isinstance(arm, dict) and "arm" in arm}
     for arm in run.arms:
-        accuracy = float(measure(run.cells(arm).counts).accuracy.mean())
+        accuracy = float(measure(run.cells(arm).counts)["accuracy"].mean())
         value = said.get(arm, {}).get("accuracy")
         if not np.isclose(np.nan if value is None else value, accuracy, atol=1e-9, equal_nan=True):
             raise FwcError(
@@ -289,7 +289,7 @@ class _Columns:
         }
 
     def answers(self) -> Answers:
-        texts = {name: self.names[name] for name in ("row", "variant", "group", "reason")}
+        texts: dict[str, Any] = {name: self.names[name] for name in ("row", "variant", "group", "reason")}
         return Answers(
             repeat=self.repeat,
             label=(self.names["label"] == "yes").astype(np.int8),

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Encoder, frequent, one_hot
+from fwc_llm.coreset.problem.encoding import Encoder
+from fwc_llm.coreset.problem.one_hot import frequent, one_hot
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import METRICS, Floats, count_cells, overall
+from fwc_llm.metrics.counts import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
 from fwc_llm.report.read import Run
 from fwc_llm.shots.examples import features_frame
@@ -103,7 +104,7 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
     a = run.answers[run.arms[0]]
     found = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
-    return {"name": name, **{metric: float(getattr(found, metric)[0]) for metric in METRICS}}
+    return {"name": name, **{metric: float(found[metric][0]) for metric in METRICS}}
 
 
 def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":

@@ -6,7 +6,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.sample import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
 from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent, signed
 from fwc_llm.report.narrative import REFERENCE, lost_lines
 from fwc_llm.report.tables import Cell, Row, Section, valued

@@ -40,8 +40,8 @@ def threshold_section(run: Run) -> dict[str, Any] | None:
 
 def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
     from fwc_llm.metrics.answers import samples_of
-    from fwc_llm.metrics.contrasts import contrast
-    from fwc_llm.metrics.estimates import estimate
+    from fwc_llm.metrics.arm_comparison import compare
+    from fwc_llm.metrics.arm_estimates import estimate
 
     given = run.answered.answers[arm]
     moved = run.at_threshold[arm]
@@ -51,15 +51,15 @@ def _arm(run: Run, arm: str, said: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"arm": arm, **{k: said.get(k) for k in ("per_repeat", "ties", "unknown")}}
     if not samples["moved"].parsed.any() or not samples["given"].parsed.any():
         return found
-    tested = contrast(first, second)
+    tested = compare(first, second)
     found["coverage"] = second.coverage.value
     for metric, one in (
-        ("accuracy", tested.accuracy_of_these),
-        ("demographic_parity_difference", tested.parity_of_these),
+        ("accuracy", tested.of_these["accuracy"]),
+        ("demographic_parity_difference", tested.of_these["demographic_parity_difference"]),
     ):
         found[metric] = {
-            "given": _estimate(getattr(first, metric)),
-            "at_threshold": _estimate(getattr(second, metric)),
+            "given": _estimate(first[metric]),
+            "at_threshold": _estimate(second[metric]),
             "difference": one.difference,
             "low": one.low,
             "high": one.high,

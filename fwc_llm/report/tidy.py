@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.errors import FwcError
-from fwc_llm.metrics.cells import METRICS
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.report.impact import AS_DRAWN
 from fwc_llm.untrusted import visible
 

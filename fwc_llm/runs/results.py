@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import parse_answer, probability
-from fwc_llm.metrics.cells import METRICS
+from fwc_llm.metrics.counts import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import THRESHOLD, THRESHOLD_COLUMN, RunFolder
 from fwc_llm.runs.journal import Journal, Replies
@@ -265,7 +265,7 @@ def wordings(asked: Asked) -> dict[str, Any]:
     """An arm's contradictions by the name of the other question, as `wordings`; empty where there is none."""
     if not asked:
         return {}
-    from fwc_llm.metrics.decided import OPPOSITE, contradictions
+    from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
 
     first = [_number(p) for p, _ in asked]
     names = dict.fromkeys(name for _, others in asked for name in others)

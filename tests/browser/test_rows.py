@@ -11,7 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page
 
 from fwc_llm.evaluation.evaluate import evaluate
-from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.models.base import Messages, Reply
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.audit_document import document_of_decisions

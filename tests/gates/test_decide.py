@@ -11,7 +11,7 @@ import pytest
 from fwc_llm import FwcError, audit
 from fwc_llm.gates import all_of, decide, parse_condition
 from fwc_llm.metrics.answers import Answered
-from fwc_llm.metrics.frame import from_frame
+from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.report.audit import Audit
 
 KEYS = {
@@ -118,28 +118,26 @@ def test_what_is_undefined_is_undecided_with_the_reason() -> None:
 
 
 def test_one_person_of_a_third_group_does_not_switch_a_gate_off() -> None:
-    """The noise floor is then useless, and the check says so; the interval of the two others stands."""
+    """It is not judged, and the check says so; the interval of the two others stands."""
     rows = {"a": ["yes"] * 60 + ["no"] * 140, "b": ["yes", "no"] * 100, "c": ["yes"]}
     frame = pd.DataFrame(
         [(g, said) for g, all_ in rows.items() for said in all_], columns=["group", "answer"]
     )
     found = audit(frame.assign(label="no"))
     gap = found.to_dict()["arms"][0]["demographic_parity_difference"]
-    assert gap["p_value"] >= 0.05
+    assert gap["verdict"] == "differs"
     assert gap["low"] > 0.01
     bound = gap["low"] - 0.005
     for operator, outcome in ((">", "failed"), ("<=", "passed")):
         check = found.check(f"dp {operator} {bound}")
         assert check.outcome == outcome
-        assert "within the noise floor of all groups together" in check.reason
+        assert "not judged: c" in check.reason
 
 
 def test_people_whose_category_is_unknown_are_named_where_a_gap_counts_them() -> None:
     frame = APART.assign(group=["Unknown" if row % 3 == 0 else "ab"[row % 2] for row in APART["row"]])
     found = audit(frame)
-    assert "counting the group Unknown" in found.check("dp[zero] > 0.9").reason
-    assert "Unknown" not in found.check("accuracy[zero] > 0.9").reason
-    assert any("count the group Unknown" in note for note in found.to_dict()["notes"])
+    assert any("count Unknown" in note for note in found.to_dict()["notes"])
 
 
 def test_strategies_of_few_draws_are_undecided() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fwc_llm.metrics.calibration import BINS, calibrate
-from fwc_llm.metrics.limits import clopper_pearson
+from fwc_llm.metrics.intervals import clopper_pearson
 
 
 def alone(n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -8,8 +8,8 @@ import pytest
 
 from evals.coverage.impact import measure, worlds
 from evals.coverage.verdicts import faults
-from fwc_llm.metrics.frame import from_frame
-from fwc_llm.metrics.reweighting import Population, population_of
+from fwc_llm.metrics.adverse_impact import Population, population_of
+from fwc_llm.metrics.audit_table import from_frame
 from fwc_llm.report.impact import impact_tables
 
 # Rows asked and yes answers per group and label (no, yes), and the rows of the table.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.sample import Sample
+from fwc_llm.metrics.variance import Sample
 
 # Rows of each group with label no and yes: about Adult's test file, and a table as small as German credit.
 ADULT = ((9000, 1100), (7000, 3200))

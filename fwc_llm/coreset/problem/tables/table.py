@@ -1,0 +1,201 @@
+"""A table of numbers and codes, in memory."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from fwc_llm.errors import InputError
+
+_SOME = 4096  # rows that say where the centre is
+_SAFE = 1e10  # largest magnitude whose square, summed over columns, is far from float32's end
+_LARGEST = 1e303  # cost of a row, far enough from float64's end for sums over the rows
+_BLOCK = 16_384  # rows at once
+_SIDE_BY_SIDE = 64  # rows whose ends are found at once
+Which: TypeAlias = np.ndarray | slice  # of the rows: positions, flags, or a range
+
+
+@dataclass(frozen=True)
+class Table:
+    """The features of n rows: `numbers` (n, k), float32 or float64, and `codes` (n, c), whole numbers.
+
+    A code of −1 stands for a value that the encoder has not seen.
+    """
+
+    numbers: np.ndarray
+    codes: np.ndarray
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.numbers)
+
+    @property
+    def n_numeric(self) -> int:
+        """Number of numeric columns, k."""
+        return int(self.numbers.shape[1])
+
+    @property
+    def p(self) -> int:
+        """Number of columns, k + c."""
+        return self.n_numeric + int(self.codes.shape[1])
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """(n, p) the numbers and then the codes as one matrix of floats, which hold codes exactly.
+
+        Free points have the same form, so that compiled code compares rows and points as vectors.
+        """
+        return np.column_stack([self.numbers, self.codes]) if self.codes.shape[1] else self.numbers
+
+    def numbers_of(self, rows: Which) -> np.ndarray:
+        """The numbers (r, k) of some rows, as a matrix of float64 of its own."""
+        return np.array(self.numbers[rows], np.float64, order="C")
+
+    def values_of(self, rows: Which) -> np.ndarray:
+        """The numbers and codes (r, p) of some rows, as a matrix of float64 of its own."""
+        numbers = self.numbers_of(rows)
+        return np.hstack([numbers, self.codes[rows]]) if self.codes.shape[1] else numbers
+
+    def column(self, k: int, rows: Which = slice(None)) -> np.ndarray:
+        """The entries (r,) of one column, of numbers or of codes."""
+        if k < self.n_numeric:
+            return np.asarray(self.numbers[rows, k])
+        return np.asarray(self.codes[rows, k - self.n_numeric])
+
+    def flat(self) -> tuple[Any, tuple[int, int]]:
+        """All numbers in one row, of which `take` gives some, and the steps between rows and columns."""
+        by_rows = self.numbers.flags.c_contiguous
+        numbers = self.numbers if by_rows else np.asfortranarray(self.numbers)
+        return numbers.ravel(order="K"), (self.n_numeric, 1) if by_rows else (1, self.n)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether `values` are float32 in memory, row after row."""
+        numbers = self.numbers
+        return self.p == self.n_numeric and numbers.dtype == np.float32 and numbers.flags.c_contiguous
+
+    @cached_property
+    def single(self) -> np.ndarray:
+        """(n, p) float32: `values` themselves if they are that, else less the `shift`."""
+        return self.numbers if self.is_single else self.about(self.shift)
+
+    def about(self, point: np.ndarray) -> np.ndarray:
+        """(n, p) float32 `values` less a point (p,), in memory of their own."""
+        near = np.empty((self.n, self.p), np.float32)
+        for low in range(0, self.n, _BLOCK):
+            near[low : low + _BLOCK] = self.values_of(slice(low, low + _BLOCK)) - point
+        return near
+
+    def let_go(self) -> None:
+        """Frees `single`, if it is a copy, until it is asked for again."""
+        vars(self).pop("single", None)
+
+    @property
+    def shift(self) -> np.ndarray:
+        """(p,) by which `single` differs from `values`."""
+        return np.zeros(self.p) if self.is_single else self.centre
+
+    @cached_property
+    def centre(self) -> np.ndarray:
+        """(p,) about which float32 holds most of the digits: the medians of some rows; 0 for codes.
+
+        A mean would not do: one outlier moves it away from all others.
+        """
+        some = self._every(max(1, self.n // _SOME))
+        return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
+
+    @cached_property
+    def span(self) -> np.ndarray:
+        """(k,) largest difference within each numeric column; inf if it is beyond float64."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.largest - self.least)
+
+    @cached_property
+    def least(self) -> np.ndarray:
+        """(k,) least number of each numeric column."""
+        return np.asarray(by_column(np.min, self.numbers), np.float64)
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        """(k,) largest number of each numeric column."""
+        return np.asarray(by_column(np.max, self.numbers), np.float64)
+
+    @property
+    def fits_single(self) -> bool:
+        """Whether float32 can hold the differences within the columns, and their squares."""
+        # float32 is used as it is, all else about its centre.
+        offset = max(-self.least.min(initial=0.0), self.largest.max(initial=0.0)) if self.is_float32 else 0.0
+        span = self.span.max(initial=0.0)
+        return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
+
+    def check_costs(self, cost: str) -> None:
+        """Refuse numbers whose costs are beyond float64."""
+        with np.errstate(over="ignore"):
+            costs = self.span if cost == "l1" else self.span**2
+        if costs.sum() > _LARGEST:
+            k = int(costs.argmax())
+            raise InputError(
+                f"the numbers of column {k} of X are up to {self.span[k]:.3g} apart: the costs are too large "
+                "for double precision; scale that column"
+            )
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether the numbers are float32; else they are float64."""
+        return self.numbers.dtype == np.float32
+
+    def take(self, rows: np.ndarray) -> Self:
+        """Some of the rows, (n',) positions or (n,) bool."""
+        return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
+
+    def _every(self, step: int) -> np.ndarray:
+        """The numbers of every `step`-th row."""
+        return self.numbers[::step]
+
+
+def by_column(ends: Callable[..., Any], values: np.ndarray) -> np.ndarray:
+    """`np.min` or `np.max` of the columns of a matrix (n, k): short rows are taken side by side."""
+    n, k = values.shape
+    whole = n - n % _SIDE_BY_SIDE
+    if not whole or not k or not values.flags.c_contiguous:
+        return np.asarray(ends(values, axis=0))
+    wide = ends(values[:whole].reshape(-1, _SIDE_BY_SIDE * k), axis=0).reshape(_SIDE_BY_SIDE, k)
+    return np.asarray(ends(np.concatenate([wide, values[whole:]]), axis=0))
+
+
+def column_codes(table: Table) -> tuple[list[np.ndarray], np.ndarray]:
+    """Every column's sorted distinct values, and each entry's place among them, (p, n) int32."""
+    distinct, places = [], np.empty((table.p, table.n), np.int32)
+    for k in range(table.p):
+        values, places[k] = np.unique(table.column(k), return_inverse=True)
+        distinct.append(values)
+    return distinct, places
+
+
+def value_ids(values: np.ndarray | Table) -> np.ndarray:
+    """(n,) ids, equal exactly when the rows of `values` (n, p), or of a table, are equal."""
+    n, p = (values.n, values.p) if isinstance(values, Table) else values.shape
+    whole = np.int32 if n < 2**31 else np.int64  # half the memory, where they fit
+
+    def column(k: int) -> np.ndarray:
+        return values.column(k) if isinstance(values, Table) else values[:, k]
+
+    for salt in range(8):
+        # A 64-bit hash per row; rows with equal hashes are compared, and a new hash is drawn if they differ.
+        drawn = np.random.default_rng(salt).integers(1, 2**62, size=p)
+        factors = 2 * np.asarray(drawn, dtype=np.uint64) + 1
+        keys = np.zeros(n, np.uint64)
+        for k in range(p):
+            bits = (column(k).astype(np.float64) + 0.0).view(np.uint64)  # adding 0 makes -0 and 0 one
+            keys = (keys ^ bits ^ (bits >> np.uint64(29))) * factors[k]
+            keys ^= keys >> np.uint64(32)
+        ordered = np.sort(keys)
+        if (ordered[1:] != ordered[:-1]).all():  # no two rows are equal: faster to see than to order the rows
+            return np.arange(n, dtype=whole)
+        _, first, ids = np.unique(keys, return_index=True, return_inverse=True)
+        if all(np.array_equal(own[first][ids], own) for own in map(column, range(p))):
+            return np.asarray(ids, whole)
+    raise RuntimeError("eight 64-bit hashes in a row collided")

@@ -1,0 +1,1 @@
+"""Tables beyond memory: a sample is solved, all rows are read in blocks, the result is certified."""

@@ -1,0 +1,342 @@
+"""Two arms side by side: differences, their intervals, and the tests that they make.
+
+A test is its interval excluding 0, so that neither can contradict the other, nor the sign of the difference
+(docs/statistics.md, "Two arms"). Differences are those of the two arms' own values: what an arm left unparsed
+it leaves out of its own value only.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.metrics.answers import Answered, pairs
+from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
+from fwc_llm.metrics.counts import TABLE, Codes, Floats
+from fwc_llm.metrics.intervals import LEVEL, Z, p_value, pairs_reach, verdict
+from fwc_llm.metrics.planning import smallest_difference
+from fwc_llm.metrics.variance import (
+    LEAST_SETS,
+    THESE_EXAMPLES,
+    THIS_STRATEGY,
+    Of,
+    Sample,
+    Shares,
+    effective_number,
+    joined,
+)  # fmt: skip
+
+COMPARED = ("accuracy", "demographic_parity_difference")
+ALL = "all"
+_TINY = 1e-12
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The second arm's value less the first's, with 95 % limits and p-value; NaN where there is none.
+
+    The limits exclude 0 exactly where the p-value is below 0.05. `smallest_found` is the difference that such
+    a test finds four times in five (see `planning`): smaller ones are missed more often.
+    """
+
+    difference: float
+    low: float = np.nan
+    high: float = np.nan
+    p_value: float = np.nan
+    smallest_found: float = np.nan
+
+    def at_level(self, level: float) -> "Difference":
+        """Return the difference with the limits of another level: distances grow like normal quantiles."""
+        grown = pairs_reach(2, 1, np.inf, level) / Z
+        ends = (self.difference + grown * (end - self.difference) for end in (self.low, self.high))
+        low, high = ends
+        return replace(self, low=max(-1.0, low), high=min(1.0, high))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two arms compared, by metric. `of` says what limits and p-values speak of; `reason` why there are none.
+
+    The differences `of_these` speak of these examples whatever `of` is: of the very prompts that were sent,
+    on other rows like these.
+    """
+
+    of: Of
+    tests: Mapping[str, Difference]
+    of_these: Mapping[str, Difference] = field(default_factory=dict)
+    reason: str = ""
+
+    def __getitem__(self, metric: str) -> Difference:
+        return self.tests[metric]
+
+
+def compare(
+    first: Estimates, second: Estimates, aligned: bool = True, metrics: Sequence[str] = COMPARED
+) -> Comparison:
+    """Return the comparison of two arms whose rows are numbered alike, second less first.
+
+    `aligned` says that both were asked the same questions in the same order, as the arms of one run are. Else
+    rows that both were asked about still count as pairs, and the repeats of one are not those of the other.
+    """
+    one, other = first.sample, second.sample
+    of_these = {metric: _test(metric, first, second, aligned, False) for metric in metrics}
+    drawn = [sample for sample in (one, other) if sample.sets is not None]
+    if not drawn:
+        of = THIS_STRATEGY if one.per_row or other.per_row else THESE_EXAMPLES
+        return Comparison(of, of_these, of_these)
+    fewest = min(sample.number_of_sets for sample in drawn)
+    if fewest < LEAST_SETS:
+        few = (
+            f"cannot be told with {fewest} draws of examples: it takes {LEAST_SETS} repeats, each with "
+            "examples of its own, to tell strategies apart"
+        )
+        unknown = {metric: Difference(test.difference) for metric, test in of_these.items()}
+        return Comparison(THIS_STRATEGY, unknown, of_these, few)
+    tests = {metric: _test(metric, first, second, aligned, True) for metric in metrics}
+    return Comparison(THIS_STRATEGY, tests, of_these)
+
+
+def _test(metric: str, first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
+    if metric == "accuracy":
+        own = first.counted("accuracy of all"), second.counted("accuracy of all")
+        return _Net(own, -1.0, aligned, strategy).test()
+    if metric == "demographic_parity_difference":
+        return _parity(first, second, aligned, strategy)
+    return _of_intervals(first[metric], second[metric])
+
+
+def _of_intervals(one: Estimate, other: Estimate) -> Difference:
+    """A difference from both arms' own intervals, by MOVER, as if the arms were independent: arms that answer
+    alike differ less than it says.
+    """
+    value = other.value - one.value
+    if np.isnan([one.low, other.low]).any():
+        return Difference(value)
+    down = float(np.hypot(other.value - other.low, one.high - one.value))
+    up = float(np.hypot(other.high - other.value, one.value - one.low))
+    to_zero = down if value > 0 else up
+    errors = 0.0 if value == 0 else abs(value) / to_zero * Z if to_zero > 0 else np.inf
+    found = smallest_difference(float(max(down, up) / Z) ** 2)
+    return _within(Difference(value, value - down, value + up, p_value(errors), found))
+
+
+def _parity(first: Estimates, second: Estimates, aligned: bool, strategy: bool) -> Difference:
+    """The difference of the demographic parity differences."""
+    key = "demographic_parity_difference"
+    difference = second[key].value - first[key].value
+    if np.isnan(difference):
+        return Difference(np.nan)
+    own = first.counted("rate"), second.counted("rate")
+    judged = second.sample.judged
+    places = np.triu_indices(len(judged), 1)
+    pair = judged[places[0]], judged[places[1]]
+    apart = _Net(own, -1.0, aligned, strategy)
+    if len(judged) == 2:
+        return _of_sizes(difference, apart.test(*pair), _Net(own, 1.0, aligned, strategy).test(*pair))
+    # The largest gap moves by no more than the pair of groups that moves most.
+    variance, freedom = apart.moments(*pair)
+    widest = int(np.argmax(variance))
+    error, degrees = float(np.sqrt(variance[widest])), float(freedom[widest])
+    reach = pairs_reach(len(judged), 1, degrees) * error
+    chance = p_value(abs(difference) / error, len(judged), 1, degrees)
+    found = smallest_difference(error**2, len(judged), degrees)
+    return _within(Difference(difference, difference - reach, difference + reach, chance, found))
+
+
+@dataclass(frozen=True)
+class _Net:
+    """The second arm's shares plus `sign` times the first's: over rows, and over sets where `strategy`.
+
+    To the variance over rows are added two rows that changed, one each way (Agresti & Min 2005), so that
+    none is 0.
+    """
+
+    own: tuple[Shares, Shares]
+    sign: float
+    aligned: bool
+    strategy: bool
+
+    def moments(self, first: Codes, second: Codes | None = None) -> tuple[Floats, Floats]:
+        """Return the variance (P,) of shares, or of second less first, and its degrees of freedom."""
+        one, other = self.own
+        net = joined(self.own, (self.sign, 1.0), self._sets() if self.aligned else None)
+        two = (one.two_rows + other.two_rows) / 2
+        by_row = net.over_units + np.where(np.isnan(two), 0.0, two)
+        variance, freedom = by_row[first], np.minimum(one.freedom, other.freedom)[first]
+        if second is not None:
+            variance = variance + by_row[second] - 2 * net.shared(first, second)
+            freedom = np.minimum(freedom, np.minimum(one.freedom, other.freedom)[second])
+        if not self.strategy:
+            return variance, np.maximum(1.0, freedom)
+        if self.aligned:
+            sets = effective_number(net.sets) if net.sets is not None else 1
+            fewer = np.minimum(freedom, max(1.0, sets - 1.0))
+            return variance + np.maximum(0.0, net.over_sets(first, second)), np.maximum(1.0, fewer)
+        parts = [
+            (np.maximum(0.0, share.influence.over_sets(first, second)), share.sample.number_of_sets - 1.0)
+            for share in self.own
+            if share.influence.sets is not None
+        ]
+        total = np.asarray(sum(part for part, _ in parts))
+        with np.errstate(divide="ignore", invalid="ignore"):  # Welch (1947)
+            welch = total**2 / sum(part**2 / degrees for part, degrees in parts)
+        fewest = min(degrees for _, degrees in parts)
+        return variance + total, np.where(np.isnan(welch), fewest, np.maximum(fewest, welch))
+
+    def _sets(self) -> Codes | None:
+        """The sets of both arms at each question, of both arms' questions in turn."""
+        sets = [share.sample.redrawn for share in self.own]
+        known = [one for one in sets if one is not None]
+        if not self.strategy or not known:
+            return None
+        together = np.unique(np.stack(known), axis=1, return_inverse=True)[1].ravel()
+        return np.concatenate([together, together])
+
+    def test(self, first: Codes | None = None, second: Codes | None = None) -> Difference:
+        """Return the test of the only share, or of the only pair of shares."""
+        place = np.zeros(1, dtype=np.int64) if first is None else first
+        value = self.own[1].values + self.sign * self.own[0].values
+        net = float(value[place][0] if second is None else value[second][0] - value[place][0])
+        variance, freedom = self.moments(place, second)
+        error, degrees = float(np.sqrt(variance[0])), float(freedom[0])
+        if np.isnan(net) or np.isnan(error):
+            return Difference(net)
+        reach = pairs_reach(2, 1, degrees) * error
+        found = smallest_difference(error**2, freedom=degrees)
+        return _within(
+            Difference(net, net - reach, net + reach, p_value(abs(net) / error, 2, 1, degrees), found)
+        )
+
+
+def _within(test: Difference) -> Difference:
+    """The same with limits that a difference of shares can have."""
+    if np.isnan(test.p_value):
+        return test
+    return replace(test, low=max(-1.0, test.low), high=min(1.0, test.high))
+
+
+def _of_sizes(difference: float, apart: Difference, together: Difference) -> Difference:
+    """The difference of |b| and |a| from those of b − a (`apart`) and b + a (`together`).
+
+    |b| − |a| is the smaller of both in size, with the product of their signs; its range over both intervals
+    is at their ends. It differs from 0 where both do.
+    """
+    if np.isnan(apart.p_value) or np.isnan(together.p_value):
+        return Difference(difference)
+    ends = [
+        np.sign(x) * np.sign(y) * min(abs(x), abs(y))
+        for x in (apart.low, apart.high)
+        for y in (together.low, together.high)
+    ]
+    low, high = min(*ends, difference), max(*ends, difference)
+    larger = max(apart.p_value, together.p_value)
+    return _within(Difference(difference, float(low), float(high), larger, apart.smallest_found))
+
+
+def comparisons(run: Answered, found: Mapping[str, Estimates]) -> list[dict[str, Any]]:
+    """Return every pair of arms, each as `compare_estimates` describes it, with verdicts.
+
+    Those with the arm `run.against` (default: the first; "all": every pair) are decided together, each
+    metric by itself; see `adjust`.
+    """
+    tests = [
+        compare_estimates(found[first], found[second]) | {"first": first, "second": second}
+        for first, second in pairs(run.arms)
+    ]
+    against = run.against or (run.arms[0] if run.arms else "")
+    decided = [one for one in tests if against == ALL or against in (one["first"], one["second"])]
+    adjust(decided, run.margin)
+    adjust([one for one in tests if one not in decided], run.margin)
+    for one in tests:
+        one["decided"] = one in decided
+    return tests
+
+
+def compare_estimates(first: Estimates, second: Estimates, aligned: bool = True) -> dict[str, Any]:
+    """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
+
+    `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
+    of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
+    both answered, `better` and `worse` the rows on which the second arm was right more often, and less often.
+    """
+    tested = compare(first, second, aligned, [metric.key for metric in TABLE])
+    n, better, worse = _changed(first.sample, second.sample)
+    return {
+        "n": n,
+        "of": tested.of,
+        "reason": tested.reason,
+        "accuracy": _described(tested["accuracy"]) | {"better": better, "worse": worse},
+        COMPARED[1]: _described(tested[COMPARED[1]]),
+        "these_examples": {metric: _described(tested.of_these[metric]) for metric in COMPARED},
+        "more": {key: _described(test) for key, test in tested.tests.items() if key not in COMPARED},
+    }
+
+
+def _described(test: Difference) -> dict[str, Any]:
+    return dict(vars(test))
+
+
+def _changed(one: Sample, other: Sample) -> tuple[int, int, int]:
+    """Questions that both answered, and rows on which the second arm is right more and less often."""
+    many = 1 + max(int(sample.row.max()) for sample in (one, other))
+    keys = one.repeat * many + one.row, other.repeat * many + other.row
+    _, here, there = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    both = one.parsed[here] & other.parsed[there]
+    here, there = here[both], there[both]
+    gained = (other.yes == other.label)[there].astype(float) - (one.yes == one.label)[here]
+    net = np.bincount(one.row[here], gained)
+    return len(here), int((net > 0).sum()), int((net < 0).sum())
+
+
+def holm(p_values: npt.ArrayLike, tests: int = 0) -> Floats:
+    """Return Holm's step-down adjusted p-values (Holm 1979), in the order given; NaN stays NaN.
+
+    `tests` counts all that were made, where not all are listed: the others count as the largest.
+    """
+    values = np.asarray(p_values, dtype=np.float64)
+    adjusted = np.full(values.shape, np.nan)
+    known = np.flatnonzero(~np.isnan(values))
+    ascending = known[np.argsort(values[known], kind="stable")]
+    factors = max(len(known), tests) - np.arange(len(known))
+    adjusted[ascending] = np.minimum(1.0, np.maximum.accumulate(values[ascending] * factors))
+    return adjusted
+
+
+def adjust(found: Sequence[dict[str, Any]], margin: float = MARGIN) -> None:
+    """Add to every test the verdict that is made together with the others of its metric.
+
+    With k comparisons an interval has the level 1 − 0.05/k: `simultaneous_low` and `simultaneous_high`, the
+    verdict, `p_adjusted` = k p (Bonferroni) and `distinguishable`, which says that it differs.
+    """
+    for metric in COMPARED:
+        tests = [one[metric] for one in found]
+        k = sum(not np.isnan(test["p_value"]) for test in tests)
+        for test in tests:
+            p = test["p_value"]
+            wide = Difference(*(test[name] for name in ("difference", "low", "high", "p_value")))
+            wide = wide if k < 2 else wide.at_level(1 - (1 - LEVEL) / k)
+            adjusted = min(1.0, k * p)
+            differs = None if np.isnan(p) else bool(adjusted < 1 - LEVEL)
+            if differs is not None:  # one decision: the interval's, whatever rounding and folding do
+                wide = _agreeing(wide, differs)
+            test |= {
+                "p_adjusted": adjusted,
+                "distinguishable": differs,
+                "simultaneous_low": wide.low,
+                "simultaneous_high": wide.high,
+                "verdict": verdict(wide.low, wide.high, margin),
+            }
+
+
+def _agreeing(test: Difference, differs: bool) -> Difference:
+    """The limits with 0 outside exactly where the test differs."""
+    if differs:
+        tiny = 1e-12
+        return (
+            replace(test, low=max(test.low, tiny))
+            if test.difference > 0
+            else replace(test, high=min(test.high, -tiny))
+        )
+    return replace(test, low=min(test.low, 0.0), high=max(test.high, 0.0))

@@ -1,0 +1,300 @@
+"""From a table of answers, wherever they come from, to what statistics start from; bad input is named."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fwc_llm.errors import FwcError
+from fwc_llm.metrics.adverse_impact import CROSSING
+from fwc_llm.metrics.answers import (
+    MIN_GROUP,
+    Answered,
+    Answers,
+    as_names,
+    mapped,
+    names_of,
+    one_name,
+    questions_of,
+)  # fmt: skip
+from fwc_llm.metrics.counts import Codes, Floats, levels_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fwc_llm.metrics.answers import Names
+
+DESIGNS = ("group", "group and label")
+_YES, _NO = {"yes", "true", "1", "1.0", "y", "t"}, {"no", "false", "0", "0.0", "n", "f"}
+_LOOKS = {
+    "weight": ("weight", "fnlwgt", "wgt"),
+    "cluster": ("person_id", "applicant_id", "user_id", "person"),
+}
+
+
+def from_frame(
+    frame: "pd.DataFrame",
+    design: str = "group",
+    attributes: Sequence[str] = (),
+    *,
+    answer: str = "answer",
+    protected: Sequence[str] = (),
+    label: str | None = "label",
+    positive: Any = None,
+    p_yes: str | None = "p_yes",
+    weight: str | None = None,
+    cluster: str | None = None,
+    given: str | None = None,
+    min_group: int = MIN_GROUP,
+    margin: float = 0.05,
+    against: str = "",
+) -> Answered:
+    """Return the answers of a table, checked; see `fwc_llm.audit` for the columns and arguments.
+
+    Raises `FwcError` for a missing column, labels and answers of more than two kinds, a row with two labels
+    or two groups, a question that is there twice, and an arm that lacks questions of the others.
+    """
+    if design not in DESIGNS:
+        raise FwcError(f"the design is {design!r}: choose {' or '.join(map(repr, DESIGNS))}")
+    if label == "label" and label not in frame.columns and protected:
+        label = None
+    groups = list(protected) or ["group"]
+    needed = [*groups, answer, *(name for name in (label, weight, cluster, given) if name is not None)]
+    for name in needed:
+        if name not in frame.columns:
+            raise FwcError(f"the answers have no column {name!r}: they need {', '.join(needed)}")
+    if not len(frame):
+        raise FwcError("there are no answers to audit")
+    if "repeat" in frame.columns and "row" not in frame.columns:
+        raise FwcError("the column 'repeat' needs 'row': name the row that each answer is about")
+    n = len(frame)
+    usual = {"arm": "answers", "repeat": "0", "examples": ""}
+    names = {name: _text(frame, name, otherwise) for name, otherwise in usual.items()}
+    row = _text(frame, "row") if "row" in frame.columns else names_of(np.arange(n), list(map(str, range(n))))
+    group = _crossed([_text(frame, name) for name in groups]) if protected else _text(frame, "group")
+    said = _two_kinds(frame, answer, positive, True)
+    truth = np.zeros(n) if label is None else _two_kinds(frame, label, positive, False)
+    reason = _text(frame, "reason", "", True)
+    whole = Answers(
+        repeat=_in_order(names["repeat"]),
+        row=row,
+        variant=one_name("", n),
+        group=group,
+        label=truth.astype(np.int8),
+        answer=said,
+        reason=empty_but(reason, np.isnan(said)),
+        p_yes=_numbers(frame, p_yes, 0.0, 1.0) if p_yes in frame.columns else np.full(n, np.nan),
+        examples=names["examples"],
+        weight=None if weight is None else _weights(_numbers(frame, weight, 0.0, np.inf)),
+        cluster=None if cluster is None else _text(frame, cluster),
+        stratum=None if given is None else _text(frame, given),
+    )
+    _check_rows(whole)
+    by_arm = {arm: whole.where(names["arm"] == arm) for arm in names["arm"].unique().tolist()}
+    _check_arms(by_arm)
+    first = next(iter(by_arm.values()))
+    if against not in ("", "all", *by_arm):
+        raise FwcError(f"there is no arm {against!r}: the arms are {', '.join(by_arm)}")
+    return Answered(
+        by_arm,
+        by_base_rate(first) if label is not None else by_rate(first),
+        design == DESIGNS[1],
+        attributes=tuple(attributes or (protected if len(protected) > 1 else ())) or tuple(protected),
+        labelled=label is not None,
+        unused=_unused(frame, {*needed, *names, "row"}, weight, cluster),
+        min_group=min_group,
+        margin=margin,
+        against=against,
+    )
+
+
+def by_base_rate(answers: Answers) -> tuple[str, ...]:
+    """Return the groups in the order of their base rates, lowest first; equal ones by name."""
+    names, member = levels_of(answers.group)
+    rates = np.bincount(member, answers.label) / np.bincount(member)
+    return tuple(names[place] for place in np.argsort(rates, kind="stable"))
+
+
+def by_rate(answers: Answers) -> tuple[str, ...]:
+    """Return the groups in the order of their rates of yes, lowest first; equal ones by name."""
+    names, member = levels_of(answers.group)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        parsed = np.bincount(member, ~np.isnan(answers.answer))
+        rates = np.bincount(member, np.nan_to_num(answers.answer)) / parsed
+    return tuple(names[place] for place in np.argsort(rates, kind="stable"))
+
+
+def by_attribute(crossed: Answered) -> dict[str, Answered]:
+    """Return the same answers by each protected attribute, and (of several) by all of them, as given."""
+    names = crossed.attributes
+    if len(names) < 2:
+        return dict.fromkeys(names, crossed)
+    found = {}
+    for place, name in enumerate(names):
+        answers = {arm: replace(a, group=part_of(a.group, place)) for arm, a in crossed.answers.items()}
+        first = next(iter(answers.values()))
+        groups = by_base_rate(first) if crossed.labelled else by_rate(first)
+        found[name] = replace(crossed, answers=answers, groups=groups, attributes=(name,))
+    return {**found, CROSSING.join(names): crossed}
+
+
+def part_of(groups: "Names", place: int) -> "Names":
+    """Return the level of one attribute of crossed groups ("Male & White")."""
+    return mapped(groups, lambda group: group.split(CROSSING)[place])
+
+
+def empty_but(names: "Names", mask: Any) -> "Names":
+    """Return the names at a mask (n,), and empty texts elsewhere."""
+    return as_names(np.where(mask, np.asarray(names, object), ""))
+
+
+def _crossed(columns: Sequence["Names"]) -> "Names":
+    """The levels of several columns, joined by " & "."""
+    whole, *others = [mapped(names, lambda text: text.replace(CROSSING, " and ")) for names in columns]
+    for names in others:
+        many = len(names.categories)
+        pairs, place = np.unique(whole.codes.astype(np.int64) * many + names.codes, return_inverse=True)
+        texts = [f"{whole.categories[p // many]}{CROSSING}{names.categories[p % many]}" for p in pairs]
+        whole = names_of(place, texts)
+    return whole
+
+
+def _in_order(names: "Names") -> Codes:
+    """Repeats as numbers from 0: by number where all are numbers, else by name."""
+    different, code = levels_of(names)
+    order = np.arange(len(different))
+    if all(name.isdecimal() for name in different):
+        order = np.argsort(np.argsort([int(name) for name in different], kind="stable"))
+    return order[code].astype(np.int64)
+
+
+def _text(frame: "pd.DataFrame", name: str, otherwise: str = "", empty: bool = False) -> "Names":
+    """A column as text; a missing value is refused, unless `empty` makes it an empty text."""
+    if name not in frame.columns:
+        return one_name(otherwise, len(frame))
+    code, values = _coded(frame, name)
+    if (code < 0).any():
+        if not empty:
+            raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
+        code, values = np.where(code < 0, len(values), code), [*values, ""]
+    return names_of(code, list(map(str, values)))
+
+
+def _two_kinds(frame: "pd.DataFrame", name: str, positive: Any, unknown: bool) -> Floats:
+    """A column of two kinds of values as 1 and 0; what is missing (None, NaN or an empty text) is NaN."""
+    code, values = _coded(frame, name)
+    texts = [str(value).strip().lower() for value in values]
+    if positive is not None:
+        meant = [float(str(value) == str(positive)) for value in values]
+        if len(values) > 2:
+            kinds = ", ".join(map(repr, values[:4]))
+            raise FwcError(
+                f"the column {name!r} has {len(values)} kinds of values ({kinds}): it may have two"
+            )
+    else:
+        meant = [1.0 if text in _YES else 0.0 if text in _NO else np.nan for text in texts]
+        for place, (value, number) in enumerate(zip(values, meant, strict=True)):
+            if np.isnan(number):
+                line = int(np.argmax(code == place)) + 1
+                raise FwcError(
+                    f"line {line} of the answers has the {name} {value!r}: it must be 'yes' or 'no' "
+                    "(name the value that means yes with positive=)"
+                )
+    if (code < 0).any() and not unknown:
+        raise FwcError(f"line {int(np.argmax(code < 0)) + 1} of the answers has no {name}")
+    return np.asarray(np.array([*meant, np.nan])[code], np.float64)
+
+
+def _coded(frame: "pd.DataFrame", name: str) -> tuple[Any, list[Any]]:
+    """A column as numbers of its different values, -1 where one is missing or an empty text."""
+    import pandas as pd
+
+    column = frame[name]
+    if isinstance(column, pd.DataFrame):
+        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        code, different = pd.factorize(column.array)
+    else:
+        code, different = pd.factorize(column.to_numpy(dtype=object))
+    values: list[Any] = different.tolist()
+    if "" in values:
+        code = np.where(code == values.index(""), -1, np.where(code > values.index(""), code - 1, code))
+        values.remove("")
+    return code, values
+
+
+def _numbers(frame: "pd.DataFrame", name: str | None, least: float, most: float) -> Floats:
+    """A column of numbers between two ends; what is missing is NaN."""
+    import pandas as pd
+
+    column = frame[name]
+    if isinstance(column, pd.DataFrame):
+        raise FwcError(f"the answers have two columns {name!r}: rename one of them")
+    try:
+        numbers = pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise FwcError(f"{name} must hold numbers from {least:g} to {most:g}, or nothing") from None
+    if (wrong := (numbers < least) | (numbers > most)).any():
+        raise FwcError(
+            f"line {int(np.argmax(wrong)) + 1} of the answers has a {name} outside [{least:g}, {most:g}]"
+        )
+    return numbers
+
+
+def _weights(weight: Floats) -> Floats:
+    if not np.isfinite(weight).all() or not weight.any():
+        raise FwcError("every row needs a weight of 0 or more, and not all may be 0")
+    return weight
+
+
+def _unused(
+    frame: "pd.DataFrame", used: set[str], weight: str | None, cluster: str | None
+) -> tuple[str, ...]:
+    """Notes on columns that look like weights or a person's id, and are not used."""
+    notes = []
+    for kind, own in (("weight", weight), ("cluster", cluster)):
+        others = [name for name in map(str, frame.columns) if name not in used]
+        like = [name for name in others if name.lower() in _LOOKS[kind]]
+        if own is None and like:
+            notes.append(f"The column {like[0]!r} looks like a {kind} and is not used: name it with {kind}=.")
+    return tuple(notes)
+
+
+def _check_rows(answers: Answers) -> None:
+    """A row is one row: one group and one label, in every arm and repeat."""
+    row = answers.row.codes
+    if len(answers.row.categories) == len(row):
+        return  # every line is a row of its own
+    first = np.zeros(len(answers.row.categories), dtype=np.int64)
+    first[row[::-1]] = np.arange(len(row) - 1, -1, -1)
+    for name, values in (("label", answers.label), ("group", answers.group.codes)):
+        if (other := values != values[first[row]]).any():
+            raise FwcError(
+                f"the row {answers.row[int(np.argmax(other))]!r} has two {name}s: "
+                "a row is one person, with one group and one label"
+            )
+
+
+def _check_arms(by_arm: dict[str, Answers]) -> None:
+    """All arms were asked the same questions, each once."""
+    names = list(by_arm)
+    asked = dict(zip(names, questions_of(list(by_arm.values())), strict=True))
+    for arm, keys in asked.items():
+        order = np.argsort(keys, kind="stable")
+        again = order[1:][np.diff(keys[order]) == 0]
+        if len(again):
+            row = by_arm[arm].row[int(again.min())]
+            raise FwcError(
+                f"the arm {arm!r} has two answers to the row {row!r} in one repeat: if it names a person "
+                "with several rows, pass it as cluster= and give every line a row of its own"
+            )
+    for arm in names[1:]:
+        for lacking, having in ((arm, names[0]), (names[0], arm)):
+            lost = ~np.isin(asked[having], asked[lacking])
+            if lost.any():
+                row = min(by_arm[having].where(lost).key.tolist()).split("\x1f")[1]
+                raise FwcError(
+                    f"the arm {lacking!r} lacks the row {row!r}, which {having!r} has: "
+                    "arms are compared on the same questions"
+                )

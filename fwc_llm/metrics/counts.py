@@ -1,0 +1,384 @@
+"""The table of rates and metrics that everything reads, and their values from counts of answers.
+
+A metric's value depends on the answers only through counts per repeat, group, label and answer. Everything is
+over parsed answers, with the coverage beside it; what is not defined is NaN, never 0, and a sentence says why
+(docs/protocol.md, "Metrics"). How sure a value is depends on the rows as well: `variance`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from fwc_llm.errors import FwcError
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int8]
+
+NO, YES, UNPARSED = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A share of answers: which kinds (2, 3), label (no, yes) by answer (no, yes, unparsed), are hits, of
+    those that are `counted`. `among` says of what, where nothing is.
+    """
+
+    hits: npt.NDArray[np.bool_]
+    counted: npt.NDArray[np.bool_]
+    among: str
+
+
+def _kinds(no: str, yes: str) -> npt.NDArray[np.bool_]:
+    return np.array([[letter == "x" for letter in row] for row in (no, yes)])
+
+
+# Columns: answered no, answered yes, not parsed; first the rows with label no, then those with label yes.
+RATES: Mapping[str, Rate] = {
+    "accuracy": Rate(_kinds("x..", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "coverage": Rate(_kinds("xx.", "xx."), _kinds("xxx", "xxx"), "answer"),
+    "rate": Rate(_kinds(".x.", ".x."), _kinds("xx.", "xx."), "parsed answer"),
+    "true_positive_rate": Rate(_kinds("...", ".x."), _kinds("...", "xx."), "parsed answer with label yes"),
+    "false_positive_rate": Rate(_kinds(".x.", "..."), _kinds("xx.", "..."), "parsed answer with label no"),
+    "precision": Rate(_kinds("...", ".x."), _kinds(".x.", ".x."), "yes"),
+}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of an arm: its key in documents, its name in gates and its title in tables.
+
+    `kind`: the "share" of all answers, or the "gap" (largest less smallest) or "ratio" (smallest over
+    largest) of the groups' `rates`, the largest gap of several. `probability`: the rates are of P(yes).
+    `headline` metrics stand in every table. Values are multiplied by `scale` and shown with `digits`.
+    """
+
+    key: str
+    gate: str
+    title: str
+    kind: Literal["share", "gap", "ratio"]
+    rates: tuple[str, ...]
+    headline: bool = False
+    probability: bool = False
+    scale: int = 1
+    digits: int = 3
+
+    @property
+    def equal(self) -> float:
+        """The value of groups that are treated alike."""
+        return 1.0 if self.kind == "ratio" else 0.0
+
+
+_ODDS = "true_positive_rate", "false_positive_rate"
+TABLE: tuple[Metric, ...] = (
+    Metric("accuracy", "accuracy", "Accuracy %", "share", ("accuracy",), True, scale=100, digits=2),
+    Metric("demographic_parity_difference", "dp", "DP gap", "gap", ("rate",), True),
+    Metric("demographic_parity_ratio", "dp_ratio", "DP ratio", "ratio", ("rate",), True, digits=2),
+    Metric("equalized_odds_difference", "eo", "EO gap", "gap", _ODDS, True),
+    Metric("equal_opportunity_difference", "equal_opportunity", "TPR gap", "gap", _ODDS[:1]),
+    Metric("false_positive_rate_difference", "fpr", "FPR gap", "gap", _ODDS[1:]),
+    Metric("predictive_parity_difference", "ppv", "Precision gap", "gap", ("precision",)),
+    Metric("auc_difference", "auc", "AUC gap", "gap", ("auc",), probability=True),
+    Metric("brier_difference", "brier", "Brier gap", "gap", ("brier",), probability=True),
+)
+BY_KEY: Mapping[str, Metric] = {metric.key: metric for metric in TABLE}
+METRICS: tuple[str, ...] = tuple(metric.key for metric in TABLE if metric.headline)
+COUNTED: tuple[Metric, ...] = tuple(metric for metric in TABLE if not metric.probability)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Counts (R, G, 2, 3), weighted where rows have weights: repeat, group, label, answer."""
+
+    counts: Floats
+    groups: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Metrics and rates of counts: `values` by metric (R,), `rates` by rate (R, G), `coverage` (R,)."""
+
+    values: Mapping[str, Floats]
+    rates: Mapping[str, Floats]
+    coverage: Floats
+
+    def __getitem__(self, key: str) -> Floats:
+        return self.values[key]
+
+
+def count_cells(
+    predicted: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: Any,
+    order: Sequence[str] | None = None,
+    repeats: npt.ArrayLike | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> Cells:
+    """Count n answers: `predicted` 1, 0 or NaN; `labels` 1 or 0; `groups` and `repeats` names.
+
+    `order` names the groups in the order wanted, those without rows included (default: sorted); without
+    `repeats` all answers are of one. Raises `FwcError` for arrays that do not fit.
+    """
+    yes, truth, level = checked_answers(predicted, labels, groups)
+    levels, place = levels_of(level)
+    names = group_order(levels, order)
+    number = {name: at for at, name in enumerate(names)}
+    member = np.array([number[name] for name in levels], dtype=np.intp)[place]
+    repeat = np.zeros(len(yes), dtype=np.intp)
+    if repeats is not None:
+        repeat = np.unique(np.asarray(repeats), return_inverse=True)[1]
+    answer = np.where(np.isnan(yes), UNPARSED, yes).astype(np.intp)
+    shape = int(repeat.max()) + 1, len(names), 2, 3
+    cell = np.ravel_multi_index((repeat, member, truth, answer), shape)
+    weight = None if weights is None else np.asarray(weights, np.float64)
+    counts = np.bincount(cell, weight, int(np.prod(shape))).astype(np.float64).reshape(shape)
+    return Cells(counts, tuple(names))
+
+
+def measure(counts: Floats) -> Measures:
+    """Return every metric of counts (R, G, 2, 3), repeat by repeat."""
+    each = {name: _share(rate, counts, (-1, -2)) for name, rate in RATES.items()}
+    whole = {name: _share(RATES[name], counts, (-1, -2, -3)) for name in ("accuracy", "coverage")}
+    return _measures(each, whole)
+
+
+def overall(counts: Floats) -> Measures:
+    """Return the metrics of all repeats together, as one repeat's: gaps and ratios are those of the mean
+    rates.
+
+    A rate is the mean over the repeats in which it is defined. The mean of every repeat's |gap| is another
+    quantity, larger the fewer rows a repeat has (docs/statistics.md, "What is estimated").
+    """
+    each = measure(counts)
+    whole = {"accuracy": _mean(each["accuracy"]), "coverage": _mean(each.coverage)}
+    return _measures({name: _mean(rates) for name, rates in each.rates.items()}, whole)
+
+
+def _share(rate: Rate, counts: Floats, axes: tuple[int, ...]) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        hits, counted = (np.where(kinds, counts, 0.0).sum(axes) for kinds in (rate.hits, rate.counted))
+        return np.asarray(hits / counted)
+
+
+def _measures(rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Measures:
+    return Measures(
+        {metric.key: value_of(metric, rates, whole) for metric in COUNTED}, rates, whole["coverage"]
+    )
+
+
+def value_of(metric: Metric, rates: Mapping[str, Floats], whole: Mapping[str, Floats]) -> Floats:
+    """Return a metric (...) of the groups' rates (..., G) by name, and of the shares (...) of `whole`."""
+    if metric.kind == "share":
+        return whole[metric.rates[0]]
+    found = [_ratio(rates[name]) if metric.kind == "ratio" else _spread(rates[name]) for name in metric.rates]
+    return np.asarray(np.maximum.reduce(found))
+
+
+def _mean(values: Floats) -> Floats:
+    """The mean over repeats, an axis of one left in their place; NaN only where no repeat has a value."""
+    known = ~np.isnan(values)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(known, values, 0.0).sum(0, keepdims=True) / known.sum(0, keepdims=True))
+
+
+def _ratio(rates: Floats) -> Floats:
+    """Smallest over largest rate of the last axis; undefined for one group, and where no rate is above 0."""
+    if rates.shape[-1] < 2:
+        return np.full(rates.shape[:-1], np.nan)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(rates.min(-1) / rates.max(-1))
+
+
+def _spread(rates: Floats) -> Floats:
+    """Largest minus smallest rate over the last axis; undefined for one group."""
+    if rates.shape[-1] < 2:
+        return np.full(rates.shape[:-1], np.nan)
+    return np.asarray(rates.max(-1) - rates.min(-1))
+
+
+def checked_answers(
+    predicted: npt.ArrayLike, labels: npt.ArrayLike, groups: Any
+) -> tuple[Floats, Labels, Any]:
+    """Return the three arrays with their proper types, or raise `FwcError` saying what does not fit."""
+    try:
+        yes, truth = np.asarray(predicted, dtype=np.float64), np.asarray(labels, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise FwcError(
+            "answers and labels must be numbers: 1 for yes, 0 for no, NaN for an unparsed answer"
+        ) from None
+    level = groups if hasattr(groups, "categories") else np.asarray(groups).astype(np.str_)
+    if not yes.shape == truth.shape == np.shape(level) or yes.ndim != 1:
+        shapes = f"{yes.shape}, {truth.shape}, {np.shape(level)}"
+        raise FwcError(f"answers, labels and groups must be lists of one length, not {shapes}")
+    if not len(yes):
+        raise FwcError("there are no answers to measure")
+    if not np.isin(yes[~np.isnan(yes)], (0.0, 1.0)).all():
+        raise FwcError("an answer is 1 (yes), 0 (no) or NaN (unparsed): something else was given")
+    if not np.isin(truth, (0.0, 1.0)).all():
+        raise FwcError("a label is 1 (yes) or 0 (no): something else was given")
+    return yes, truth.astype(np.int8), level
+
+
+def levels_of(names: Any) -> tuple[list[str], Codes]:
+    """Return the names (n,) that occur, in order, and the place of each: of texts or of categories."""
+    if hasattr(names, "categories"):
+        present = np.flatnonzero(np.bincount(names.codes, minlength=len(names.categories)))
+        texts = [str(text) for text in names.categories[present]]
+        order = sorted(range(len(texts)), key=texts.__getitem__)
+        place = np.zeros(len(names.categories), dtype=np.int64)
+        place[present[order]] = np.arange(len(order))
+        return [texts[number] for number in order], place[names.codes]
+    found, place = np.unique(np.asarray(names).astype(np.str_), return_inverse=True)
+    return found.tolist(), place.ravel().astype(np.int64, copy=False)
+
+
+def group_order(present: list[str], order: Sequence[str] | None) -> list[str]:
+    """Return the group names in the order asked for, or sorted; refuse rows of a group not in `order`."""
+    if order is None:
+        return present
+    known = set(order)
+    if strangers := [name for name in present if name not in known]:
+        raise FwcError(f"rows belong to group {strangers[0]!r}, which is not among {', '.join(order)}")
+    return [str(name) for name in order]
+
+
+@dataclass(frozen=True)
+class GroupMetrics:
+    """What n answers say about accuracy and fairness. Shares, not percent; NaN where undefined.
+
+    `rates`, `true_positive_rates` and `false_positive_rates` are shares of "yes" per group: among all
+    parsed answers, among those whose label is yes, and among those whose label is no. `sizes` counts rows,
+    parsed or not. `reasons` has one sentence for every metric that is NaN.
+    """
+
+    n: int
+    coverage: float
+    accuracy: float
+    demographic_parity_difference: float
+    demographic_parity_ratio: float
+    equalized_odds_difference: float
+    equal_opportunity_difference: float
+    false_positive_rate_difference: float
+    predictive_parity_difference: float
+    rates: Mapping[str, float]
+    true_positive_rates: Mapping[str, float]
+    false_positive_rates: Mapping[str, float]
+    coverage_by_group: Mapping[str, float]
+    sizes: Mapping[str, int]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+
+def group_metrics(
+    predicted: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    groups: Any,
+    order: Sequence[str] | None = None,
+    weights: npt.ArrayLike | None = None,
+) -> GroupMetrics:
+    """Return accuracy and fairness of n answers.
+
+    `predicted` (n,) is 1 for yes, 0 for no, NaN for an unparsed answer; `labels` (n,) 0 or 1; `groups` (n,)
+    protected levels; `weights` (n,) what each row counts for. `order` names the groups in the order wanted,
+    those without rows included (default: sorted). The demographic parity difference is the largest rate minus
+    the smallest, the ratio the smallest over the largest, and equalized odds the larger of the gap in true
+    and in false positive rates (docs/protocol.md, "Metrics"; the same definitions as fairlearn's). Raises
+    `FwcError` for arrays that do not fit.
+    """
+    cells = count_cells(predicted, labels, groups, order, weights=weights)
+    sizes = cells if weights is None else count_cells(predicted, labels, groups, order)
+    found = measure(cells.counts)
+
+    def per_group(values: Floats) -> dict[str, float]:
+        return dict(zip(cells.groups, values[0].tolist(), strict=True))
+
+    return GroupMetrics(
+        n=int(sizes.counts.sum()),
+        coverage=float(found.coverage[0]),
+        **{metric.key: float(found[metric.key][0]) for metric in COUNTED},
+        rates=per_group(found.rates["rate"]),
+        true_positive_rates=per_group(found.rates["true_positive_rate"]),
+        false_positive_rates=per_group(found.rates["false_positive_rate"]),
+        coverage_by_group=per_group(found.rates["coverage"]),
+        sizes={
+            name: int(size)
+            for name, size in zip(sizes.groups, sizes.counts.sum((0, 2, 3)).tolist(), strict=True)
+        },
+        reasons={key: why for key, why in undefined_reasons(found, cells.groups) if key in METRICS},
+    )
+
+
+def undefined_reasons(found: Measures, groups: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (metric, sentence) for each metric of one repeat's measures that is undefined."""
+    for metric in COUNTED:
+        if not np.isnan(found[metric.key][0]):
+            continue
+        empty = {
+            name: [group for group, rate in zip(groups, found.rates[name][0], strict=True) if np.isnan(rate)]
+            for name in metric.rates
+        }
+        if metric.kind == "share":
+            yield metric.key, "no answer could be parsed"
+        elif len(groups) < 2:
+            yield metric.key, "it takes two groups to differ"
+        elif silent := [
+            f"no {RATES[name].among} in group {' and '.join(g)}" for name, g in empty.items() if g
+        ]:
+            yield metric.key, "; ".join(silent)
+        else:
+            yield metric.key, "no group was answered yes even once"
+
+
+TREATMENTS = ("drop", "as-no", "as-yes")
+
+
+def treated(counts: Floats, treatment: str) -> Measures:
+    """Return the metrics of counts (R, G, 2, 3) with unparsed answers dropped, or read as no or as yes.
+
+    Dropping refusals moves demographic parity (docs/protocol.md, "Refusals are not random").
+    """
+    filled = counts.copy()
+    if treatment != "drop":
+        filled[..., NO if treatment == "as-no" else YES] += counts[..., UNPARSED]
+        filled[..., UNPARSED] = 0.0
+    return overall(filled)
+
+
+def bounds(counts: Floats) -> dict[str, tuple[float, float]]:
+    """Return (lowest, highest) of each headline metric over all readings of the unparsed answers.
+
+    Counts (R, G, 2, 3). The worst value is one that some reading attains; the best is a bound that whole
+    answers may miss by less than one row. NaN for a group without rows.
+    """
+    no, yes = treated(counts, "as-no"), treated(counts, "as-yes")
+    right, unparsed = (
+        np.where(RATES["accuracy"].hits, counts, 0.0).sum((1, 2, 3)),
+        counts[..., UNPARSED].sum((1, 2)),
+    )
+    total = counts.sum((1, 2, 3))
+    found = {"accuracy": (float((right / total).mean()), float(((right + unparsed) / total).mean()))}
+    for metric in COUNTED:
+        if not metric.headline or metric.kind == "share":
+            continue
+        ends = [bounds_of_rates(metric.kind, no.rates[name][0], yes.rates[name][0]) for name in metric.rates]
+        found[metric.key] = max(low for low, _ in ends), max(high for _, high in ends)
+    return found
+
+
+def bounds_of_rates(kind: str, low: Floats, high: Floats) -> tuple[float, float]:
+    """Return the smallest and largest gap (or ratio) of rates that each lie between low and high (G,)."""
+    if len(low) < 2 or np.isnan(low + high).any() or (kind == "ratio" and not high.max() > 0):
+        return np.nan, np.nan
+    # The widest pair is of different groups: of the highest and the lowest, or of one of these and the next.
+    top, bottom = np.argsort(-high, kind="stable")[:2], np.argsort(low, kind="stable")[:2]
+    ends = [(low[i], high[j]) for i in bottom for j in top if i != j]
+    if kind == "gap":
+        return float(max(0.0, low.max() - high.min())), float(max(h - at for at, h in ends))
+    least = min(at / h if h > 0 else np.inf for at, h in ends)
+    # A group that surely has no yes makes the ratio 0 whenever it is defined at all.
+    largest = (
+        min(1.0, float(high.min() / low.max())) if high.min() > 0 and low.max() > 0 else float(high.min() > 0)
+    )
+    return float(min(1.0, least)), largest

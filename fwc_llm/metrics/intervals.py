@@ -1,0 +1,118 @@
+"""Limits of shares, how limits combine, and the one verdict that they give (docs/statistics.md, "Intervals").
+
+Everything is at 95 %, two-sided, on plain arrays.
+"""
+
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import betaincinv, chdtri, ndtr, ndtri, stdtr, stdtrit
+
+from fwc_llm.metrics.counts import Floats
+
+Interval = tuple[float, float]
+Verdict = Literal["differs", "no difference shown", "cannot be told"]
+DIFFERS: Verdict = "differs"
+NOT_SHOWN: Verdict = "no difference shown"
+UNTOLD: Verdict = "cannot be told"
+NOWHERE: Interval = (np.nan, np.nan)
+LEVEL = 0.95
+Z = float(ndtri((1 + LEVEL) / 2))
+FEW_EVENTS = 3.0
+_ROUNDING = 1e-12
+
+
+def verdict(low: float, high: float, margin: float, equal: float = 0.0) -> Verdict | None:
+    """Return what an interval decides, given the margin within which a difference does not matter.
+
+    `equal` is the value at equality: 0 for a gap and for a difference with a sign, 1 for a ratio, whose
+    margin is the smallest ratio that does not matter. None where there is no interval.
+    """
+    if np.isnan(low) or np.isnan(high):
+        return None
+    if low > equal or high < equal:
+        return DIFFERS
+    negligible = low >= margin if equal == 1.0 else -margin <= low and high <= margin
+    return NOT_SHOWN if negligible else UNTOLD
+
+
+def wilson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return the limits of shares of `n` rows each (Wilson 1927).
+
+    Where fewer than three events are expected at a limit, it is Clopper and Pearson's (1934): there Wilson's
+    hold 0.87 to 0.93. `n` need not be whole. Limits are NaN where n is 0.
+    """
+    p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        centre = (p + Z**2 / (2 * size)) / (1 + Z**2 / size)
+        half = Z / (1 + Z**2 / size) * np.sqrt(p * (1 - p) / size + Z**2 / (4 * size**2))
+        low, high = np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+        exact_low, exact_high = clopper_pearson(p, size)
+        low = np.where(size * low < FEW_EVENTS, exact_low, low)
+        high = np.where(size * (1 - high) < FEW_EVENTS, exact_high, high)
+    return np.minimum(low, p), np.maximum(high, p)
+
+
+def clopper_pearson(share: npt.ArrayLike, n: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Return the exact limits of shares of `n` rows each (Clopper & Pearson 1934); NaN where n is 0."""
+    p, size = np.asarray(share, np.float64), np.asarray(n, np.float64)
+    yes, no = p * size, (1.0 - p) * size
+    with np.errstate(invalid="ignore"):
+        low = np.where(yes > _ROUNDING, betaincinv(yes, no + 1.0, (1 - LEVEL) / 2), 0.0)
+        high = np.where(no > _ROUNDING, betaincinv(yes + 1.0, no, (1 + LEVEL) / 2), 1.0)
+        known = size > 0
+    return np.where(known, low, np.nan), np.where(known, high, np.nan)
+
+
+def ratio_limits(p: Floats, below: Floats, q: Floats, above: Floats) -> Floats:
+    """Return the lower limits of the ratios p / q, by MOVER-R (Donner & Zou 2012).
+
+    `below` is the distance from p to its lower limit, `above` that from q to its upper limit. The limit r
+    solves p − r q = √(below² + r² above²). An upper limit of p / q is 1 over the lower limit of q / p.
+    """
+    # The smaller root of a r² − 2 b r + c, written so that no near-equal numbers are subtracted.
+    a, b, c = q**2 - above**2, p * q, p**2 - below**2
+    root = b + np.sqrt(np.maximum(0.0, b**2 - a * c))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(root > 0, np.maximum(0.0, c) / root, 0.0))
+
+
+@lru_cache(maxsize=1024)
+def pairs_reach(groups: int, kinds: int = 1, freedom: float = np.inf, level: float = LEVEL) -> float:
+    """Return how many standard errors all differences between groups keep within, at the level.
+
+    For two groups it is the quantile of the normal distribution (or of Student's with `freedom`); for more it
+    is Tukey's studentized range over √2, for `kinds` independent sets of groups together (Tukey 1953; Kramer
+    1956 for unequal sizes, where it errs on the safe side).
+    """
+    if groups <= 2 and kinds == 1:
+        return float(ndtri((1 + level) / 2) if freedom == np.inf else stdtrit(freedom, (1 + level) / 2))
+    low, high = 0.0, 1e3
+    for _ in range(45):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pairs_within(middle, groups, kinds, freedom) < level else (low, middle)
+    return (low + high) / 2
+
+
+def pairs_within(reach: float, groups: int, kinds: int = 1, freedom: float = np.inf) -> float:
+    """Return how often all differences between groups keep within so many standard errors; see there."""
+    if groups <= 2 and kinds == 1:
+        return float(1 - 2 * (ndtr(-reach) if freedom == np.inf else stdtr(freedom, -reach)))
+    x = np.linspace(-8.0, 8.0, 161)
+    scale = np.ones(1)
+    if freedom != np.inf:  # the standard error is an estimate: average over what it may be
+        places = (np.arange(100) + 0.5) / 100
+        scale = np.sqrt(chdtri(freedom, places) / freedom)
+    width = np.sqrt(2.0) * reach * scale[:, None]
+    inside = np.exp(-(x**2) / 2) * (ndtr(x + width) - ndtr(x)) ** (groups - 1)
+    ranges = groups * inside.sum(-1) * (x[1] - x[0]) / np.sqrt(2 * np.pi)
+    return float((np.minimum(1.0, ranges) ** kinds).mean())
+
+
+def p_value(errors: float, groups: int = 2, kinds: int = 1, freedom: float = np.inf) -> float:
+    """Return how often the largest of all differences lies so many standard errors from 0 by chance."""
+    if groups <= 2 and kinds == 1:
+        return float(2 * (ndtr(-errors) if freedom == np.inf else stdtr(freedom, -errors)))
+    return max(0.0, 1.0 - pairs_within(errors, groups, kinds, freedom))

@@ -1,0 +1,273 @@
+"""A Parquet table of more rows than are held: the same numbers and test rows as the one in memory."""
+
+import sys
+import weakref
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from fwc_llm.data import large
+from fwc_llm.data.cleaned import Cleaner
+from fwc_llm.errors import FwcError
+from fwc_llm.runs.defaults import fit_defaults
+from fwc_llm.runs.population import population
+from fwc_llm.runs.row_matching import row_values
+from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import draw_split, hold_out
+from fwc_llm.shots.kept import kept_shots
+from fwc_llm.tasks import Task, load_task, recorded_task
+
+TOML = """
+question = "Is the loan paid back?"
+missing = "drop"
+columns = [
+  { name = "age", kind = "numeric" },
+  { name = "debt", kind = "numeric" },
+  { name = "school", kind = "ordinal", order = ["low", "middle", "high"] },
+  { name = "job" },
+  { name = "sex" },
+  { name = "nation" },
+  { name = "paid" },
+]
+[data]
+file = "rows-*.parquet"
+[outcome]
+column = "paid"
+[[protected]]
+column = "sex"
+[[protected]]
+column = "nation"
+[[keep]]
+column = "age"
+above = 17
+"""
+ROWS, HELD, BLOCK = 1500, 300, 64
+
+
+def frame(n: int = ROWS) -> pd.DataFrame:
+    """Few ages and jobs, so that rows come again; one cell is rare."""
+    rng = np.random.default_rng(0)
+    found = pd.DataFrame(
+        {
+            "age": rng.integers(16, 22, n),
+            "debt": rng.choice([0.0, -0.0, *range(1, 20)], n),
+            "school": rng.choice(["low", "high"], n),
+            "job": rng.choice(["cook", "clerk"], n),
+            "sex": rng.choice(["f", "m"], n),
+            "nation": rng.choice(["here", "away"], n, p=[0.88, 0.12]),
+            "paid": rng.choice(["yes", "no"], n),
+        }
+    )
+    found.loc[[7, 900], "debt"] = np.nan
+    found.loc[1000:, "job"] = "nurse"  # blocks that lack values which others have
+    return found
+
+
+def write(folder: Path, text: str = TOML, files: int = 3) -> Path:
+    rows, step = frame(), ROWS // files
+    for k in range(files):
+        part = rows.iloc[k * step : (k + 1) * step]
+        part.to_parquet(folder / f"rows-{k}.parquet", row_group_size=170)
+    (folder / "task.toml").write_text(text, encoding="utf-8")
+    return folder / "task.toml"
+
+
+def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
+    """The task in memory, and on disk."""
+    inner = load_task(path)
+    inner.pool()
+    monkeypatch.setattr(large, "LARGE", HELD)
+    monkeypatch.setattr(large, "BLOCK", BLOCK)
+    outer = load_task(path)
+    assert inner.whole is None
+    assert outer.whole is not None
+    return inner, outer
+
+
+def test_a_table_on_disk_is_the_one_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, outer = both(write(tmp_path), monkeypatch)
+    assert outer.fingerprint == inner.fingerprint
+    assert outer.groups == inner.groups
+    np.testing.assert_array_equal(outer.cells_of(outer.table), inner.cells_of(inner.table))
+    assert population(outer).as_json() == population(inner).as_json()
+    assert inner.rows is not None
+    assert outer.rows is not None
+    assert outer.rows.as_json() == inner.rows.as_json()
+
+    sample = outer.pool()
+    assert HELD - 8 <= len(sample) <= HELD + 8 * 64
+    assert len(sample) < len(inner.pool())
+    assert_frame_equal(sample, inner.pool().loc[sample.index])
+    assert sample.index.is_unique
+    counts = inner.cells_of(inner.table).ravel()
+    held = outer.sensitive(sample) + np.where(outer.labels(sample) == 1, "+", "-")
+    for cell, count in zip([f"{g}{a}" for g in outer.groups for a in "-+"], counts, strict=True):
+        assert (held == cell).sum() == min(count, max(64, HELD * count // counts.sum()))
+    assert_frame_equal(load_task(tmp_path / "task.toml").pool(), sample)  # always the same rows
+
+    lacking = [row for row in inner.pool().index if row not in sample.index][:3]
+    more = outer.including([*lacking, sample.index[0], "rows-0.parquet:99999"])
+    assert_frame_equal(more, inner.pool().loc[[*sample.index, *lacking]])
+
+
+@pytest.mark.parametrize("base_parity", [None, 0.5])
+def test_the_test_rows_are_those_of_the_table_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_parity: float | None
+) -> None:
+    inner, outer = both(write(tmp_path), monkeypatch)
+    examples = inner.pool().iloc[[3, 40, 700, 900]].to_dict("records")
+    not_drawn: dict[str, Any] = {"exclude": inner.pool().index[:200].tolist(), "not_equal_to": examples}
+    strange = [
+        {**examples[0], "age": age, "job": job}
+        for age, job in ((10**400, "cook"), ("x", 3), (True, "\ud800"))
+    ]
+    more_rows = {"not_equal_to": [*examples, *strange], "exclude": ["no such row"]}
+    for seed, more in ((0, {}), (3, more_rows), (1, not_drawn), (2, {"not_equal_to": examples})):
+        one = draw_split(inner, 48, base_parity, seed, **more)
+        two = draw_split(outer, 48, base_parity, seed, **more)
+        assert_frame_equal(two.test, one.test)
+        kept = two.pool.index
+        assert set(kept) == set(outer.pool().index) - set(one.test.index)
+        mask = pd.Series(one.candidates, one.pool.index)
+        assert two.candidates.tolist() == mask[kept].tolist()
+        assert 0 < two.candidates.sum() < len(kept)  # some rows come again
+        tested = set(row_values(inner, one.test))
+        again = [key in tested for key in row_values(outer, two.pool)]
+        assert two.candidates.tolist() == [not equal for equal in again]
+    held, left = hold_out(outer, two, 48, base_parity, 0)
+    assert not set(row_values(outer, held)) & (tested | set(row_values(outer, left.pool[left.candidates])))
+
+
+def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, outer = both(write(tmp_path), monkeypatch)
+    for task in (inner, outer):
+        with pytest.raises(
+            FwcError, match=r"the cell sex & nation = . & away, paid = (yes|no) has \d\d rows to"
+        ):
+            draw_split(task, 1200, 0.5)
+        with pytest.raises(FwcError, match="5000 test rows are asked for, but only 1,"):
+            draw_split(task, 5000, None)
+    one, two = (fit_defaults(task, Settings(n_test=48)) for task in (inner, outer))
+    assert one == two
+
+
+def test_few_rows_are_held_while_it_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large, "LARGE", HELD)
+    monkeypatch.setattr(large, "BLOCK", BLOCK)
+    alive: list[weakref.ref[pd.DataFrame]] = []
+    most = [0, 0]
+    clean = Cleaner.clean
+
+    def counted(self: Cleaner, block: pd.DataFrame, path: Path, first: int) -> pd.DataFrame:
+        found = clean(self, block, path, first)
+        alive[:] = [one for one in alive if one() is not None]
+        alive.extend((weakref.ref(block), weakref.ref(found)))
+        most[:] = [max(most[0], len(alive)), max(most[1], len(block))]
+        return found
+
+    monkeypatch.setattr(Cleaner, "clean", counted)
+    assert load_task(write(tmp_path)).whole is not None
+    assert most[0] <= 4  # this block and the one before it, as read and clean
+    assert most[1] == BLOCK
+
+
+def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, TOML.replace("above = 17", "above = 20"))
+    inner = load_task(path)
+    inner.pool()
+    monkeypatch.setattr(large, "LARGE", 1000)
+    outer = load_task(path)
+    assert outer.whole is None
+    assert outer.pool() is outer.test()
+    assert_frame_equal(outer.pool(), inner.pool())
+
+
+def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path, TOML.replace('{ name = "job" }', '{ name = "job", role = "id" }'))
+    monkeypatch.setattr(large, "LARGE", HELD)
+    with pytest.raises(FwcError, match="is already used at"):
+        load_task(path).pool()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda rows: rows.drop(columns="job"), r"rows-1\.parquet: there is no column 'job'; there are"),
+        (
+            lambda rows: rows.assign(sex="x", nation="y", paid="maybe"),
+            r"outcome 'paid' has 3 values.*no positive ones",
+        ),
+        (lambda rows: rows.assign(debt="lots"), r"rows-1\.parquet:1: 'lots' in the numeric column 'debt'"),
+    ],
+)
+def test_files_that_do_not_fit_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Any, words: str
+) -> None:
+    path = write(tmp_path)
+    damage(frame().iloc[:500]).to_parquet(tmp_path / "rows-1.parquet")
+    monkeypatch.setattr(large, "LARGE", HELD)
+    with pytest.raises(FwcError, match=words):
+        load_task(path).pool()
+
+
+def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path)
+    monkeypatch.setattr(large, "LARGE", HELD)
+    (tmp_path / "rows-2.parquet").write_bytes(b"PAR1 no such thing PAR1")
+    with pytest.raises(FwcError, match=r"rows-2\.parquet is no Parquet table"):
+        load_task(path).pool()
+    twice = tmp_path / "b"
+    twice.mkdir()
+    (twice / "rows-0.parquet").write_bytes((tmp_path / "rows-0.parquet").read_bytes())
+    with pytest.raises(FwcError, match=r"2 of its files are called 'rows-0\.parquet'"):
+        load_task(path, data=tmp_path).pool()
+
+
+def test_without_pyarrow_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    with pytest.raises(FwcError, match=r"rows-0\.parquet: reading Parquet needs pyarrow: pip install"):
+        load_task(path).pool()
+
+
+def test_kept_examples_of_the_sample_are_not_those_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner, outer = both(write(tmp_path), monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    one, two = (kept_shots(task, "balanced", 40, None, 0) for task in (inner, outer))
+    assert one.fingerprint == two.fingerprint
+    assert {example.row for example in two.examples} <= set(outer.pool().index)
+    assert not {example.row for example in one.examples} <= set(outer.pool().index)
+
+
+def test_data_takes_the_place_of_the_tables_files(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    for k in range(3):
+        (tmp_path / f"rows-{k}.parquet").rename(moved / f"rows-{k}.parquet")
+    (moved / "_temporary").mkdir()
+    (moved / "_temporary" / "rows-0.parquet").write_bytes(b"")
+    by_folder, by_pattern = (load_task(path, data=data) for data in (moved, moved / "rows-*.parquet"))
+    assert by_folder.fingerprint == by_pattern.fingerprint
+    assert load_task(path, data=moved / "rows-1.parquet").pool().index[0].startswith("rows-1.parquet:")
+    for data, words in (
+        (moved / "no-*.parquet", r"no-\*\.parquet: there is no such file"),
+        (moved / "rows.csv", "is no Parquet file"),
+    ):
+        with pytest.raises(FwcError, match=words):
+            load_task(path, data=data).pool()
+    recorded = recorded_task(path.read_text(encoding="utf-8"), "task", None, None, str(moved))
+    assert recorded.fingerprint == by_folder.fingerprint
+    for hostile in ("\0", "~" * 5000, "[", "*" * 300, str(tmp_path / "task.toml")):
+        with pytest.raises(FwcError):
+            recorded_task(path.read_text(encoding="utf-8"), "task", None, None, hostile).pool()
+    with pytest.raises(FwcError, match="the simulated census has no files"):
+        load_task("census", data=moved)
+    with pytest.raises(FwcError, match="leave out data"):
+        load_task(frame(), protected="sex", outcome="paid", data=moved)

@@ -1,0 +1,261 @@
+"""Two arms: tests that are their intervals, agree with their signs, and reject as often as they say."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from fwc_llm.metrics.arm_comparison import Comparison, Difference, adjust, compare, compare_estimates, holm
+from fwc_llm.metrics.arm_estimates import estimate
+from fwc_llm.metrics.variance import Sample
+from tests.metrics.worlds import SMALL, World
+
+USUAL = ((0.1, 0.5), (0.3, 0.7))
+
+
+def compared(one: Sample, other: Sample, aligned: bool = True) -> Comparison:
+    return compare(estimate(one), estimate(other), aligned)
+
+
+def both(found: Comparison) -> dict[str, Difference]:
+    return {
+        "accuracy": found["accuracy"],
+        "parity": found["demographic_parity_difference"],
+        "accuracy of these": found.of_these["accuracy"],
+        "parity of these": found.of_these["demographic_parity_difference"],
+    }
+
+
+@st.composite
+def arms(draw: st.DrawFn) -> tuple[Sample, Sample]:
+    """Two arms with the same questions: any groups, repeats, unparsed answers, and examples."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups, repeats, n = draw(st.integers(1, 3)), draw(st.sampled_from([1, 3, 6])), draw(st.integers(1, 30))
+    table = max(n, draw(st.integers(1, 60)))
+    group, label = rng.integers(0, groups, table), rng.integers(0, 2, table)
+    row = np.concatenate([rng.choice(table, n, replace=False) for _ in range(repeats)])
+    repeat = np.repeat(np.arange(repeats), n)
+    found, fixed = [], draw(st.booleans())
+    for _ in range(2):
+        rate = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+        answer = (rng.random(len(row)) < np.where(group[row] == 0, rate, 0.5)).astype(float)
+        answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.2]))] = np.nan
+        examples = draw(st.sampled_from([None, repeat]))
+        found.append(Sample(answer, label[row], group[row], repeat, row, groups, fixed, examples))
+    return found[0], found[1]
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(arms())
+def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[Sample, Sample]) -> None:
+    values = [estimate(one) for one in pair]
+    found = compare(*values)
+    for name, test in both(found).items():
+        metric = "accuracy" if name.startswith("accuracy") else "demographic_parity_difference"
+        difference = getattr(values[1], metric).value - getattr(values[0], metric).value
+        assert test.difference == pytest.approx(difference, nan_ok=True), name
+        if np.isnan(test.p_value):
+            assert np.isnan([test.low, test.high]).all(), name
+            continue
+        assert -1 <= test.low <= test.difference <= test.high <= 1, name
+        assert 0 <= test.p_value <= 1, name
+        assert (test.p_value < 0.05) == (test.low > 0 or test.high < 0), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(arms())
+def test_the_other_way_round_is_the_same_with_the_other_sign(pair: tuple[Sample, Sample]) -> None:
+    there, back = both(compared(*pair)), both(compared(*reversed(pair)))
+    for name in there:
+        assert there[name].p_value == pytest.approx(back[name].p_value, nan_ok=True), name
+        assert there[name].low == pytest.approx(-back[name].high, nan_ok=True), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(arms())
+def test_an_arm_against_itself_is_the_same(pair: tuple[Sample, Sample]) -> None:
+    """Also where both gaps are 0: no division, no rejection."""
+    for test in both(compared(pair[0], pair[0])).values():
+        assert np.isnan(test.difference) or test.difference == 0
+        assert np.isnan(test.p_value) or test.p_value == 1
+
+
+def test_without_a_gap_in_either_arm_nothing_is_rejected() -> None:
+    group, row = np.tile([0, 1], 50), np.arange(100)
+    label, repeat = np.repeat([0, 1], 50), np.zeros(100, dtype=int)
+    none, every = (Sample(np.full(100, value), label, group, repeat, row, 2) for value in (0.0, 1.0))
+    test = compared(none, every)["demographic_parity_difference"]
+    assert (test.difference, test.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("better", "worse"), [(6, 0), (12, 3), (20, 12), (9, 8)])
+def test_one_repeat_agrees_with_mcnemar(better: int, worse: int) -> None:
+    """Of 200 rows `better` and `worse` changed; labels as they come, so that all are one stratum."""
+    row, label = np.arange(200), np.tile([0, 1], 100)
+    first = label.astype(float)
+    second = first.copy()
+    first[:better] = 1 - first[:better]
+    second[100 : 100 + worse] = 1 - second[100 : 100 + worse]
+    one, other = (Sample(a, label, row % 2, np.zeros(200, dtype=int), row, 2) for a in (first, second))
+    test = compared(one, other)["accuracy"]
+    assert test.difference == pytest.approx((better - worse) / 200)
+    assert test.p_value == pytest.approx(binomtest(better, better + worse).pvalue, abs=0.03, rel=0.3)
+
+
+def test_arms_with_few_draws_of_examples_cannot_be_told_apart() -> None:
+    rng = np.random.default_rng(0)
+    world = World(USUAL, repeats=3, redrawn=True)
+    found = compared(*world.arms(rng, replace(world, yes=((0.5, 0.9), (0.5, 0.9)))))
+    assert found.of == "this strategy"
+    assert "cannot be told with 3" in found.reason
+    assert np.isnan(found["accuracy"].p_value)
+    assert found["accuracy"].difference < 0
+    assert found.of_these["accuracy"].p_value < 0.05
+
+
+def test_fixed_examples_against_redrawn_ones_is_a_question_about_the_strategy() -> None:
+    rng = np.random.default_rng(0)
+    world = World(USUAL, repeats=8, shift=0.05, redrawn=True)
+    found = compared(*world.arms(rng, replace(world, redrawn=False, shift=0.0)))
+    assert found.of == "this strategy"
+    assert (
+        found["accuracy"].high - found["accuracy"].low
+        > found.of_these["accuracy"].high - found.of_these["accuracy"].low
+    )
+
+
+def test_arms_that_share_no_row_are_independent() -> None:
+    rng = np.random.default_rng(0)
+    first, second = (World(USUAL).arms(rng)[0] for _ in range(2))
+    apart = replace(second, row=second.row + int(first.row.max()) + 1)
+    test = compared(first, apart, aligned=False)["accuracy"]
+    own = [estimate(one)["accuracy"] for one in (first, second)]
+    expected = np.hypot(*((one.high - one.low) / 2 for one in own))
+    assert (test.high - test.low) / 2 == pytest.approx(expected, rel=0.1)
+
+
+@pytest.mark.slow
+def test_independent_runs_of_one_strategy_are_rarely_different() -> None:
+    rng, world = (
+        np.random.default_rng(3),
+        World(USUAL, SMALL, ((25, 25), (25, 25)), 6, shift=0.05, redrawn=True),
+    )
+    rejected = 0
+    for _ in range(200):
+        first, second = world.arms(rng)[0], world.arms(rng)[0]
+        second = replace(second, row=second.row + int(first.row.max()) + 1)
+        rejected += compared(first, second, aligned=False)["accuracy"].p_value < 0.05
+    assert rejected <= 0.06 * 200 + 2.5 * np.sqrt(0.06 * 0.94 * 200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        # Equal accuracy, errors in cells of unequal size: signs of rows rejected always.
+        (World(((0.4, 1.0), (0.4, 1.0)), repeats=50), World(((0.0, 0.6), (0.0, 0.6)), repeats=50)),
+        (World(USUAL, repeats=20), World(USUAL, repeats=20)),
+        # Two draws of one strategy: differed in 15 % of runs when rows were permuted.
+        (World(USUAL, repeats=20, shift=0.05, redrawn=True),) * 2,
+        (World(USUAL, SMALL, ((25, 25), (25, 25)), 20, shift=0.05, redrawn=True),) * 2,
+        (World(USUAL, repeats=5, lost=((0.3, 0.05), (0.05, 0.4))),) * 2,
+        (World(((0.3, 0.3), (0.3, 0.3))),) * 2,
+    ],
+    ids=["unequal cells", "rows", "strategy", "small table", "unparsed", "no gap"],
+)
+def test_equal_arms_are_rarely_different(first: World, second: World) -> None:
+    rng, runs = np.random.default_rng(4), min(200, 2000 // first.repeats)
+    found = [compared(*first.arms(rng, second)) for _ in range(runs)]
+    for name in ("accuracy", "demographic_parity_difference"):
+        if first.truth()[name] == pytest.approx(second.truth()[name]):
+            rejected = sum(one[name].p_value < 0.05 for one in found)
+            assert rejected <= 0.06 * runs + 2.5 * np.sqrt(0.06 * 0.94 * runs), name
+
+
+def test_a_large_difference_is_found() -> None:
+    rng, runs = np.random.default_rng(5), 60
+    first, second = World(((0.05, 0.6), (0.35, 0.9))), World(((0.2, 0.6), (0.25, 0.65)))
+    found = [compared(*first.arms(rng, second))["demographic_parity_difference"] for _ in range(runs)]
+    assert np.mean([test.p_value < 0.05 for test in found]) > 0.7
+
+
+def test_a_pseudo_row_weighs_what_the_rows_of_its_stratum_weigh() -> None:
+    """Arms that always agree: what is left of the variance is that of two pseudo-rows."""
+    rows, weight = np.array([30, 120]), np.array([0.5, 0.5])  # repeats ask the first 30 rows again and again
+    repeats = 20
+    row = np.concatenate(
+        [[*range(30), *range(30 + 6 * (r % 4) * 5, 30 + 6 * (r % 4) * 5 + 30)] for r in range(repeats)]
+    )
+    label = (row >= 30).astype(np.int64)
+    zeros = np.zeros(len(row), dtype=np.int64)
+    one = Sample((row % 3 == 0).astype(float), label, zeros, np.repeat(np.arange(repeats), 60), row, 1, True)
+    tested = compare(estimate(one), estimate(one))["accuracy"]
+    error = np.sqrt(2 * (weight * (weight / rows) ** 2).sum())
+    assert (tested.high, tested.low) == pytest.approx((1.959964 * error, -1.959964 * error), rel=1e-6)
+
+
+def closed_testing(p_values: list[float]) -> list[float]:
+    """Holm's procedure as the closure of Bonferroni's: the worst set of hypotheses that each belongs to."""
+    sets = [s for size in range(1, len(p_values) + 1) for s in combinations(range(len(p_values)), size)]
+    bonferroni = {s: min(1.0, len(s) * min(p_values[i] for i in s)) for s in sets}
+    return [max(bonferroni[s] for s in sets if i in s) for i in range(len(p_values))]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+def test_holm_agrees_with_closed_testing(p_values: list[float]) -> None:
+    assert holm(p_values) == pytest.approx(closed_testing(p_values))
+
+
+def test_holm_leaves_undefined_values_out_and_counts_tests_that_are_not_listed() -> None:
+    assert holm([0.01, np.nan, 0.04]) == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
+    assert holm([0.01], 10) == pytest.approx([0.1])
+
+
+def test_a_row_asked_in_three_repeats_is_better_or_worse_once() -> None:
+    """Row 0 is better in all three, row 1 worse in one, row 2 lost once by the second arm."""
+    row, repeat = np.tile(np.arange(3), 3), np.repeat(np.arange(3), 3)
+    nothing = np.zeros(9, dtype=int)
+    first = np.array([1.0, 0, 0, 1, 0, 0, 1, 0, 0])
+    second = np.array([0.0, 0, np.nan, 0, 1, 0, 0, 0, 0])
+    one, other = (estimate(Sample(a, nothing, nothing, repeat, row, 1)) for a in (first, second))
+    found = compare_estimates(one, other)
+    assert (found["n"], found["accuracy"]["better"], found["accuracy"]["worse"]) == (8, 1, 1)
+    assert np.isnan(found["demographic_parity_difference"]["p_value"])
+
+
+def test_simultaneous_intervals_decide_and_each_metric_by_itself() -> None:
+    rng = np.random.default_rng(1)
+    world = World(((0.3, 0.6), (0.3, 0.6)))
+    samples = world.arms(rng, replace(world, yes=((0.1, 0.8), (0.1, 0.8))), world)
+    arms = [estimate(one) for one in samples]
+    tests = [compare_estimates(arms[0], other) for other in arms[1:]]
+    adjust(tests)
+    for test in tests:
+        for metric in ("accuracy", "demographic_parity_difference"):
+            one = test[metric]
+            assert one["p_adjusted"] == pytest.approx(min(1.0, 2 * one["p_value"]))
+            assert one["simultaneous_low"] <= one["low"] <= one["high"] <= one["simultaneous_high"]
+            outside = one["simultaneous_low"] > 0 or one["simultaneous_high"] < 0
+            assert one["distinguishable"] == outside == (one["verdict"] == "differs")
+    assert set(tests[0]["more"]) >= {"equalized_odds_difference", "demographic_parity_ratio"}
+
+
+def test_people_are_paired_as_people() -> None:
+    """Ten rows of each of 40 people, on which two arms differ together: over rows 0 is far too surely out."""
+    rng = np.random.default_rng(0)
+    person, none = np.repeat(np.arange(40), 10), np.zeros(400, dtype=int)
+    label = rng.integers(0, 2, 40)[person]
+    answers = [(rng.random(40) < 0.5)[person].astype(float) for _ in range(2)]
+    tests = [
+        compare(*(estimate(Sample(a, label, none, none, np.arange(400), 1, cluster=c)) for a in answers))[
+            "accuracy"
+        ]
+        for c in (None, person)
+    ]
+    assert (tests[1].high - tests[1].low) > 2 * (tests[0].high - tests[0].low)

@@ -1,0 +1,349 @@
+"""One arm's intervals: properties that always hold, known formulas, and coverage of known truths."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sklearn.metrics
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwc_llm.metrics.arm_estimates import (
+    Estimate,
+    Estimates,
+    conditional_parity,
+    estimate,
+    gaps_of_pairs,
+    shrunken,
+    worst_case,
+)
+from fwc_llm.metrics.counts import METRICS, TABLE, count_cells, overall
+from fwc_llm.metrics.intervals import wilson
+from fwc_llm.metrics.variance import Sample
+from tests.metrics.worlds import ADULT, SMALL, World
+
+GAP = "demographic_parity_difference"
+USUAL = ((0.1, 0.5), (0.3, 0.7))
+THREE = World(
+    ((0.2, 0.6), (0.3, 0.7), (0.3, 0.5)),
+    ((900, 300), (500, 600), (400, 800)),
+    ((45, 15), (30, 30), (15, 45)),
+    repeats=10,
+)
+
+
+@st.composite
+def samples(draw: st.DrawFn) -> Sample:
+    """Any answers: few or many, some unparsed, groups of one row, rows asked again, every design."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    groups, repeats = draw(st.integers(1, 4)), draw(st.sampled_from([1, 2, 5, 8]))
+    table, n = draw(st.integers(1, 40)), draw(st.integers(1, 30))
+    group = np.concatenate([np.arange(groups), rng.integers(0, groups, table)])
+    label = rng.integers(0, 2, len(group))
+    n = min(n, len(group))
+    row = np.concatenate([rng.choice(len(group), n, replace=False) for _ in range(repeats)])
+    repeat = np.repeat(np.arange(repeats), n)
+    answer = (rng.random(len(row)) < draw(st.sampled_from([0.0, 0.02, 0.4, 1.0]))).astype(float)
+    answer[rng.random(len(row)) < draw(st.sampled_from([0.0, 0.3, 1.0]))] = np.nan
+    examples = draw(st.sampled_from([None, repeat, repeat // 2, np.arange(len(row))]))
+    return Sample(answer, label[row], group[row], repeat, row, groups, draw(st.booleans()), examples)
+
+
+def metrics(found: Estimates) -> dict[str, Estimate]:
+    named = {metric.key: found[metric.key] for metric in TABLE} | {"coverage": found.coverage}
+    return named if found.signed_gap is None else named | {"signed_gap": found.signed_gap}
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(samples())
+def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> None:
+    found = estimate(sample)
+    for name, one in metrics(found).items():
+        assert np.isnan([one.value, one.low, one.high]).all() or one.low <= one.value <= one.high, name
+        assert np.isnan(one.value) or name == "signed_gap" or 0 <= one.low <= one.high <= 1, name
+    for rates in map(
+        found.rates, ("rate", "true_positive_rate", "false_positive_rate", "coverage", "precision")
+    ):
+        known = ~np.isnan(rates.values)
+        assert (rates.low <= rates.values)[known].all()
+        assert (rates.values <= rates.high)[known].all()
+    for metric in (metric for metric in TABLE if metric.kind != "share"):
+        one, noise = found[metric.key], found.noise[metric.key]
+        assert np.isnan(one.p_value) == np.isnan(one.value) == np.isnan(noise.percentile_95)
+        assert np.isnan(one.value) or (one.p_value < 0.05) == (one.verdict() == "differs")
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples(), st.integers(0, 1000))
+def test_the_order_of_questions_and_the_names_of_groups_change_nothing(sample: Sample, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permutation(len(sample.answer))
+    named = rng.permutation(sample.groups)
+    other = Sample(
+        sample.answer[shuffled],
+        sample.label[shuffled],
+        named[sample.group[shuffled]],
+        sample.repeat[shuffled],
+        rng.permutation(int(sample.row.max()) + 1)[sample.row[shuffled]],
+        sample.groups,
+        sample.labels_fixed,
+        None if sample.examples is None else sample.examples[shuffled],
+    )
+    one, two = estimate(sample), estimate(other)
+    for name in METRICS:
+        ends = [(e.value, e.low, e.high) for e in (one[name], two[name])]
+        assert ends[0] == pytest.approx(ends[1], abs=1e-9, nan_ok=True), name
+
+
+@settings(max_examples=60, deadline=None)
+@given(samples())
+def test_values_are_those_of_the_counts(sample: Sample) -> None:
+    names = [f"g{place}" for place in range(sample.groups)]
+    level = [names[place] for place in sample.group]
+    counted = overall(count_cells(sample.answer, sample.label, level, names, sample.repeat).counts)
+    found = estimate(sample)
+    for name in METRICS:
+        assert found[name].value == pytest.approx(counted[name][0], nan_ok=True), name
+
+
+def test_one_repeat_with_labels_as_they_come_has_the_known_formulas() -> None:
+    (sample,) = World(USUAL, fixed=False).arms(np.random.default_rng(0))
+    found = estimate(sample)
+    low, high = wilson(np.mean(sample.yes == sample.label), 200)
+    assert (found["accuracy"].low, found["accuracy"].high) == pytest.approx((float(low), float(high)))
+    ends = []
+    for group in (0, 1):
+        own = sample.yes[sample.group == group]
+        low, high = wilson(own.mean(), len(own))
+        ends.append((own.mean(), float(low), float(high)))
+    (p, p_low, p_high), (q, q_low, q_high) = ends
+    signed = found.signed_gap
+    assert signed is not None
+    assert signed.low == pytest.approx(q - p - np.hypot(q - q_low, p_high - p))
+    assert signed.high == pytest.approx(q - p + np.hypot(q_high - q, p - p_low))
+    assert found["demographic_parity_difference"].low == pytest.approx(max(0.0, signed.low))
+
+
+def test_the_gap_is_that_of_the_mean_rates() -> None:
+    """Opposite gaps of two repeats cancel; the paper's mean of gaps would not."""
+    group, repeat = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+    sample = Sample(np.array([1.0, 0.0, 0.0, 1.0]), group, group, repeat, np.arange(4), 2)
+    found = estimate(sample)["demographic_parity_difference"]
+    assert found.value == 0.0
+    assert found.per_repeat.tolist() == [1.0, 1.0]
+
+
+def test_noise_adds_nothing_to_the_gap_over_many_repeats() -> None:
+    rng = np.random.default_rng(0)
+    world = World(((0.3, 0.3), (0.3, 0.3)), repeats=50)
+    gaps = [estimate(world.arms(rng)[0])["demographic_parity_difference"] for _ in range(20)]
+    assert np.mean([gap.value for gap in gaps]) < 0.02
+    assert np.mean([gap.per_repeat.mean() for gap in gaps]) > 0.04
+
+
+def test_other_draws_of_examples_widen_the_interval() -> None:
+    world = World(((0.4, 0.4), (0.6, 0.6)), repeats=10, shift=0.2, redrawn=True)
+    (sample,) = world.arms(np.random.default_rng(0))
+    strategy, these = estimate(sample), estimate(replace(sample, examples=None))
+    assert (strategy.of, these.of) == ("this strategy", "these examples")
+    for name in ("accuracy", "demographic_parity_difference"):
+        wide, narrow = strategy[name], these[name]
+        assert wide.value == narrow.value
+        assert wide.low < narrow.low < narrow.high < wide.high
+    # All answers move together: each rate is far less sure, their gap hardly.
+    shown = zip(_shown(strategy), _shown(these), strict=True)
+    growth = [(wide.high - wide.low) / (narrow.high - narrow.low) for wide, narrow in shown]
+    assert growth[0] > 1.5 * growth[1]
+
+
+def _shown(found: Estimates) -> tuple[Estimate, Estimate]:
+    assert found.signed_gap is not None
+    return found.rates().at(0), found.signed_gap
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "world",
+    [
+        World(USUAL),
+        World(USUAL, repeats=20),  # where accuracy held the truth in 58 % of runs before
+        World(USUAL, repeats=50),  # and in none
+        World(USUAL, SMALL, ((25, 25), (25, 25)), repeats=20),  # the table is used up
+        World(USUAL, SMALL, ((25, 25), (25, 25)), repeats=10, alike=0.25, shift=0.05, redrawn=True),
+        World(USUAL, repeats=20, fixed=False),
+        World(USUAL, repeats=5, lost=((0.3, 0.05), (0.05, 0.4))),
+        World(USUAL, repeats=10, lost=((0.3, 0.05), (0.05, 0.4)), shift=0.05, redrawn=True),
+        World(((0.01, 0.02), (0.01, 0.03)), repeats=10),
+        World(USUAL, ADULT, ((4, 2), (47, 47)), repeats=5),
+        THREE,
+    ],
+    ids=lambda world: f"{world.repeats} repeats",
+)
+def test_intervals_hold_the_truth(world: World) -> None:
+    """Of 40 to 200 runs at least 0.93 less two and a half standard errors, for every metric."""
+    rng, runs, truth = np.random.default_rng(1), min(200, 2000 // world.repeats), world.truth()
+    held = dict.fromkeys(METRICS, 0)
+    for _ in range(runs):
+        found = estimate(world.arms(rng)[0])
+        for name in METRICS:
+            one = found[name]
+            held[name] += np.isnan(one.value) or one.low - 1e-9 <= truth[name] <= one.high + 1e-9
+    assert min(held.values()) >= (0.93 - 2.5 * np.sqrt(0.93 * 0.07 / runs)) * runs, held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("repeats", [1, 20])
+def test_groups_treated_alike_rarely_differ_and_stay_below_the_noise_floor(repeats: int) -> None:
+    """Also where repeats share the rows of a small table, where a floor of independent rows is too low."""
+    rng, runs = np.random.default_rng(2), 300 if repeats == 1 else 100
+    world = World(((0.3, 0.3), (0.3, 0.3)), SMALL, ((25, 25), (25, 25)), repeats=repeats)
+    found = [estimate(world.arms(rng)[0]) for _ in range(runs)]
+    most = 0.06 + 2.5 * np.sqrt(0.06 * 0.94 / runs)
+    for key in (GAP, "demographic_parity_ratio", "equalized_odds_difference"):
+        assert np.mean([one[key].verdict() == "differs" for one in found]) <= most, key
+        sign = -1 if key.endswith("ratio") else 1
+        above = [sign * one[key].value > sign * one.noise[key].percentile_95 for one in found]
+        assert np.mean(above) <= most, key
+
+
+def test_the_exact_noise_floor_of_two_groups() -> None:
+    """With 200 rows the expected gap of equal rates is 0.045 to 0.056, its 95th percentile 0.11 to 0.14."""
+    for rate in (0.2, 0.35, 0.5):
+        answer = np.tile(np.arange(100) < 100 * rate, 2).astype(float)
+        none, group = np.zeros(200, dtype=int), np.repeat([0, 1], 100)
+        floor = estimate(Sample(answer, none, group, none, np.arange(200), 2)).noise[GAP]
+        assert 0.044 <= floor.expected <= 0.0575
+        assert 0.11 <= floor.percentile_95 <= 0.14
+
+
+def three(rates: tuple[float, ...], rows: tuple[int, ...], min_group: int = 1) -> Sample:
+    group = np.repeat(np.arange(len(rows)), rows)
+    answer = np.concatenate([np.arange(n) < round(n * p) for n, p in zip(rows, rates, strict=True)])
+    none = np.zeros(len(group), dtype=int)
+    return Sample(
+        answer.astype(float), none, group, none, np.arange(len(group)), len(rows), min_group=min_group
+    )
+
+
+def test_a_tiny_third_group_changes_no_verdict_on_the_others() -> None:
+    """White 60 % of 1,200, Black 35 % of 750, Other 5 rows: one gap, one verdict."""
+    two = estimate(three((0.35, 0.6), (750, 1200), 30))
+    more = estimate(three((0.35, 0.6, 0.4), (750, 1200, 5), 30))
+    for key in METRICS[1:]:
+        assert vars(two[key]).keys() == vars(more[key]).keys()
+        for name in ("value", "low", "high", "p_value"):
+            assert getattr(two[key], name) == pytest.approx(getattr(more[key], name), nan_ok=True), key
+    assert more[GAP].verdict() == "differs"
+    assert more.rates().values[2] == pytest.approx(0.4)
+    everyone = estimate(three((0.35, 0.6, 0.4), (750, 1200, 5)))[GAP]
+    assert everyone.verdict() == "differs"
+    assert everyone.high > more[GAP].high + 0.1
+    few = estimate(three((0.2, 0.6), (20, 10), 30))
+    assert few[GAP].value == pytest.approx(0.4), "of fewer than two groups none is left out"
+
+
+def test_pairs_of_many_groups_are_those_of_all() -> None:
+    """Groups that are alike are compared once; the extremes are those of all pairs."""
+    rng = np.random.default_rng(0)
+    sample = three(tuple(rng.choice([0.2, 0.4, 0.6], 70)), tuple(rng.choice([5, 10], 70).tolist()))
+    found, shares = estimate(sample)[GAP], estimate(sample).counted("rate")
+    first, second = np.triu_indices(70, 1)
+    pairs = gaps_of_pairs(shares, first, second, 70)
+    assert found.high == pytest.approx(min(1.0, max(pairs.high.max(), -pairs.low.min())))
+    assert found.low == pytest.approx(max(0.0, pairs.low.max(), (-pairs.high).max()))
+
+
+def test_people_with_many_rows_count_once() -> None:
+    """60 people with 480 rows, each answered alike: an interval over rows is far too narrow."""
+    rng, held = np.random.default_rng(0), {"people": 0, "rows": 0}
+    for _ in range(150):
+        person = np.repeat(np.arange(60), 8)
+        answer = (rng.random(60) < 0.5)[person].astype(float)
+        none = np.zeros(480, dtype=int)
+        for kind, cluster in (("people", person), ("rows", None)):
+            sample = Sample(answer, none, person % 2, none, np.arange(480), 2, cluster=cluster)
+            held[kind] += estimate(sample)[GAP].low == 0
+    assert held["people"] >= 0.9 * 150
+    assert held["rows"] <= 0.7 * 150
+
+
+def test_weights_cost_effective_rows() -> None:
+    rng = np.random.default_rng(0)
+    answer, none = (rng.random(400) < 0.4).astype(float), np.zeros(400, dtype=int)
+    alike = Sample(answer, none, none, none, np.arange(400), 1)
+    weighted = replace(alike, weight=rng.choice([1.0, 10.0], 400))
+    ones = replace(alike, weight=np.full(400, 3.0))
+    rows = [float(estimate(one).counted("rate").effective_rows[0]) for one in (alike, weighted, ones)]
+    assert rows[0] == pytest.approx(400)
+    assert rows[2] == pytest.approx(400, rel=0.01)
+    assert rows[1] < 300
+
+
+def test_auc_and_brier_of_each_group_are_scikit_learns() -> None:
+    rng = np.random.default_rng(0)
+    n = 300
+    label, group, none = rng.integers(0, 2, n), rng.integers(0, 2, n), np.zeros(n, dtype=int)
+    p = np.clip(0.3 * label + rng.random(n).round(1) * 0.7, 0, 1)
+    weight = rng.uniform(0.5, 2, n)
+    for own in (None, weight):
+        found = estimate(Sample(np.ones(n), label, group, none, np.arange(n), 2, p_yes=p, weight=own))
+        for place in (0, 1):
+            here = group == place
+            used = None if own is None else own[here]
+            area = sklearn.metrics.roc_auc_score(label[here], p[here], sample_weight=used)
+            loss = sklearn.metrics.brier_score_loss(label[here], p[here], sample_weight=used)
+            assert found.counted("auc").values[place] == pytest.approx(area)
+            assert found.counted("brier").values[place] == pytest.approx(loss)
+        assert found["auc_difference"].low <= found["auc_difference"].value <= found["auc_difference"].high
+        area = found.rates("auc")
+        assert (area.high - area.low < 0.2).all()
+
+
+def test_conditional_parity_takes_each_stratum_by_itself() -> None:
+    """Berkeley's admissions in small: alike in each department, far apart in all together."""
+    rows = [("easy", "m", 80, 64), ("easy", "f", 20, 16), ("hard", "m", 20, 4), ("hard", "f", 80, 16)]
+    stratum = np.repeat([row[0] for row in rows], [row[2] for row in rows])
+    group = np.repeat([row[1] == "m" for row in rows], [row[2] for row in rows]).astype(int)
+    answer = np.concatenate([np.arange(n) < yes for _, _, n, yes in rows]).astype(float)
+    none = np.zeros(200, dtype=int)
+    sample = Sample(answer, none, group, none, np.arange(200), 2)
+    assert estimate(sample)[GAP].verdict() == "differs"
+    found = conditional_parity(sample, stratum, ("f", "m"))
+    assert found is not None
+    assert (found["value"], found["strata"], found["dropped"]) == (pytest.approx(0.0), 2, [])
+    alone = conditional_parity(sample, np.where(group == 1, "easy", stratum), ("f", "m"))
+    assert alone is not None
+    assert alone["dropped"] == ["hard"]
+
+
+def test_one_stray_value_of_examples_changes_nothing_and_mixtures_are_named() -> None:
+    world = World(USUAL, repeats=10, shift=0.2, redrawn=True)
+    (sample,) = world.arms(np.random.default_rng(0))
+    assert sample.examples is not None
+    stray = sample.examples.copy()
+    stray[0] = 99
+    one, other = (estimate(replace(sample, examples=e))["accuracy"] for e in (sample.examples, stray))
+    assert (other.low, other.high) == pytest.approx((one.low, one.high), abs=0.01)
+    fixed = replace(sample, examples=np.where(np.arange(len(stray)) == 0, 1, 0))
+    assert fixed.of == "these examples"
+    assert not fixed.mixed
+    assert replace(sample, examples=sample.row % 3).mixed
+    per_row = replace(sample, examples=np.arange(len(stray)))
+    assert per_row.of == "this strategy"
+    assert per_row.sets is per_row.repeat, "from five repeats on their spread counts"
+
+
+def test_unparsed_answers_are_bounded_with_sampling_error() -> None:
+    (sample,) = World(USUAL, lost=((0.2, 0.2), (0.2, 0.2))).arms(np.random.default_rng(0))
+    found = estimate(sample)
+    low, high = worst_case(found)
+    assert low <= found[GAP].low
+    assert high > found[GAP].high
+
+
+def test_rates_of_small_groups_are_drawn_towards_the_mean() -> None:
+    sample = three((0.5, 0.5, 0.5, 0.9), (300, 300, 300, 10))
+    pooled = shrunken(estimate(sample).counted("rate"))
+    assert 0.5 < pooled[3] < 0.8
+    assert pooled[0] == pytest.approx(0.5, abs=0.02)
