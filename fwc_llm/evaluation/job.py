@@ -203,6 +203,8 @@ class Job:
 
         model, batch, folder = self.model, self.client.batch, journal.path.parent
 
+        here = traits(model).local or is_local(traits(model).address or self.client.base_url)
+
         async def work() -> "Outcome":
             if batch or cancel_batch or batches_under_way(folder):  # the rest is asked live
                 await run_batch(
@@ -211,7 +213,7 @@ class Job:
                 )  # fmt: skip
             return await execute(
                 model, calls(), journal, self.client.concurrency, on_progress, total, budget,
-                price=None if is_local(self.client.base_url) or traits(model).local else self.price,
+                price=None if here else self.price,
             )  # fmt: skip
 
         return run_to_end(work())

@@ -39,7 +39,8 @@ _REASONS = frozenset(get_args(Reason))
 _FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
 # Settings that may differ when a run is continued: they change how it is asked, not what.
-_FREE = {"created", "versions", "command", "task_folder", "data"}
+# `simulated` may show only in the replies.
+_FREE = {"created", "versions", "command", "task_folder", "data", "simulated", "simulated_answers"}
 # Keys that folders of an earlier version lack.
 _LATER = {"reference", "rows", "task_file", "population", "variations"}
 
@@ -113,6 +114,12 @@ class RunFolder:
                 f"{self.path / 'run.json'} is not of format {FORMAT}: it was not written by this tool"
             )
         return check_described(description, self.path / "run.json")
+
+    def mark_simulated(self) -> dict[str, Any]:
+        """Say in run.json that a simulation answered; return its content."""
+        description = self.describe() | {"simulated": True, "simulated_answers": True}
+        self.write_json("run.json", description)
+        return description
 
     def results(self) -> dict[str, Any]:
         """The content of results.json, checked."""

@@ -33,7 +33,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeIn
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import check_regular, open_binary
-from fwc_llm.models.base import Asked, Messages, Model, Reply, Usage
+from fwc_llm.models.base import SIMULATED, Asked, Messages, Model, Reply, Usage
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import finite, parse_json, storable
 
@@ -403,11 +403,12 @@ class Replies:
     """What a journal holds for each question: of several records the last one.
 
     Held are 16 bytes a record. `models` are the names that services returned, `others` by arm the answers to
-    the same question in other words: the P(yes) of the first, and those of the others by name.
+    the same question in other words: the P(yes) of the first, and those of the others by name. `simulated`
+    says that a reply carries the mark of a simulation.
     """
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        self._journal, self.simulated = journal, False
         hashes, places, models = array("q"), array("q"), array("i")
         names: dict[str, int] = {}
         others: dict[str, dict[Key, tuple[float | None, Mapping[str, float | None]]]] = {}
@@ -417,6 +418,7 @@ class Replies:
             places.append(place)
             model = record.get("model")
             models.append(names.setdefault(str(model), len(names)) if model else -1)
+            self.simulated |= SIMULATED in str(record.get("fingerprint"))
             if record.get("others") and not key[3]:
                 others.setdefault(key[0], {})[key] = record.get("p_yes"), record["others"]
             elif others and key[0] in others:

@@ -44,6 +44,8 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     journal.check_in_place()
     described = folder.describe()
     replies = Replies(journal)
+    if replies.simulated and not described.get("simulated_answers", described["simulated"]):
+        described = folder.mark_simulated()
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rule = described["settings"]["threshold"]
     samples = described["settings"]["samples"]

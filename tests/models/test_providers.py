@@ -1,5 +1,6 @@
 """Models of installed packages, found by their entry points, and functions named by their module."""
 
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,10 @@ def fails(name, client):
 
 def half(name, client):
     return 3
+
+def talks(messages):
+    print("talk")
+    return "yes"
 
 number = 3
 """
@@ -85,6 +90,16 @@ def test_the_command_line_asks_it(fwc: Callable[..., Outcome], install: Install,
         "eval", tmp_path / "two" / "experiment.toml", "--model", "echo:Yes", "--out", tmp_path / "one"
     )
     assert again.code == 0, again.err
+
+
+def test_what_a_function_prints_is_no_output(
+    fwc: Callable[..., Outcome], install: Install, tmp_path: Path
+) -> None:
+    install()
+    asked = ("--task", "census", "--shots", "zero", "--n-test", 8, "--json", "--out", tmp_path / "run")
+    outcome = fwc("eval", "--model", "python:echoing:talks", *asked)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["model"] == "python:echoing:talks"
 
 
 def test_names_of_ours_stay_ours(install: Install) -> None:

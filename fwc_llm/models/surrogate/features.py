@@ -10,42 +10,21 @@ from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, Person
 # Adult's categories; a value that is not among them sets none of the indicators.
 _LEVELS = {
     "occupation": (
-        "Adm-clerical",
-        "Armed-Forces",
-        "Craft-repair",
-        "Exec-managerial",
-        "Farming-fishing",
-        "Handlers-cleaners",
-        "Machine-op-inspct",
-        "Other-service",
-        "Priv-house-serv",
-        "Prof-specialty",
-        "Protective-serv",
-        "Sales",
-        "Tech-support",
-        "Transport-moving",
+        "Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing",
+        "Handlers-cleaners", "Machine-op-inspct", "Other-service", "Priv-house-serv", "Prof-specialty",
+        "Protective-serv", "Sales", "Tech-support", "Transport-moving",
     ),
     "workclass": (
-        "Private",
-        "Self-emp-not-inc",
-        "Self-emp-inc",
-        "Federal-gov",
-        "Local-gov",
-        "State-gov",
+        "Private", "Self-emp-not-inc", "Self-emp-inc", "Federal-gov", "Local-gov", "State-gov",
         "Without-pay",
     ),
     "marital status": (
-        "Married-civ-spouse",
-        "Never-married",
-        "Divorced",
-        "Separated",
-        "Widowed",
-        "Married-spouse-absent",
-        "Married-AF-spouse",
+        "Married-civ-spouse", "Never-married", "Divorced", "Separated", "Widowed",
+        "Married-spouse-absent", "Married-AF-spouse",
     ),
     "relationship": ("Husband", "Wife", "Own-child", "Not-in-family", "Unmarried", "Other-relative"),
     "race": ("White", "Black", "Asian-Pac-Islander", "Amer-Indian-Eskimo", "Other"),
-}
+}  # fmt: skip
 _PROFESSIONAL = ("Exec-managerial", "Prof-specialty")
 _OFFICE = (*_PROFESSIONAL, "Tech-support", "Sales", "Adm-clerical", "Protective-serv")
 _MARRIED = ("Married-civ-spouse", "Married-AF-spouse")

@@ -11,12 +11,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import openai
 import pytest
 
+from fwc_llm import evaluate
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import open_model
 from fwc_llm.models.base import Message
@@ -327,6 +329,19 @@ def test_it_answers_to_a_second_name_and_its_answers_stay_marked() -> None:
         wire = connection(url)
         wire.request("GET", "/v1/models")
         assert wire.getresponse().headers["x-fwc-llm-answers"] == "SIMULATED"
+
+
+def test_a_run_is_marked_by_its_replies_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: Any = {"arms": ("zero",), "n_test": 8, "out": tmp_path / "run", "progress": False}
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-any")
+    with serving(name="gpt-4") as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        task = load_task("census")
+        result = evaluate(task, "gpt-4", **asked)
+    assert result.data["simulated_answers"]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["simulated_answers"]
+    assert "simulated" in str(result).casefold()
+    assert evaluate(task, "gpt-4", **asked).data == result.data  # the server is gone, nothing is asked
 
 
 # --- decisions and System One
