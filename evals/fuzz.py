@@ -1,7 +1,7 @@
 """Damaged inputs, for as long as you like: only a refusal may come out of them, never a traceback.
 
     python -m evals.fuzz --minutes 10                    # all targets, as many processes as there are cores
-    python -m evals.fuzz --minutes 10 --target taskfile
+    python -m evals.fuzz --minutes 10 --target shots
     python -m evals.fuzz --target reply --case 12345     # one case again, with its traceback
     python -m evals.fuzz --minutes 10 --target reply --guided    # led by coverage; needs the extra [fuzz]
 

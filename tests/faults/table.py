@@ -80,33 +80,23 @@ def _logprobs(*top: Any, token: Any = "Yes") -> HttpReply:
 
 
 _LONG = json.dumps(completion("Yes")).encode()
-_LIMITS = {"x_ratelimit_limit_requests": "60", "x_ratelimit_remaining_requests": "0"}
 _ECHOES = {
     "as it is": KEY,
     "upper case": KEY.upper(),
     "URL-encoded": urllib.parse.quote(KEY, safe=""),
     "base64": base64.b64encode(f"user:{KEY}".encode()).decode(),
-    "hex": KEY.encode().hex(),
-    "HTML": "".join(f"&#{ord(c)};" for c in KEY),
-    "JSON twice": KEY.replace("/", "\\/").replace("+", "\\u002b"),
 }
 _HARMLESS: dict[str, HttpReply] = {
     # counts that are none
     "prompt_tokens Infinity": _text('"prompt_tokens": 100', '"prompt_tokens": Infinity'),
-    "prompt_tokens -Infinity": _text('"prompt_tokens": 100', '"prompt_tokens": -Infinity'),
     "prompt_tokens NaN": _text('"prompt_tokens": 100', '"prompt_tokens": NaN'),
     "prompt_tokens 1e400": _text('"prompt_tokens": 100', '"prompt_tokens": 1e400'),
-    "prompt_tokens of 400 digits": _text('"prompt_tokens": 100', '"prompt_tokens": ' + "9" * 400),
     "prompt_tokens of 5000 digits": _text('"prompt_tokens": 100', '"prompt_tokens": ' + "9" * 5000),
     "prompt_tokens negative": _text('"prompt_tokens": 100', '"prompt_tokens": -7'),
     "prompt_tokens a text": _text('"prompt_tokens": 100', '"prompt_tokens": "many"'),
-    "prompt_tokens a fraction": _text('"prompt_tokens": 100', '"prompt_tokens": 1.5'),
     "prompt_tokens true": _text('"prompt_tokens": 100', '"prompt_tokens": true'),
-    "cached_tokens huge": _text('"cached_tokens": 64', '"cached_tokens": 1e300'),
-    "created 1e999": _text('"created": 1700000000', '"created": 1e999'),
     "usage a list": _with(usage=[1, 2]),
     "usage null": _with(usage=None),
-    "usage details a text": _with(usage={"prompt_tokens": 1, "prompt_tokens_details": "x"}),
     # log-probabilities
     "logprob beyond floats": _text('"finish_reason"', '"logprobs": {"content": [{"token": "Yes", "top_logprobs": '
                                    '[{"token": "Yes", "logprob": ' + "9" * 400 + '}]}]}, "finish_reason"'),
@@ -114,16 +104,12 @@ _HARMLESS: dict[str, HttpReply] = {
                          '[{"token": "Yes", "logprob": NaN}]}]}, "finish_reason"'),
     "logprob positive": _logprobs({"token": "Yes", "logprob": 1e308}),
     "logprob a text": _logprobs({"token": "Yes", "logprob": "-1"}),
-    "top_logprobs of nulls": _logprobs(None, 7, [], "x"),
     "token a list": _logprobs({"token": ["Yes"], "logprob": -1.0}, token=["Yes"]),
     "token of 100,000 marks": _logprobs({"token": "." * 100_000, "logprob": -1.0}),
     "10,000 top_logprobs": _logprobs(*({"token": f"t{i}", "logprob": -9.0} for i in range(10_000))),
-    "logprobs a text": _choice(logprobs="x"),
     "logprobs content a text": _choice(logprobs={"content": "x"}),
     # texts
     "a lone surrogate": _text('"content": "Yes"', '"content": "Yes \\ud800"'),
-    "a surrogate as a key": _text('"model"', '"\\udfff": 1, "model"'),
-    "a reply of 200,000 characters": _content("Yes " + "x" * 200_000),
     "a reply of 2,000,000 characters": _content("Yes " * 500_000),
     "100,000 combining marks": _content("Yes e" + "\u0301\u0327" * 50_000),
     "terminal escapes": _content(f"Yes {ESCAPES}"),
@@ -133,21 +119,14 @@ _HARMLESS: dict[str, HttpReply] = {
     "an empty reply": _content(""),
     "spaces": _content("  \n\t "),
     "content null": _content(None),
-    "content a number": _content(42),
     "content an object": _content({"text": "Yes"}),
     "content in parts": _content([{"type": "text", "text": "Yes"}, None, 7, {"text": None}]),
-    "the key in parts": _content([{"text": KEY[:20]}, {"text": KEY[20:]}]),
-    "the key on two lines": _content(f"{KEY[:20]}\n{KEY[20:]}"),
-    "refusal an object": _choice({"role": "assistant", "content": None, "refusal": {"a": 1}}),
     "refusal true": _choice({"role": "assistant", "content": "Yes", "refusal": True}),
-    "finish_reason an object": _choice(finish_reason={"a": 1}),
     "finish_reason of 100,000 characters": _choice(finish_reason="x" * 100_000),
     "content_filter": _choice(finish_reason="content_filter"),
     # the rest of a body
     "model with escapes": _with(model=f"gpt {ESCAPES}"),
     "model of 100,000 characters": _with(model="m" * 100_000),
-    "model a list": _with(model=["m"]),
-    "fingerprint an object": _with(system_fingerprint={"a": [1]}),
     "nested 90 deep": _text('"model"', '"more": ' + "[" * 90 + "]" * 90 + ', "model"'),
     "3 MB of more": _with(more=["x" * 1000] * 3000),
     "100,000 keys": _with(more={f"k{i}": i for i in range(100_000)}),
@@ -163,14 +142,6 @@ _HARMLESS: dict[str, HttpReply] = {
         '"model"', '"k": "' + "".join(f"\\u{ord(c):04X}" for c in KEY) + '", "model"'
     ),
     # headers
-    "limit-requests -1": _headers(x_ratelimit_limit_requests="-1", x_ratelimit_remaining_requests="-1",
-                                  x_ratelimit_reset_requests="1s"),
-    "limit-requests NaN": _headers(x_ratelimit_limit_requests="nan", x_ratelimit_remaining_requests="nan"),
-    "limit-requests 1e400": _headers(x_ratelimit_limit_requests="1e400", x_ratelimit_remaining_requests="0"),
-    "remaining a text": _headers(x_ratelimit_remaining_requests="many", x_ratelimit_remaining_tokens=""),
-    "remaining tokens -0": _headers(x_ratelimit_remaining_tokens="-0", x_ratelimit_reset_tokens="0.01"),
-    "reset a short moment": _headers(**_LIMITS, x_ratelimit_reset_requests="60ms"),
-    "reset of 400 digits": _headers(x_ratelimit_reset_requests="9" * 400 + "h"),
     "Retry-After with a reply": _headers(retry_after="99999"),
     "a thousand cookies": _headers(set_cookie="; ".join(f"c{i}=x" for i in range(1000))),
     "escapes in headers": _headers(x_request_id="\x9b31m evil", server="\x9b2J"),
@@ -188,8 +159,6 @@ _ATTEMPT: dict[str, HttpReply] = {
     "status 500, a lone surrogate": _bytes(b'{"error": {"message": "\\ud800"}}', 500),
     "status 500, 5 MB of text": HttpReply("<" * 5_000_000, 500),
     "status 500, message a list": HttpReply({"error": {"message": [1, {"a": KEY}], "code": ["x"]}}, 500),
-    "status 500, error a number": HttpReply({"error": 7}, 500),
-    "status 500, a list": HttpReply([1, 2], 500),
     "status 503, the key in escapes": _bytes(
         b'{"error": {"message": "' + "".join(f"\\u{ord(c):04x}" for c in KEY).encode() + b'"}}', 503
     ),
@@ -200,7 +169,6 @@ _ATTEMPT: dict[str, HttpReply] = {
                       f"Wed, 21 Oct {'9' * 20} 07:28:00 GMT", "Wed, 21 Oct 10000 07:28:00 GMT", "0" * 5000)
     },
     "status 429, retry-after-ms NaN": _headers(429, retry_after_ms="nan"),
-    "status 500, the key in a list": HttpReply({"error": {"message": [KEY[:20], KEY[20:]]}}, 500),
     "status 599": refusal(599, "trouble"),
     "a reset": HttpReply("", cut=0),
     "a reset in the body": HttpReply(completion("Yes"), cut=60),
@@ -231,9 +199,6 @@ _ATTEMPT: dict[str, HttpReply] = {
     "a length of 400 digits": Raw(b"HTTP/1.1 200 OK\r\ncontent-length: " + b"9" * 400 + b"\r\n\r\n{}", cut=999),
     "a header of 1 MB": Raw(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1_000_000 + b"\r\ncontent-length: 0\r\n\r\n"),
     "a chunk that is none": Raw(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"),
-    "a redirect in a circle": HttpReply("", 307, {"location": "/v1/chat/completions"}),
-    "a redirect to nowhere": HttpReply("", 307),
-    "status 304": HttpReply("", 304),
 }  # fmt: skip
 _UNCLEAR: dict[str, HttpReply] = {
     **{
@@ -242,14 +207,6 @@ _UNCLEAR: dict[str, HttpReply] = {
     },
     "status 400, code a number": HttpReply({"error": {"message": "x", "code": 7, "param": {"a": 1}}}, 400),
     "status 400, detail a list": HttpReply({"detail": [{"loc": ["body"], "msg": "x"}]}, 422),
-    "a redirect to another host": HttpReply("", 307, {"location": "http://evil.example/v1/chat/completions"}),
-    "a redirect to another port": HttpReply("", 308, {"location": "http://127.0.0.1:9/v1/chat/completions"}),
-    "a redirect to another scheme": HttpReply("", 302, {"location": "https://127.0.0.1/v1"}),
-    "a redirect to what is no address": HttpReply("", 307, {"location": "http://[::1/"}),
-    "an encoding not asked for": _bytes(_LONG, content_encoding="br"),
-    "an encoding with the key": _bytes(_LONG, content_encoding="x" * 20 + KEY),
-    "a redirect to the key": HttpReply("", 307, {"location": f"http://{'x' * 80}.{KEY[9:]}.example/"}),
-    "packed twice": _bytes(gzip.compress(gzip.compress(_LONG)), content_encoding="gzip, gzip"),
     "17 MB": HttpReply(b" " * (17 << 20)),
     "64 MB, packed": _bytes(gzip.compress(b" " * (64 << 20), 1), content_encoding="gzip"),
 }
@@ -263,6 +220,10 @@ _ROW: dict[str, HttpReply] = {
     "status 413": HttpReply("too large", 413),
 }
 _RUN: dict[str, HttpReply] = {
+    "a redirect to another host": HttpReply("", 307, {"location": "http://evil.example/v1/chat/completions"}),
+    "a redirect to what is no address": HttpReply("", 307, {"location": "http://[::1/"}),
+    "a redirect with the key": HttpReply("", 307, {"location": f"http://evil.example/{KEY}"}),
+    "status 304": HttpReply("", 304),
     "status 401": refusal(401, f"Incorrect API key provided: {KEY}", "invalid_api_key"),
     "status 401, the key in upper case": refusal(401, f"Incorrect API key: {KEY.upper()} {ESCAPES}"),
     "status 402": refusal(402, "pay first"),

@@ -3,18 +3,14 @@
 
 import asyncio
 import contextlib
-import io
 import json
-import os
 import random
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
-from fwc_llm.cli import main
 from fwc_llm.data.task_draft import draft_task
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.job import Job
@@ -22,10 +18,8 @@ from fwc_llm.models import Client
 from fwc_llm.models.base import Reply
 from fwc_llm.models.openai.chat import ChatModel, read_reply
 from fwc_llm.models.openai.retry import AttemptError, Pace, http_failure
-from fwc_llm.prompts import Prompt, TemplateSet
-from fwc_llm.records import Record, ShownColumns
+from fwc_llm.prompts import Prompt
 from fwc_llm.report.write import render
-from fwc_llm.resources import resource_dir
 from fwc_llm.runs.batch import batch_reply, batches_under_way
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Call, Journal, make_record
@@ -36,7 +30,7 @@ from fwc_llm.shots import load_shots, save_shots, select_shots
 from fwc_llm.tasks import Task, load_task
 from fwc_llm.untrusted import visible
 from tests.faults.loopback import completion
-from tests.faults.mutation import HOSTILE_NUMBERS, HOSTILE_TEXTS, damaged, hostile
+from tests.faults.mutation import HOSTILE_NUMBERS, damaged, hostile
 
 TASK = b"""
 title = "Made"
@@ -72,36 +66,6 @@ _ERROR = json.dumps(
 ).encode()
 _CALL = Call("zero", 0, "row:1", "", ())
 _HEADERS = ("retry-after", "retry-after-ms")
-_TEMPLATE_PARTS = [
-    part.encode()
-    for part in (
-        "{{ row }}",
-        "{{ row.x }}",
-        "{% for a in range(9) %}",
-        "{% endfor %}",
-        "{% call message('user') %}",
-        "{% endcall %}",
-        "{{ 1 / 0 }}",
-        "{{ x|round(9999999999, 'floor') }}",
-        "{{ 2 ** 99999 }}",
-        "{% set a = b %}",
-        "{% include 'query.j2' %}",
-        "{% macro m() %}",
-        "{% endmacro %}",
-        "{{ m() }}",
-        "{{ row.__class__ }}",
-        "{{ 'x' * 99999999999 }}",
-        "{# ",
-        "{% raw %}",
-        "{{ self }}",
-        "{% block b %}",
-        "{% extends 'system.j2' %}",
-        "{{ row|tojson }}",
-        "\\ud800",
-        "{{ '%x' % row }}",
-        "{% if",
-    )
-]
 _DURATIONS = ("1s", "6m0s", "20ms", "8.64s", "1763750000", "9" * 400 + "h", "-1s", "soon", "1h" * 60,
               "Wed, 21 Oct 2015 07:28:00 GMT", "Wed, 21 Oct " + "9" * 20 + " 07:28:00 GMT")  # fmt: skip
 
@@ -143,14 +107,6 @@ def headers(rng: random.Random) -> None:
 
     asyncio.run(go())
     assert all(0.0 <= seconds <= 300.0 for seconds in slept), slept
-
-
-def taskfile(rng: random.Random) -> None:
-    """A task file, and the table as it says."""
-    folder = _folder("task")
-    (folder / "made.csv").write_bytes(TABLE)
-    (folder / "made.toml").write_bytes(damaged(TASK, rng))
-    load_task(folder / "made.toml").pool()
 
 
 def table(rng: random.Random) -> None:
@@ -196,17 +152,6 @@ def run_folder(rng: random.Random) -> None:
     batches_under_way(folder)
 
 
-def template(rng: random.Random) -> None:
-    """A template set of somebody's own."""
-    task, _ = _task()
-    folder = _folder("template")
-    good = (resource_dir("prompts") / "default" / "query.j2").read_bytes()
-    for name in ("system.j2", "shots.j2"):
-        (folder / name).write_bytes(b"")
-    (folder / "query.j2").write_bytes(damaged(good, rng, _TEMPLATE_PARTS))
-    json.dumps(TemplateSet(folder).render("query.j2", _shown(task))).encode("utf-8")
-
-
 def batch_line(rng: random.Random) -> None:
     """A line in the output of a batch."""
     good = json.dumps(
@@ -228,66 +173,16 @@ def batch_state(rng: random.Random) -> None:
     batches_under_way(folder)
 
 
-def arguments(rng: random.Random) -> None:
-    """A command line: whatever it holds, it ends with an exit code and one line."""
-    words = (
-        "eval",
-        "report",
-        "compare",
-        "rescore",
-        "prompt",
-        "task",
-        "init",
-        "shots",
-        "--dry-run",
-        "--out",
-        "--task",
-        "--model",
-        "--base-url",
-        "--param",
-        "--shots",
-        "--protected",
-        "--outcome",
-        "--data-dir",
-        "--prices",
-        "-o",
-    )
-    values = (*HOSTILE_TEXTS, *HOSTILE_NUMBERS, "http://[::1", "http://127.0.0.1:9/v1", "k=" + "[" * 5000, "n" * 300,
-              "a=NaN", "nowhere.toml", "/", ".", "/dev/null", "random", "zero")  # fmt: skip
-    start = rng.choice(
-        (["eval", "--dry-run", "--task", "nowhere.toml"], ["report"], ["compare"], ["rescore"], ["task", "init"],
-         ["prompt", "--task", "nowhere.toml"], ["shots", "--task", "nowhere.toml"])
-    )  # fmt: skip
-    more = [rng.choice(values if rng.random() < 0.6 else words) for _ in range(rng.randint(0, 5))]
-    kept, sys.argv = sys.argv, ["fwc-llm", *start, *(word.replace("\0", "") for word in more)]
-    before = os.getcwd()
-    os.chdir(_folder("arguments"))
-    err, code = io.StringIO(), 0
-    try:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(err):
-            main()
-    except SystemExit as end:
-        code = int(end.code or 0)
-    finally:
-        sys.argv = kept
-        os.chdir(before)
-    assert code in {0, 2}
-    assert visible(err.getvalue()) == err.getvalue()
-
-
 TARGETS: Mapping[str, Callable[[random.Random], None]] = {
     target.__name__: target
     for target in (
         reply,
         headers,
-        taskfile,
         table,
         shots,
-        template,
         run_folder,
         batch_line,
         batch_state,
-        arguments,
     )
 }
 
@@ -320,13 +215,6 @@ def _task() -> tuple[Task, bytes]:
     task = load_task(folder / "made.toml")
     save_shots(select_shots(task, "random", m=4), folder / "shots.json")
     return task, (folder / "shots.json").read_bytes()
-
-
-def _shown(task: Task) -> dict[str, object]:
-    """What a template of a query can show."""
-    values = {str(name): value for name, value in task.test().iloc[0].items()}
-    about = {"name": task.name, "title": task.title, "question": task.question}
-    return {"row": Record(ShownColumns(task), values), "task": about, "m": 0, "weighted": False}
 
 
 @cache

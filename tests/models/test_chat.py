@@ -128,14 +128,6 @@ def test_an_echoed_key_is_not_kept(provider: respx.MockRouter) -> None:
     assert KEY not in repr(quick())
 
 
-def test_a_placeholder_for_a_key_does_not_change_replies(
-    provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "e")
-    provider.post("/chat/completions").respond(json=completion("Yes"))
-    assert ask(quick()).text == "Yes"
-
-
 def test_the_variable_of_the_sdk_names_the_service_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, str]] = []
 

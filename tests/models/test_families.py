@@ -1,17 +1,14 @@
 """What families.toml says of models: what they accept, when they end, and what the client says of it."""
 
-from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 import respx
 
-from fwc_llm.errors import ProviderError
 from fwc_llm.models.openai.prices import ending_of, family_of, price_of
-from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
-from tests.faults.loopback import completion, refusal
+from tests.faults.loopback import completion
 from tests.models.asking import KEY, ask, quick, sent
 
 TODAY = date(2026, 11, 22)
@@ -102,15 +99,6 @@ def test_an_end_within_sixty_days_is_said(before: int, said: bool) -> None:
     assert not elsewhere.notices  # another service has its own models
 
 
-def test_a_404_explains_the_end(provider: respx.MockRouter) -> None:
-    response = refusal(404, "The model `gpt-4` does not exist", "model_not_found", param="model")
-    body = response.encode().partition(b"\r\n\r\n")[2]
-    provider.post("/chat/completions").respond(404, content=body)
-    with pytest.raises(ProviderError) as caught:
-        ask(quick("gpt-4", today=TODAY))
-    assert "gpt-4 ended on 2026-10-23; named successor gpt-6-luna" in str(caught.value)
-
-
 def test_the_key_is_hidden_although_something_was_said_before_it_was_there(
     provider: respx.MockRouter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,12 +118,3 @@ def test_no_price_is_invented() -> None:
         assert price is not None
         assert price.date >= "2026-11-21"
         assert "third parties" in price.source
-
-
-@pytest.mark.slow
-def test_a_dry_run_warns(fwc: Callable[..., Outcome]) -> None:
-    outcome = fwc(
-        "eval", "--task", "census", "--model", "gpt-4", "--shots", "zero", "--n-test", 8, "--dry-run"
-    )
-    assert outcome.code == 0, outcome.err
-    assert "gpt-4 ended on 2026-10-23; named successor gpt-6-luna" in outcome.err

@@ -161,16 +161,6 @@ def test_sync_async_objects_and_partials_are_called() -> None:
         assert reply.text == text, function
 
 
-def test_a_function_may_change_what_it_is_given_and_cannot_change_the_question() -> None:
-    def greedy(messages: Any) -> str:
-        messages[0]["content"] = "changed"
-        messages.clear()
-        return "yes"
-
-    ask(FunctionModel(greedy))
-    assert MESSAGES == [{"role": "user", "content": "Is it?"}]
-
-
 def test_a_sync_function_is_called_by_one_thread_one_row_after_another() -> None:
     inside, most, names = 0, 0, set()
 
@@ -188,26 +178,6 @@ def test_a_sync_function_is_called_by_one_thread_one_row_after_another() -> None
     assert threading.main_thread().name not in "".join(names)
     ask(FunctionModel(watch, threads=4), times=8)
     assert 1 < most <= 4
-
-
-def test_the_event_loop_goes_on_while_a_sync_function_works() -> None:
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow(messages: Messages) -> str:
-        begun.set()
-        return "yes" if go_on.wait(30) else "no"
-
-    async def both() -> Reply:
-        model = FunctionModel(slow)
-        answer = asyncio.create_task(model.ask(MESSAGES))
-        while not begun.is_set():
-            await asyncio.sleep(0.001)
-        go_on.set()  # only a loop that goes on comes here
-        reply = await answer
-        await model.aclose()
-        return reply
-
-    assert asyncio.run(both()).text == "yes"
 
 
 def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:

@@ -187,22 +187,6 @@ def test_what_makes_no_sense_is_refused_before_a_request(name: str, options: Any
     assert "[bold]" not in str(caught.value)
 
 
-def test_a_parameter_is_left_out_where_it_is_null() -> None:
-    seen: list[HttpRequest] = []
-
-    def handler(request: HttpRequest) -> HttpReply:
-        seen.append(request)
-        return HttpReply(completion("Yes"))
-
-    asked(handler, params={"temperature": None})
-    assert "temperature" not in seen[0].json()
-
-
-def test_a_reasoning_model_gets_room_and_no_temperature() -> None:
-    assert open_model("inspect:openai/gpt-5-mini").parameters == {"max_tokens": 2000}
-    assert open_model("inspect:anthropic/claude-x").parameters == {"temperature": 0, "max_tokens": 20}
-
-
 def test_a_missing_extra_names_the_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     monkeypatch.setattr("fwc_llm.models.inspect.find_spec", lambda name: None)

@@ -1,7 +1,6 @@
 """The surrogate: what it reads, what moves it, and that it says so when it cannot read."""
 
 import asyncio
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from fwc_llm.answers import p_yes, parse_answer
 from fwc_llm.errors import FwcError
-from fwc_llm.models import open_model
 from fwc_llm.models.base import Message
 from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.reading import CATEGORICAL, NUMERIC, UnreadablePromptError, describe, read
@@ -162,27 +160,6 @@ def test_a_reply_has_all_that_a_models_reply_has(census: Task) -> None:
         assert (reply.model, reply.finish_reason) == ("surrogate (simulated)", "stop")
 
 
-def test_it_spells_answers_as_the_examples_do(census: Task) -> None:
-    row = rows_of(census, 1)[0]
-    shots = examples(census)
-    assert Surrogate().reply(Prompt(census, shots, "decodingtrust").build(row)).text in ("Yes", "No")
-    assert Surrogate().reply(Prompt(census, shots, "default").build(row)).text in ("yes", "no")
-    assert Surrogate().reply(Prompt(census, None, "decodingtrust").build(row)).text in ("yes", "no")
-
-
-def test_it_knows_what_makes_a_high_income_likely() -> None:
-    base = Surrogate().p_yes(user(SENTENCE))
-    for better in (
-        SENTENCE.replace("Sales", "Exec-managerial"),
-        SENTENCE.replace("Some-college", "Doctorate").replace("level 10", "level 16"),
-        SENTENCE.replace("Divorced", "Married-civ-spouse").replace("Not-in-family", "Wife"),
-        SENTENCE.replace("capital gain 0", "capital gain 15024"),
-    ):
-        assert Surrogate().p_yes(user(better)) > base
-    for worse in (SENTENCE.replace("age 37", "age 19"), SENTENCE.replace("Sales", "Priv-house-serv")):
-        assert Surrogate().p_yes(user(worse)) < base
-
-
 @pytest.mark.slow
 def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census: Task) -> None:
     prompt = Prompt(census)
@@ -203,14 +180,6 @@ def test_temperature_zero_is_deterministic_and_above_it_the_seed_decides(census:
 def test_a_temperature_that_makes_no_sense_is_refused(temperature: float) -> None:
     with pytest.raises(FwcError, match="temperature"):
         Surrogate(temperature)
-
-
-def test_opened_by_name_it_takes_every_option_of_a_client() -> None:
-    model = open_model("surrogate", concurrency=4, logprobs=True, max_tokens=5)
-    assert model.simulated
-    assert model.name == "surrogate"
-    assert model.parameters["temperature"] == 0.0
-    json.dumps(dict(model.parameters))
 
 
 # --- examples and weights (an assumption of ours: evals/surrogate.md)
@@ -240,38 +209,3 @@ def test_equal_weights_count_as_none_and_zero_as_absent(census: Task) -> None:
     assert Surrogate().p_yes(Prompt(census, zero).build(row)) == pytest.approx(
         Surrogate().p_yes(Prompt(census, three).build(row)), abs=1e-12
     )
-
-
-@given(
-    weights=st.lists(st.floats(0.01, 1.0), min_size=6, max_size=6),
-    factor=st.floats(1.0, 100.0),
-    ages=st.lists(st.integers(17, 90), min_size=7, max_size=7),
-)
-@settings(deadline=None)
-def test_the_more_the_yes_examples_weigh_the_likelier_is_yes(
-    weights: list[float], factor: float, ages: list[int]
-) -> None:
-    def p(factor: float) -> float:
-        messages: list[Message] = []
-        for i, weight in enumerate(weights):
-            shown = weight * (factor if i % 2 else 1.0)
-            messages += user(
-                SENTENCE.replace("37", str(ages[i])).removesuffix(".") + f", weight {shown:.17f}"
-            )
-            messages.append({"role": "assistant", "content": "yes" if i % 2 else "no"})
-        return Surrogate().p_yes([*messages, *user(SENTENCE.replace("37", str(ages[-1])))])
-
-    assert p(factor) >= p(1.0) - 1e-12
-
-
-def test_the_most_similar_example_counts_most(census: Task) -> None:
-    row = rows_of(census, 1)[0]
-    near = {name: value for name, value in row.items() if name != census.outcome}
-    far = {**near, "age": 17, "sex": "Female", "occupation": "Priv-house-serv", "education-num": 2,
-           "marital-status": "Widowed", "race": "Other", "workclass": "Without-pay"}  # fmt: skip
-
-    def p(near_label: Any, far_label: Any) -> float:
-        pair = (Example("near", near, near_label), Example("far", far, far_label))
-        return Surrogate().p_yes(Prompt(census, Shots("t", "census", "", 0, pair)).build(row))
-
-    assert p("yes", "no") > p("no", "yes")
