@@ -38,7 +38,7 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
 
     return {
         "harmless": {
-            **{f"P(yes) {number}": written(number) for number in ("0", "1", "0.5", "1e-400", "-0.0", "1.0000000001")},
+            **{f"P(yes) {number}": written(number) for number in ("0", "1", "0.5", "1e-400", "-0.0")},
             "a refusal": one({"type": "refusal", "name": "answer"}),
             "a refusal with words": one({"type": "refusal", "refusal": f"no {KEY} {ESCAPES}"}),
             "an answer with more than is known": one({**whole, "confidence": [KEY], "x": ESCAPES}),
@@ -54,10 +54,11 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
         "unclear": {
             **{
                 f"P(yes) {number[:20]}": written(number)
-                for number in ("NaN", "Infinity", "-Infinity", "1e400", "1.5", "-0.25", "true", "null", '"0.5"',
+                for number in ("NaN", "Infinity", "-Infinity", "1e400", "1.0000000001", "-0.25", "true", "null", '"0.5"',
                                "[0.5]", "9" * 400)
             },
             "no P(yes)": one(bare),
+            "an unknown field": refusal(422, "Unknown field: 'statt'"),
         },
         "attempt": {
             "no answers": without("answers"),
@@ -78,10 +79,5 @@ def _own(api: str) -> dict[Kind, dict[str, HttpReply]]:
             "no such method": HttpReply({"detail": "Method Not Allowed"}, 405),
             "not implemented": HttpReply("", 501),
             "another model wanted": refusal(400, "Only gpt-6-luna is supported", param="model"),
-            "the model does not decide": refusal(400, "the model test-model does not support decisions"),
-            "a misspelt field": HttpReply(
-                {"detail": [{"loc": ["body", "statt"], "msg": "Extra inputs are not permitted"}]}, 422
-            ),
-            "an unknown field": refusal(422, "Unknown field: 'statt'"),
         },
     }  # fmt: skip

@@ -83,7 +83,7 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         parameter = _word(error, "param")
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
             reach = Reach.ROW
-        elif _KEY_WORDS.search(message):
+        elif _KEY_WORDS.search(message) or parameter == "model":
             reach = Reach.RUN
         elif not parameter.startswith("messages") and (
             code in _PARAMETER_CODES or _PARAMETER_WORDS.search(message)
