@@ -172,30 +172,22 @@ def _assumptions(
 
 def _print_needed(detect: float, found: "Sequence[Needed]", cost: "Forecast | None") -> None:
     """Print a table of the designs that detect the difference."""
-    from rich import box
-    from rich.table import Table
-
     from fwc_llm.cli.console import out
-    from fwc_llm.report.format import DASH
+    from fwc_llm.report.tables import Section, terminal
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    headings = [f"to find {detect:g} in the", "of", "repeats", "rows", "requests"]
-    if cost is not None and cost.dollars is not None:
-        headings.append("cost")
-    for place, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if place < 2 else "right", no_wrap=True)
-    for one in found:
-        cells = [_QUESTIONS[one.question], one.of, f"{one.repeats}"]
-        cells += [DASH if number is None else f"{number:,}" for number in (one.n_test, one.requests)]
-        if one.dollars is not None and one.dollars_most is not None:
-            least, most = f"{one.dollars:,.2f}", f"{one.dollars_most:,.2f}"
-            cells.append(f"${most}" if least == most else f"${least} to {most}")
-        table.add_row(*cells)
-    out.print(table)
-    if any(one.n_test is None for one in found):
-        out.print(f"{DASH} the table has too few rows for any such design")
+    rows, notes = [], []
+    for design in found:
+        counts = ("–" if n is None else f"{n:,}" for n in (design.n_test, design.requests))
+        least, most = ("" if x is None else f"${x:,.2f}" for x in (design.dollars, design.dollars_most))
+        price = most if least == most else f"{least} to {most}"
+        rows.append((_QUESTIONS[design.question], design.of, f"{design.repeats}", *counts, price))
+    if any(design.n_test is None for design in found):
+        notes.append("–: the table has too few rows for any such design")
     if cost is not None and cost.price is not None:
-        price = cost.price
-        out.print(f"cost with and without the provider's cache, by prices of {price.date} ({price.source})")
+        source = f"{cost.price.date} ({cost.price.source})"
+        notes.append(f"cost with and without the provider's cache, by prices of {source}")
     elif cost is not None:
-        out.print("cost unknown: no price of this model is known; give a price file with --prices")
+        notes.append("cost unknown: no price of this model is known; give a price file with --prices")
+    width = 5 if cost is None or cost.dollars is None else 6
+    headings = (f"to find {detect:g} in the", "of", "repeats", "rows", "requests", "cost")
+    out.print(terminal(Section("", headings[:width], [row[:width] for row in rows], notes, keys=2)))

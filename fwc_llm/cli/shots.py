@@ -257,28 +257,17 @@ def _fitting(
 
 def _listing(chosen: "Shots", task: "Task") -> Any:
     """The examples as a table: id, group, label, weight as displayed, exact weight."""
-    from rich.table import Table
-    from rich.text import Text
+    from fwc_llm.report.tables import Section, terminal
 
-    listing = Table(
-        box=None, pad_edge=False, header_style="bold", title=f"{chosen.m} examples by {chosen.strategy}"
-    )
-    for name, side in (
-        ("row", "left"),
-        ("group", "left"),
-        ("answer", "left"),
-        ("shown", "right"),
-        ("θ", "right"),
-    ):
-        listing.add_column(name, justify=side)  # type: ignore[arg-type]
     displayed = {example.row: weight for example, weight in chosen.shown()}
+    rows = []
     for example in chosen.examples:
         group = " & ".join(str(example.values[name]) for name in task.protected)
         weight = "" if example.weight is None else f"{example.weight:.4f}"
         label = f"{example.label} ({example.altered})" if example.altered else example.label
-        cells = (example.row, group, label, displayed.get(example.row) or "", weight)
-        listing.add_row(*map(Text, cells))
-    return listing
+        rows.append((example.row, group, label, displayed.get(example.row) or "", weight))
+    headings = ("row", "group", "answer", "shown", "θ")
+    return terminal(Section(f"{chosen.m} examples by {chosen.strategy}", headings, rows, keys=3))
 
 
 def _certificate(certificate: "Mapping[str, Any]") -> str:
