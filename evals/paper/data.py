@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fwc_llm.coreset.distance import wasserstein as exact_distance
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.errors import FwcError
 
 _ROUNDING = 1e-10

@@ -24,8 +24,7 @@ from fwc_llm.cli import (
 )
 from fwc_llm.cli import eval as eval_command
 from fwc_llm.cli.console import terminable
-from fwc_llm.cli.examples import epilog
-from fwc_llm.cli.options import Command, Group, shown
+from fwc_llm.cli.options import Command, Group, epilog, shown
 from fwc_llm.errors import FwcError, InterruptedRunError
 from fwc_llm.untrusted import storable, visible
 

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fwc_llm.cli.as_json import Json
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, undecided_option
+from fwc_llm.cli.options import Json
 
 
 def audit(

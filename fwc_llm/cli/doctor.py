@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.options import Json, print_json
 from fwc_llm.errors import FwcError
 
 _EXTRAS = {

@@ -5,15 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json
-from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
+from fwc_llm.cli.eval_output import ask, ask_one, ask_several, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
-from fwc_llm.cli.forecast import print_forecast
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
-from fwc_llm.cli.options import CancelBatch, read, takes
-from fwc_llm.cli.outcome import ask, ask_one, before_asking, eval_json
-from fwc_llm.cli.several import ask_several, model_names
-from fwc_llm.cli.words import ARMS, ablation, wordings, words
+from fwc_llm.cli.options import (
+    ARMS,
+    PROTECTED_HELP,
+    TASK_HELP,
+    CancelBatch,
+    Json,
+    open_task,
+    read,
+    takes,
+    words,
+)
+from fwc_llm.errors import FwcError
 from fwc_llm.models import Client
 from fwc_llm.options import COST, EXPERIMENT, SERVICE
 from fwc_llm.runs.settings import Settings
@@ -148,11 +154,11 @@ def evaluate(
 
     gates = Gates.read(fail_if, undecided, junit, dry_run)
     # Saved examples belong to a task: with them it is no demonstration, but a run with defaults.
-    models = model_names(model)
+    models = _model_names(model)
     if ablate:
-        shots, options = ablation(shots, options)
+        shots, options = _ablation(shots, options)
     demonstration = task is None and model is None and ".json" not in shots
-    settings, client = read(Settings, options, **wordings(options.pop("template"))), read(Client, options)
+    settings, client = read(Settings, options, **_wordings(options.pop("template"))), read(Client, options)
     with before_asking(out), console.working("reading the table") as step:
         table = open_task(
             "census" if demonstration and data is None else task, data_dir, protected, data=data
@@ -199,3 +205,37 @@ def evaluate(
     result = ask_one(job, out, cancel_batch, closing, as_json)
     name = job.model.name
     settle_folders(gates, {name: result.folder}, eval_json(jobs, {name: result}) if as_json else None)
+
+
+def _wordings(text: str | None) -> dict[str, Any]:
+    """The template set, or several; a folder may have a comma in its name. None: the default set."""
+    if text is None:
+        return {}
+    sets = (text,) if Path(text).is_dir() else words(text)
+    if not sets:
+        raise FwcError("--template names no template set: give default, paper, or a folder of your own")
+    return {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+
+
+def _ablation(shots: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The arms of an ablation, and the flags with its repeats and strategy options where none are given."""
+    from fwc_llm.runs import ablation as parts
+
+    if shots not in (ARMS, ",".join(parts.ARMS)) or options["order"]:
+        raise FwcError("--ablate names its arms and their orders: leave --shots and --order out")
+    repeats = parts.REPEATS if options["repeats"] in (None, 1) else options["repeats"]
+    pairs = [*(f"{key}={value}" for key, value in parts.OPTIONS.items()), *(options["option"] or ())]
+    return ",".join(parts.ARMS), {**options, "repeats": repeats, "option": pairs}
+
+
+def _model_names(text: str | None) -> tuple[str, ...]:
+    """The models that --model names, each once; without it the simulation."""
+    if text is None:
+        return ("surrogate",)
+    names = words(text)
+    if not names:
+        raise FwcError("--model names no model: give a name, or several with commas between them")
+    for name in names:
+        if names.count(name) > 1:
+            raise FwcError(f"--model names {name!r} twice: give each model once")
+    return names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.options import Json, print_json
 from fwc_llm.errors import FwcError, GateFailedError, GateUndecidedError, IncompleteRunError
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What all options have in common: how help shows them, and what the shell completes."""
+"""What commands share: flags made from models, their help, completion, lists, examples, `--json`."""
 
 import inspect
 import re
@@ -10,15 +10,61 @@ import typer
 from typer.core import HAS_RICH, TyperCommand, TyperGroup
 from typer.models import ArgumentInfo, ParameterInfo
 
-from fwc_llm.cli.pairs import read_pairs
-from fwc_llm.cli.words import words
+from fwc_llm.errors import FwcError
 from fwc_llm.options import SERVICE, Options, default_words, extended, facts_of
+from fwc_llm.untrusted import parse_json
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from fwc_llm.tasks import Task
+
 _F = TypeVar("_F", bound=Callable[..., Any])
 _O = TypeVar("_O", bound=Options)
+ARMS = "zero,balanced,fwc"
+TASK_HELP = (
+    "A built-in task (`fwc-llm tasks`) or a task file (.toml). [default: adult, or the simulated census "
+    "where adult's data is not on this machine]"
+)
+PROTECTED_HELP = (
+    "Which of the task's attributes are protected, comma-separated: those are crossed (`fwc-llm tasks` lists "
+    "what a task offers). [default: the task's own choice]"
+)
+Json = Annotated[
+    bool, typer.Option("--json", help="Print everything as one JSON document; notes go to standard error.")
+]
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "eval": (
+        "fwc-llm eval",
+        "fwc-llm eval --model gpt-6-luna --shots zero,balanced,fwc --repeats 5 --dry-run",
+        "fwc-llm eval --task my.toml --model smollm2 --shots zero,fwc --out runs/mine",
+        "fwc-llm eval experiment.toml --json",
+    ),
+    "shots": (
+        "fwc-llm shots --strategy fwc --m 16 -o shots.json",
+        "fwc-llm shots --task census --compare",
+    ),
+    "tune": ("fwc-llm tune --task adult --model gpt-6-luna --target-dp 0.1 --max-loss 3 --out runs/tuned",),
+    "prompt": ("fwc-llm prompt --task census --shots balanced --row 3",),
+    "tasks": ("fwc-llm tasks", "fwc-llm tasks --json"),
+    "power": ("fwc-llm power --task adult --n-test 200 --repeats 5 --detect 0.1",),
+    "runs": ("fwc-llm runs", "fwc-llm runs archive --json"),
+    "report": ("fwc-llm report runs/luna", "fwc-llm report runs/luna runs/mini -o both.md"),
+    "compare": ("fwc-llm compare runs/luna runs/mini",),
+    "audit": (
+        "fwc-llm audit predictions.csv --answer said --label was --protected sex,race",
+        "fwc-llm audit scored.parquet --p-yes p --label was --protected sex --report audit.html",
+    ),
+    "gate": ('fwc-llm gate runs/luna --fail-if "dp[fwc] > 0.1" --junit gates.xml',),
+    "rescore": ("fwc-llm rescore runs/luna",),
+    "serve-surrogate": ("fwc-llm serve-surrogate --port 8000",),
+    "warm-up": ("fwc-llm warm-up",),
+    "doctor": ("fwc-llm doctor", "fwc-llm doctor --base-url http://127.0.0.1:8000/v1"),
+    "task init": ("fwc-llm task init data.csv --protected sex --outcome income",),
+    "task check": ("fwc-llm task check data.toml",),
+    "task copy": ("fwc-llm task copy adult -o mine.toml",),
+    "template init": ("fwc-llm template init wording --from paper",),
+}
 _PAIRS = {"option", "param"}  # KEY=VALUE, whatever their type
 
 
@@ -211,6 +257,74 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = None if type(None) in get_args(field.annotation) else value
         found[name] = value
     return model(**found | others)
+
+
+def words(text: str | None) -> tuple[str, ...]:
+    """The words of a comma-separated list."""
+    return tuple(word.strip() for word in (text or "").split(",") if word.strip())
+
+
+def read_pairs(pairs: list[str] | None, flag: str) -> dict[str, Any]:
+    """The pairs that `flag` was given: a value that is JSON is read as such, any other is text."""
+    found: dict[str, Any] = {}
+    for pair in pairs or []:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise FwcError(f"a {flag} is not KEY=VALUE")  # it may be a key: it is not repeated
+        try:
+            found[key] = parse_json(value, strict=True)
+        except ValueError as error:
+            if value[:1] in {"{", "["} and "nested" in str(error):
+                raise FwcError(f"{flag} {key}: its value cannot be sent: {error}") from None
+            found[key] = value
+    return found
+
+
+def open_task(
+    name: str | None,
+    data_dir: Path | None,
+    protected: str | None = None,
+    weight: str | None = None,
+    data: str | None = None,
+) -> "Task":
+    """The task called `name`, else the default of every command; says when the census stands in.
+
+    `weight` is the column that says for how many a row stands, "none" for none; None: as the task says.
+    `data` are files that take the place of those of the task.
+    """
+    from fwc_llm.cli.console import err
+    from fwc_llm.tasks import default_task, load_task
+
+    column = "" if weight == "none" else weight
+    if name is not None:
+        return load_task(name, data_dir, protected=protected, weight=column, data=data)
+    if data is not None:
+        raise FwcError("--data names the rows of a task: name the task too, with --task")
+    task = default_task(data_dir)
+    if protected is not None or column is not None:
+        task = load_task(task.name, data_dir, protected=protected, weight=column)
+    if task.simulated:
+        err.print(
+            "adult's data is not on this machine: the simulated census stands in (--task adult downloads it)",
+            soft_wrap=True,
+        )
+    return task
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Print the document; what is no number (NaN, infinity) is null."""
+    import json
+
+    from fwc_llm.cli.console import write
+    from fwc_llm.metrics.statistics import plain
+
+    write(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n", is_json=True)
+
+
+def epilog(command: str) -> str:
+    """The end of a command's help: one line an example, its brackets as text and not as markup."""
+    lines = (line.replace("[", r"\[") for line in EXAMPLES[command])
+    return "\n\n".join(("Examples:" if len(EXAMPLES[command]) > 1 else "Example:", *lines))
 
 
 class _Plain:

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
-from fwc_llm.cli.options import read, takes
-from fwc_llm.cli.words import ARMS, words
+from fwc_llm.cli.options import (
+    ARMS,
+    PROTECTED_HELP,
+    TASK_HELP,
+    Json,
+    open_task,
+    print_json,
+    read,
+    takes,
+    words,
+)
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
-from fwc_llm.cli.options import read, takes
+from fwc_llm.cli.options import PROTECTED_HELP, TASK_HELP, open_task, read, takes
 from fwc_llm.runs.settings import Settings
 
 _SETTINGS = (

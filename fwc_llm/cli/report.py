@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.options import Json, print_json
 
 
 def report(

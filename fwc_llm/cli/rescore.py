@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json, run_json
+from fwc_llm.cli.eval_output import run_json
+from fwc_llm.cli.options import Json, print_json
 
 
 def rescore(

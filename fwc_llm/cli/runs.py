@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
+from fwc_llm.cli.options import Json, print_json
 
 
 def runs(

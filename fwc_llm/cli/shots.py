@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import PROTECTED_HELP, TASK_HELP, open_task
-from fwc_llm.cli.options import read, takes
-from fwc_llm.cli.outcome import before_asking
-from fwc_llm.cli.pairs import read_pairs
-from fwc_llm.cli.words import words
+from fwc_llm.cli.eval_output import before_asking
+from fwc_llm.cli.options import (
+    PROTECTED_HELP,
+    TASK_HELP,
+    Json,
+    open_task,
+    print_json,
+    read,
+    read_pairs,
+    takes,
+    words,
+)
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
 
@@ -75,7 +81,8 @@ def shots(
         typer.Option(
             metavar="FILES",
             help="Parquet files as the task's table, however large: a path, a pattern in quotes "
-            "('rows-*.parquet') or a folder. They are read in blocks; with the strategy fwc alone.",
+            "('rows-*.parquet') or a folder. Of more than 400,000 rows, fwc certifies all and other "
+            "strategies choose from a sample.",
         ),
     ] = None,
     data_dir: Annotated[
@@ -93,21 +100,14 @@ def shots(
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.shots.streamed import streamed_shots
+    from fwc_llm.shots.on_disk import disk_shots
 
     options, settings = read_pairs(option or [], "--option"), read(Settings, flags)
     _check_compared(compare, out, plot)
     if ids is not None:
         strategy, options["rows"] = strategy or "ids", ids
-    table = open_task(task, data_dir, protected, weight)
+    table = open_task(task, data_dir, protected, weight, data)
     m, limit, seed = settings.m, settings.epsilon, settings.seed
-    if data is not None:
-        _check_streamed(strategy, compare, max_prompt_tokens)
-        with before_asking(out), console.working("reading the files") as step:
-            chosen, notes = streamed_shots(table, data, m, limit, seed, order, step, **options)
-        console.notes(notes)
-        _show(chosen, table, task, out, as_json, data)
-        return
     with before_asking(out), console.working("reading the table") as step:
         m, moved = (m, "") if "m" in settings.given else fit_m(table)
         console.notes((*table.notes, moved))
@@ -116,6 +116,8 @@ def shots(
 
             names = words(strategy) or None
             lines = compare_strategies(table, names, m, limit, seed, settings.template, model, options, step)
+        elif table.whole is not None and strategy in (None, "fwc") and max_prompt_tokens is None:
+            chosen = disk_shots(table, m, limit, seed, order, step, **options)
         else:
             choose = _chooser(table, strategy or "fwc", limit, seed, order, options)
             step(f"choosing examples: {strategy or 'fwc'}")
@@ -123,7 +125,7 @@ def shots(
     if compare:
         _show_compared(lines, table, m, model, plot, as_json)
     else:
-        _show(chosen, table, task, out, as_json)
+        _show(chosen, table, task, out, as_json, data)
 
 
 def _show_compared(
@@ -183,15 +185,6 @@ def _show(
         console.err.print(chosen.untrue, style="bold", markup=False)
     if chosen.certificate:
         console.err.print(_certificate(chosen.certificate), markup=False)
-
-
-def _check_streamed(strategy: str | None, compare: bool, max_prompt_tokens: int | None) -> None:
-    """Refuse what needs the table in memory."""
-    if strategy not in (None, "fwc"):
-        raise FwcError(f"--data reads a table in blocks, which {strategy} cannot: leave out --strategy")
-    for given, name in ((compare, "--compare"), (max_prompt_tokens is not None, "--max-prompt-tokens")):
-        if given:
-            raise FwcError(f"{name} needs the table in memory: leave out {name}, or --data")
 
 
 def _check_compared(compare: bool, out: Path | None, plot: Path | None) -> None:

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json
-from fwc_llm.cli.defaults import PROTECTED_HELP
-from fwc_llm.cli.examples import epilog
-from fwc_llm.cli.options import Command, Group, copied, shown
+from fwc_llm.cli.options import PROTECTED_HELP, Command, Group, Json, copied, epilog, print_json, shown
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task

@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.as_json import Json, print_json, run_json
-from fwc_llm.cli.defaults import PROTECTED_HELP
-from fwc_llm.cli.options import CancelBatch, read, takes
-from fwc_llm.cli.outcome import before_asking
-from fwc_llm.cli.words import words
+from fwc_llm.cli.eval_output import before_asking, run_json
+from fwc_llm.cli.options import PROTECTED_HELP, CancelBatch, Json, print_json, read, takes, words
 from fwc_llm.models import Client
 from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import DEFAULT_M

@@ -13,11 +13,11 @@ from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negati
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.distance import Distance, wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array
-from fwc_llm.coreset.problem.entry import ArrayScaler, Encoding
+from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, Encoding, encode_array
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array, take_named
 from fwc_llm.coreset.problem.ground_cost import BLOCK, COSTS, cost_matrix
 from fwc_llm.coreset.problem.input_rows import read_rows
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.coreset.weights import Masses, read_weights

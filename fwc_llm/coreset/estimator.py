@@ -26,14 +26,14 @@ from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.blocks import is_on_disk
 from fwc_llm.coreset.out_of_core.sources import open_table
 from fwc_llm.coreset.picture import draw_coreset
+from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, encode_array, value_ids
-from fwc_llm.coreset.problem.entry import Encoding, pick
+from fwc_llm.coreset.problem.encoding import Encoder, Encoding, encode_array, pick
 from fwc_llm.coreset.problem.frames import as_pandas, take_named
 from fwc_llm.coreset.problem.ground_cost import COSTS, between_cells
 from fwc_llm.coreset.problem.input_rows import InputRows, read_rows
 from fwc_llm.coreset.problem.problem import Problem
-from fwc_llm.coreset.problem.slots import count_slots
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation

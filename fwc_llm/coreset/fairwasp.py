@@ -17,9 +17,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.compiled import kernel
 from fwc_llm.coreset.problem.cells import Cells, check_levels, empty_cell, overall_target
-from fwc_llm.coreset.problem.encoding import Encoder, Table, value_ids
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.ground_cost import COSTS, MISMATCH, between_cells
 from fwc_llm.coreset.problem.input_rows import read_rows
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.parity import violation

@@ -18,7 +18,7 @@ def load_tables(task: TaskFile, places: Places) -> "Tables":
     """Find (or download) the files of `task`, read and clean them; `FwcError` for missing or faulty data."""
     import pandas as pd
 
-    from fwc_llm.data.large import is_large, load_large
+    from fwc_llm.data.disk_cleaning import is_large, load_large
     from fwc_llm.data.table import build_tables
 
     tables_files = locate_or_download(task, places)

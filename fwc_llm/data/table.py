@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fwc_llm.data.whole import Whole
+    from fwc_llm.data.disk_table import DiskTable
 
 _MANY_LEVELS = 20
 # Pairs of outcome values that need no `positive`: their meaning is clear.
@@ -36,7 +36,7 @@ class Tables:
     test: "pd.DataFrame"
     notes: tuple[str, ...]
     rows: RowCount | None = None
-    whole: "Whole | None" = None
+    whole: "DiskTable | None" = None
 
 
 def build_tables(task: TaskFile, raws: "Sequence[pd.DataFrame]", seen: Seen | None = None) -> Tables:

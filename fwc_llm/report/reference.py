@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.one_hot import frequent, one_hot
+from fwc_llm.coreset.problem.encoding import Encoder, frequent, one_hot
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import METRICS, Floats, count_cells, overall
 from fwc_llm.metrics.logistic import fit_logistic, logistic_probability

@@ -8,13 +8,13 @@ asked live (`execute`).
 import asyncio
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from fwc_llm.errors import FwcError, ProviderError, StorageError
 from fwc_llm.files import open_binary, read_text, reason, whole_file
@@ -33,26 +33,33 @@ from fwc_llm.models.openai.retry import AttemptError, Reach
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.execute import Outcome, Progress
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
-from fwc_llm.untrusted import one_line, parse_json, whole
+from fwc_llm.schema import first_mistake
+from fwc_llm.untrusted import one_line, parse_json
 
-_FORMAT = "fwc-llm-batch/1"
+_Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
 _LONGEST_WAIT = 30 * 3600.0  # seconds; a batch has a day
-_PART = re.compile(r"\d{4,8}")
 
 
-@dataclass
-class _Part:
+class _Part(BaseModel):
     """One batch: `name`.jsonl holds its requests, `name`.calls.jsonl who asked them.
 
-    It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order.
+    It is written, uploaded (`file_id`), submitted (`batch_id`), ended, collected, in this order. Names become
+    parts of paths and addresses.
     """
 
-    name: str
-    requests: int
-    file_id: str | None = None
-    batch_id: str | None = None
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: Annotated[str, Field(pattern=r"^[0-9]{4,8}$")]
+    requests: NonNegativeInt
+    file_id: _Id | None = None
+    batch_id: _Id | None = None
     collected: bool = False
+
+
+class _State(BaseModel):
+    format: Literal["fwc-llm-batch/1"] = "fwc-llm-batch/1"
+    parts: list[_Part]
 
 
 async def run_batch(
@@ -154,7 +161,8 @@ class _Work:
                     name, size = f"{len(self.parts) + 1:04}", 0
                     requests = self._new(f"{name}.jsonl")
                     index = self._new(f"{name}.calls.jsonl")
-                    self.parts.append(_Part(name, 0))
+                    self.parts.append(_Part(name=name, requests=0))
+                    prefixed.clear()
                 requests.write(line)
                 kept = call.messages[call.fixed :]
                 prefix = call.messages[: call.fixed] if (call.arm, call.repeat) not in prefixed else None
@@ -339,10 +347,9 @@ class _Work:
 
     def _save(self) -> None:
         self.journal.check_in_place()  # a folder that is gone is not made again
-        content = {"format": _FORMAT, "parts": [asdict(part) for part in self.parts]}
         try:
             with whole_file(self.folder / "state.json") as file:
-                json.dump(content, file, indent=1)
+                file.write(_State(parts=self.parts).model_dump_json(indent=1))
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -374,29 +381,12 @@ def _read_state(folder: Path) -> list[_Part]:
     """The batches of a run's folder, none when it has no state; `FwcError` when that is damaged."""
     state = folder / "state.json"
     try:
-        content = parse_json(read_text(state))
-        if content["format"] != _FORMAT:
-            raise ValueError(content["format"])
-        parts = [_Part(**part) for part in content["parts"]]
-        if not all(map(_is_part, parts)):
-            raise ValueError("it names a part that no run writes")
+        return _State.model_validate(parse_json(read_text(state))).parts
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FwcError(f"{state} is damaged ({reason(error)}): restore it, or remove {folder}") from None
-    return parts
-
-
-def _is_part(part: _Part) -> bool:
-    """Names become parts of paths and addresses."""
-    ids = (part.file_id, part.batch_id)
-    return (
-        isinstance(part.name, str)
-        and _PART.fullmatch(part.name) is not None
-        and whole(part.requests) is not None
-        and all(name is None or (isinstance(name, str) and ID.fullmatch(name)) for name in ids)
-        and isinstance(part.collected, bool)
-    )
+    except (OSError, ValueError) as error:
+        why = first_mistake(error, {}) if isinstance(error, ValidationError) else reason(error)
+        raise FwcError(f"{state} is damaged ({why}): restore it, or remove {folder}") from None
 
 
 def _close(*files: IO[Any] | None) -> None:

@@ -1,6 +1,5 @@
 """The plan of a run: test rows per repeat, examples per arm, and the calls that follow from both."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Asked, Messages, Training
 from fwc_llm.models.tokens import TokenCounter, largest_m
-from fwc_llm.progress import in_words
 from fwc_llm.prompts import Prompt, split_edits
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD, file_name
@@ -238,7 +236,7 @@ def make_plan(
     chosen_once = [
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
     ]
-    steps = Choosing(len(chosen_once), settings.repeats, progress)
+    total, number = len(chosen_once) * settings.repeats, 0
     repeats = []
     for index in range(settings.repeats):
         seed = settings.seed + index
@@ -250,13 +248,17 @@ def make_plan(
             if arm.source in saved:
                 chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
             elif arm in chosen_once:
-                steps.begin(arm.name, index)
+                number += 1
+                if progress:
+                    where = f" ({number} of {total})" if total > 1 else ""
+                    progress(
+                        f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}{where}"
+                    )
                 if arm.source not in as_chosen:
                     as_chosen[arm.source] = _select(task, arm, settings, split, seed, None)
                 chosen[arm.name] = _ordered(as_chosen[arm.source], arm, seed)
-                steps.end(arm.name)
         again = range(index * settings.samples, (index + 1) * settings.samples)
-        repeats += [Repeat(number, seed, split, chosen, held) for number in again]
+        repeats += [Repeat(sample, seed, split, chosen, held) for sample in again]
     plan = Plan(
         task, arms, settings, tuple(repeats), (*notes, *announced(repeats, settings, len(arms))), saved
     )
@@ -411,49 +413,6 @@ def _select(
 
 def _ordered(shots: Shots, arm: Arm, seed: int) -> Shots:
     return order_shots(shots, arm.order, seed) if arm.order else shots
-
-
-class Choosing:
-    """Says which examples are chosen now, how many choices are made, and how long the rest may take.
-
-    Every one of `arms` arms chooses once a repeat. An arm's later choices are taken to last as long as its
-    earlier ones; nothing is said of the time while an arm has not chosen yet.
-    """
-
-    def __init__(
-        self,
-        arms: int,
-        repeats: int,
-        say: Callable[[str], None] | None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._arms, self._repeats, self._say, self._clock = arms, repeats, say, clock
-        self._done, self._began = 0, 0.0
-        self._seconds: dict[str, list[float]] = {}
-
-    def begin(self, arm: str, repeat: int) -> None:
-        """Say that this arm chooses its examples for a repeat, counted from 0."""
-        self._began = self._clock()
-        if self._say is None:
-            return
-        total = self._arms * self._repeats
-        where = f"{self._done + 1} of {total}" if total > 1 else ""
-        left = self._left()
-        parts = [part for part in (where, f"about {in_words(left)} left" if left >= 1.0 else "") if part]
-        more = f" ({', '.join(parts)})" if parts else ""
-        self._say(f"choosing examples: {arm}, repeat {repeat + 1} of {self._repeats}{more}")
-
-    def end(self, arm: str) -> None:
-        """Note how long it took."""
-        self._done += 1
-        self._seconds.setdefault(arm, []).append(self._clock() - self._began)
-
-    def _left(self) -> float:
-        """Seconds until the last choice is made; 0 while that is not known."""
-        if len(self._seconds) < self._arms:
-            return 0.0
-        means = {arm: sum(seconds) / len(seconds) for arm, seconds in self._seconds.items()}
-        return sum(mean * (self._repeats - len(self._seconds[arm])) for arm, mean in means.items())
 
 
 def fit_prompts(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from fwc_llm.data.whole import Whole
     from fwc_llm.metrics.planning import Design
 
 
@@ -56,16 +55,20 @@ def draw_split(
     """
     import numpy as np
 
-    from fwc_llm.runs.drawing import FreeInMemory, FreeOnDisk, draw
+    from fwc_llm.runs.drawing import cells_of_rows, draw
 
     taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
     asked = n_test, base_parity, np.random.default_rng(seed)
     if task.whole is None:
         table = task.test()
-        test = table.iloc[draw(task, FreeInMemory(task, table, _free(task, exclude, taken)), *asked)]
+        test = table.iloc[draw(task, cells_of_rows(task, table), _free(task, exclude, taken), *asked)]
     else:
-        free = task.whole.free(_taken_on_disk(task, task.whole, exclude, taken))
-        test = task.whole.take(draw(task, FreeOnDisk(task.whole, free), *asked))
+        free = np.ones(len(task.whole), dtype=bool)
+        if exclude:
+            free[task.whole.find(exclude)] = False
+        if taken:
+            free[task.whole.equal(value_names(task), taken)] = False
+        test = task.whole.take(draw(task, task.whole.cells, free, *asked))
     pool = task.pool()
     if pool is task.test():  # one file: the pool is the rest
         pool = pool[~pool.index.isin(test.index)]
@@ -83,10 +86,11 @@ def hold_out(
     """
     import numpy as np
 
-    from fwc_llm.runs.drawing import FreeInMemory, draw
+    from fwc_llm.runs.drawing import cells_of_rows, draw
 
-    free = FreeInMemory(task, split.pool, split.candidates)
-    rows = split.pool.iloc[draw(task, free, n, base_parity, np.random.default_rng([seed, _VALIDATION]))]
+    rng = np.random.default_rng([seed, _VALIDATION])
+    cells = cells_of_rows(task, split.pool)
+    rows = split.pool.iloc[draw(task, cells, split.candidates, n, base_parity, rng)]
     left = ~equal_rows(task, split.pool, rows)
     return rows, Split(split.pool, split.test, split.candidates & left)
 
@@ -124,14 +128,3 @@ def _free(task: Task, exclude: Collection[str] | None, taken: Collection[tuple[A
     if taken:
         free &= np.fromiter((key not in taken for key in row_values(task, table)), bool, len(table))
     return free
-
-
-def _taken_on_disk(
-    task: Task, whole: "Whole", exclude: Collection[str] | None, taken: Collection[tuple[Any, ...]]
-) -> "np.ndarray":
-    """The positions of the other rows of a table on disk."""
-    import numpy as np
-
-    none = np.zeros(0, dtype=np.int64)
-    without = whole.find(exclude) if exclude else none
-    return np.concatenate([without, whole.equal(value_names(task), taken) if taken else none])

@@ -226,8 +226,8 @@ def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
 
 
 def _by_rule(rule: str, request: Request) -> dict[tuple[str, str], int]:
+    from fwc_llm.coreset.problem.allocation import count_slots
     from fwc_llm.coreset.problem.cells import find_cells
-    from fwc_llm.coreset.problem.slots import count_slots
     from fwc_llm.coreset.weights import read_weights
 
     task, pool = request.task, request.pool

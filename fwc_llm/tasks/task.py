@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from fwc_llm.data.disk_table import DiskTable
     from fwc_llm.data.row_filters import RowCount
     from fwc_llm.data.table import Tables
-    from fwc_llm.data.whole import Whole
 
 _FEWEST_TO_NAME, _NAMES_LEVEL = 30, 0.99  # rows of a value that names a level, and their share of that level
 
@@ -217,7 +217,7 @@ class Task:
         return digest.hexdigest()
 
     @property
-    def whole(self) -> "Whole | None":
+    def whole(self) -> "DiskTable | None":
         """The table on disk where it is too large for memory: pool and test are then a sample of it."""
         return self._tables.whole
 

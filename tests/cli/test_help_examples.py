@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from fwc_llm.cli import app
-from fwc_llm.cli.examples import EXAMPLES
+from fwc_llm.cli.options import EXAMPLES
 from tests.cli.test_options import commands
 
 

@@ -49,7 +49,7 @@ def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
 def test_a_concurrency_that_no_process_can_hold_is_refused(fwc: Run, tmp_path: Path, given: str) -> None:
     outcome = fwc(*SMALL, "--model", "surrogate", "--concurrency", given, "--out", tmp_path / "r")
     assert outcome.code == 2
-    assert f"concurrency is {given}: at" in outcome.line
+    assert "concurrency" in outcome.line
     assert not (tmp_path / "r").exists()
 
 

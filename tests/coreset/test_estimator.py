@@ -239,3 +239,30 @@ def test_a_descent_that_stands_still_ends():
     fitted = FairCoreset(100, cost="sqeuclidean", random_state=0).fit(*table)
     assert fitted.n_iter_ < 100  # rounding kept the means moving until max_iter
     assert (np.diff(fitted.history_) <= 1e-12 * fitted.objective_).all()
+
+
+def test_a_table_of_categories_alone_is_moved_by_medians():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({f"c{j}": rng.choice(list("abcdef"), 9_000) for j in range(6)})
+    found = FairCoreset(40, random_state=0).fit(frame, rng.integers(0, 2, 9_000), rng.integers(0, 2, 9_000))
+    assert found.objective_ == pytest.approx(found.lower_bound_, rel=1e-9)
+    assert set(found.representatives_["c0"]) <= set("abcdef")
+
+
+def test_what_is_measured_is_no_label(data):
+    x, y, d = data
+    measured = np.random.default_rng(0).normal(size=200)
+    for labels in ((measured, d), (y, measured), (y, np.column_stack([measured, measured > 0]))):
+        with pytest.raises(InputError, match="200 distinct values: bin it"):
+            FairCoreset(12).fit(x, *labels)
+    shares = np.round(np.random.default_rng(0).random(200) * 4) / 4
+    FairCoreset(12, epsilon=None, n_init=1, random_state=0).fit(x, y, shares)
+
+
+def test_rows_are_named_by_plain_numbers(data):
+    x, y, d = data
+    for index in (pd.RangeIndex(200), np.arange(200) * 1.5, pd.Index(np.arange(200), dtype="Int64")):
+        bad = x.set_index(index).astype({"age": float})
+        bad.iloc[4, 1] = np.nan
+        with pytest.raises(InputError, match=r"in row (4|6\.0):"):
+            FairCoreset(12).fit(bad, y, d)

@@ -12,8 +12,8 @@ from sklearn.base import clone
 from fwc_llm.coreset import FairWASP, fairwasp
 from fwc_llm.coreset.fairwasp import NearestRows, weigh
 from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import between_cells, cost_matrix
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import fair_transport
 from fwc_llm.errors import FwcError
 

@@ -37,9 +37,9 @@ def units(form: str, cells: int, support: str) -> float:
     [
         ("float32", 4, "free", 2.7),
         ("float32", 16, "free", 3.5),
-        ("mixed", 4, "free", 3.5),
-        ("mixed", 16, "free", 4.0),
-        ("float32", 16, "rows", 3.7),
+        ("mixed", 4, "free", 4.7),
+        ("mixed", 16, "free", 5.1),
+        ("float32", 16, "rows", 3.9),
     ],
 )
 def test_a_fit_holds_a_few_tables(form: str, cells: int, support: str, most: float) -> None:

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
 from fwc_llm.coreset.descent.updates import UNIT, Medoids, Shares, means, medians
-from fwc_llm.coreset.problem.encoding import Table, value_ids
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.table import Table, value_ids
 
 
 def toy(n=300, p=4, seed=0):

@@ -11,8 +11,9 @@ from scipy.spatial.distance import cdist
 from evals.paper.data import Space, draw_split
 from evals.paper.distances import clustering_cost, parity_violation, second_opinion, wasserstein
 from evals.paper.methods import METHODS, choose
-from fwc_llm.coreset.problem.encoding import Table, encode_array
+from fwc_llm.coreset.problem.encoding import encode_array
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.table import Table
 
 
 def normal(rng: np.random.Generator, n: int, p: int = 3) -> Table:

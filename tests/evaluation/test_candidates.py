@@ -37,9 +37,3 @@ def test_every_strategy_that_chooses_once_and_tells_the_truth_is_tried(two: Task
     tried = {recipe.strategy for recipe in recipes(two, 8)}
     assert {"fwc", "balanced", "random", "minority", "uncertain", "kmedoids", "strata"} <= tried
     assert not tried & {"zero", "ids", "flipped", "counterfactual", "nearest"}
-
-
-def test_no_name_of_a_kind_is_that_of_a_value_in_code(two: Task) -> None:
-    labels = [recipe.label for recipe in recipes(two, 8)]
-    assert "fwc without a limit of parity" in labels
-    assert not [label for label in labels if "None" in label]

@@ -77,19 +77,6 @@ def test_the_numbers_are_those_of_the_answers(
         assert arm["coverage"] == 1.0
 
 
-@pytest.mark.slow
-def test_all_arms_of_a_repeat_see_the_same_rows_and_no_outcome(
-    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
-) -> None:
-    result = run(adult, service[1], tmp_path / "run")
-    answers = result.answers()
-    zero, balanced = (answers[answers["arm"] == arm]["row"].tolist() for arm in ("zero", "balanced"))
-    assert zero == balanced
-    assert len(zero) == 16
-    for messages in service[0].asked:
-        assert "income" not in messages[-1]["content"].split("Record:")[-1].lower()
-
-
 def test_the_folder_holds_the_whole_run(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -136,27 +123,6 @@ def test_a_rejected_run_keeps_and_scores_what_was_answered_then_continues(
 
 
 @pytest.mark.slow
-def test_a_run_that_stops_before_its_last_repeat_is_scored(
-    adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
-) -> None:
-    handler, url = service
-    handler.broken_after = 20
-    with pytest.raises(ProviderError) as caught:
-        run(adult, url, tmp_path / "run", arms=("zero",), repeats=3, concurrency=1)
-    assert caught.value.result is not None
-    (arm,) = caught.value.result.arms
-    assert [each["coverage"] for each in arm["per_repeat"]] == [1.0, 0.25, 0.0]
-    assert arm["per_repeat"][0]["accuracy"] is not None
-    assert arm["accuracy"] is arm["accuracy_sd"] is None  # a repeat without answers has none
-    assert arm["coverage_sd"] > 0
-
-
-def test_arms_that_are_one_text_are_refused(adult: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="give a list"):
-        evaluate(adult, "surrogate", "zero", out=tmp_path / "run")
-
-
-@pytest.mark.slow
 def test_a_folder_of_another_run_is_refused(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
@@ -168,12 +134,6 @@ def test_a_folder_of_another_run_is_refused(
     with pytest.raises(FwcError, match="holds no run"):
         run(adult, service[1], tmp_path / "other")
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
-
-
-def test_without_a_key_nothing_is_written(adult: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="OPENAI_API_KEY"):
-        evaluate(adult, "gpt-4", ("zero",), n_test=8, out=tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_prompts_longer_than_the_context_are_refused_first(
@@ -311,32 +271,6 @@ def test_a_model_needs_four_members(adult: Task, tmp_path: Path) -> None:
     assert result.data["simulated"] is False
     assert "SIMULATED" not in repr(result)
     assert result.arms[0]["rates"] == {"Female": 1.0, "Male": 1.0}
-
-
-def test_what_is_no_model_is_refused(adult: Task, tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match=r"the model is an int.*name, parameters, ask and aclose"):
-        evaluate(adult, 3, ("zero",), out=tmp_path / "run")  # type: ignore[arg-type]
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_examples_of_a_row_are_chosen_once(
-    adult: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "counting.py").write_text(
-        "from fwc_llm.shots.registry import strategy\n"
-        "from fwc_llm.shots.strategies.baselines import uniform\n"
-        "chosen = []\n"
-        "@strategy(per_row=True)\n"
-        "def by_row(request):\n"
-        "    chosen.append(request.query)\n"
-        "    return uniform(request)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    evaluate(adult, FourMembers(), ("counting:by_row",), n_test=8, m=4, out=tmp_path / "run", repeats=2)
-    import counting  # type: ignore[import-not-found]
-
-    assert len(counting.chosen) == 2 * 8
 
 
 def test_the_callbacks_hear_of_every_step(

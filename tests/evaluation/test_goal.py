@@ -57,14 +57,6 @@ def test_many_are_measured_as_one_is_and_rows_count_as_often_as_said(metric: str
         assert value[again, one] == pytest.approx(alone.metric)
 
 
-def test_a_part_without_rows_and_groups_that_never_say_yes_have_no_gap() -> None:
-    no, labels = np.zeros(4), np.zeros(4, np.int8)
-    groups = np.array(["a", "a", "b", "b"])
-    for metric, value in (("dp", 0.0), ("eo", 0.0), ("dp_ratio", 1.0)):
-        assert measure(Goal(metric), no, labels, groups).metric == value
-        assert measure_many(Goal(metric), no[None], labels, groups, np.ones((1, 4)))[1] == value
-
-
 def test_the_order_of_choice() -> None:
     goal = read_goal(0.2, None, 2.0)
     metric = np.array([0.30, 0.10, 0.15, 0.05, 0.25])

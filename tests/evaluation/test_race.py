@@ -31,15 +31,6 @@ def pool() -> Pool:
     return Pool.of(task, task.pool().head(400))
 
 
-def test_every_part_of_the_pool_rows_is_a_small_pool(pool: Pool) -> None:
-    share = np.mean(pool.labels[pool.groups == "Female"])
-    for k in (80, 200):
-        assert np.mean(pool.groups[:k] == "Female") == pytest.approx(
-            np.mean(pool.groups == "Female"), abs=0.02
-        )
-        assert np.mean(pool.labels[:k][pool.groups[:k] == "Female"]) == pytest.approx(share, abs=0.03)
-
-
 class World:
     """Candidate c0 answers alike for both groups; the higher the number, the larger the gap."""
 

@@ -65,10 +65,6 @@ def test_the_picture_has_the_intervals_of_the_report(result: Result) -> None:
     assert drawn.find(".//script") is None
 
 
-def test_a_result_is_audited_as_its_report_is(result: Result) -> None:
-    assert result.audit().to_dict() == statistics(read_run(result.folder).answered)
-
-
 def test_a_result_whose_folder_is_gone_still_shows_itself(result: Result, tmp_path: Path) -> None:
     lost = Result(tmp_path / "gone", result.data)
     words = "".join(ElementTree.fromstring(lost._repr_html_()).itertext())
@@ -83,15 +79,6 @@ def test_names_from_the_data_are_escaped(tmp_path: Path) -> None:
     assert "".join(drawn.itertext()).count("script") > 4
 
 
-def test_requests_without_reply_are_said(tmp_path: Path) -> None:
-    rows = [answer(row) for row in range(7)]
-    rows.append(answer(7, answer="", reason="error", reply=""))
-    whole = make(tmp_path / "partial", "zero", rows, task="t", model="m")
-    partial = Result(whole.folder, whole.data | {"unanswered": 1})
-    assert "1 of 8 requests have no reply" in repr(partial)
-    assert "1 of 8 requests have no reply" in partial._repr_html_()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "begins"), [("r.html", "<!"), ("r.md", "# "), ("r.json", "{"), ("r.csv", "run,")]
@@ -99,13 +86,6 @@ def test_requests_without_reply_are_said(tmp_path: Path) -> None:
 def test_the_report_is_written_by_its_ending(result: Result, tmp_path: Path, name: str, begins: str) -> None:
     assert result.report(tmp_path / name) == tmp_path / name
     assert (tmp_path / name).read_text().lower().startswith(begins)
-
-
-@pytest.mark.slow
-def test_the_report_lies_in_the_folder_by_default(result: Result) -> None:
-    assert result.report() == result.folder / "report.html"
-    with pytest.raises(FwcError, match="none of html, md"):
-        result.report("report.docx")
 
 
 def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
@@ -119,12 +99,3 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     json.dumps(compared)
     with pytest.raises(FwcError, match="not a folder"):
         result.compare(tmp_path / "nowhere")
-
-
-def test_independent_runs_have_an_interval(result: Result, tmp_path: Path) -> None:
-    task = census_task(n_pool=500, n_test=500, seed=9)
-    other = evaluate(task, Surrogate(), ("zero",), n_test=80, repeats=2, m=4, out=tmp_path / "other", seed=7)
-    compared = result.compare(other)
-    assert not compared["arms"][0]["paired"]
-    assert " to " in compared._repr_html_()
-    assert "only_first" in compared

@@ -9,11 +9,9 @@ import pytest
 
 from fwc_llm import FunctionModel, FwcError, ProviderError, Result, evaluate
 from fwc_llm.models import Messages
-from fwc_llm.report.format import percent
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
 from fwc_llm.runs.journal import Journal
-from fwc_llm.runs.listing import list_runs
 from fwc_llm.runs.results import score
 from fwc_llm.tasks import Task
 from tests.cli.conftest import Outcome
@@ -77,16 +75,6 @@ def test_both_answers_are_written(done: tuple[Result, Shifted], two: Task) -> No
     assert sum(arm["threshold"]["ties"] for arm in result.arms) > 0
 
 
-def test_where_ties_leave_the_base_rate_out_of_reach_both_shares_are_said(two: Task, tmp_path: Path) -> None:
-    result = run(two, lambda messages: 0.3, tmp_path / "run", arms=("zero",), threshold="base-rate")
-    (one,) = result.arms[0]["threshold"]["per_repeat"]
-    assert abs(one["share_of_yes"] - one["base_rate"]) > 0.3, "all or nobody"
-    words = json.loads(render([result.folder], "json", two, None))["runs"][0]["threshold"]["words"]
-    shares = f"(zero {percent(one['share_of_yes'])} against {percent(one['base_rate'])})"
-    assert f"as nearly as can be, as many are answered yes as have the label yes {shares}." in words
-    assert "chosen on rows of the pool that were asked first and are neither test rows nor examples" in words
-
-
 def test_every_report_shows_both_and_scoring_again_changes_nothing(
     done: tuple[Result, Shifted], two: Task
 ) -> None:
@@ -132,17 +120,6 @@ def test_an_interrupted_run_goes_on_where_it_was(
         FwcError, match=r"holds another run \(settings: threshold = fit, now threshold = None\)"
     ):
         run(two, model, tmp_path / "run", threshold=None)
-
-
-def test_a_number_asks_about_no_further_row(two: Task, tmp_path: Path) -> None:
-    model = Shifted()
-    result = run(two, model, tmp_path / "run", threshold=0.2, arms=("zero",))
-    assert len(model.asked) == 16
-    (arm,) = result.arms
-    assert arm["threshold"]["per_repeat"] == [{"repeat": 0, "threshold": 0.2}]
-    answers = result.answers()
-    assert ((answers["p_yes"] >= 0.2) == (answers["threshold_answer"] == "yes")).all()
-    assert not (tmp_path / "run" / "pool.jsonl").exists()
 
 
 def test_a_run_without_a_threshold_is_written_as_before_and_an_older_one_goes_on(
@@ -257,43 +234,6 @@ def shy(messages: Messages) -> float:
     if age < 40 and shy.asked <= 24:  # type: ignore[attr-defined]
         raise ValueError("too young")
     return age / 100
-
-
-def test_held_rows_without_a_reply_are_said_and_asked_again(fwc: Run, tmp_path: Path) -> None:
-    task = write_people(tmp_path, make_people(240, 2))
-    shy.asked = 0  # type: ignore[attr-defined]
-    options = (
-        "--task",
-        task,
-        "--shots",
-        "zero",
-        "--n-test",
-        16,
-        "--threshold",
-        "fit",
-        "--threshold-rows",
-        24,
-    )
-    model = ("--model", "python:tests.evaluation.test_threshold:shy", "--out", tmp_path / "run")
-    first = fwc("eval", *options, *model)
-    assert first.code == 4
-    assert "of 24 requests about rows of the pool have no reply" in first.line
-    (arm,) = json.loads((tmp_path / "run" / "results.json").read_text())["arms"]
-    assert 0 < arm["threshold"]["per_repeat"][0]["known"] < 24
-    again = fwc("eval", *options, *model)
-    assert again.code == 0, again.err
-    results = json.loads((tmp_path / "run" / "results.json").read_text())
-    assert (results["pool_requests"], results["pool_unanswered"]) == (24, 0)
-
-
-def test_a_run_that_goes_on_is_not_listed_as_complete(two: Task, tmp_path: Path) -> None:
-    model = Shifted()
-    model.fail_after = 16
-    with pytest.raises(ProviderError):
-        run(two, model, tmp_path / "run", arms=("zero",), concurrency=1)
-    (tmp_path / "run" / "results.json").unlink()  # as while it goes on
-    (listed,) = list_runs(tmp_path)
-    assert (listed.answered, listed.requests, listed.complete) == (0, 16, False)
 
 
 def even(messages: Messages) -> float:

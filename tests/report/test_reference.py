@@ -12,8 +12,7 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from fwc_llm.coreset.problem.encoding import Encoder
-from fwc_llm.coreset.problem.one_hot import one_hot
+from fwc_llm.coreset.problem.encoding import Encoder, one_hot
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.read import read_run

@@ -152,13 +152,6 @@ def test_a_refused_batch_stops_and_can_be_submitted_again(tmp_path: Path) -> Non
     assert answers(tmp_path) == expected()
 
 
-def test_a_rejected_key_stops(tmp_path: Path) -> None:
-    service = BatchService()
-    service.broken = {1: refusal(401, "Incorrect API key", "invalid_api_key")}
-    with pytest.raises(ProviderError, match="rejects the key"):
-        asyncio.run(run(service, tmp_path))
-
-
 def test_answered_requests_are_not_batched(tmp_path: Path) -> None:
     service = BatchService()
 
@@ -261,14 +254,6 @@ def test_batches_under_way_can_be_cancelled(tmp_path: Path) -> None:
     assert (service.worked.total(), service.live.total()) == (0, N)
 
 
-def test_without_batches_nothing_is_begun(tmp_path: Path) -> None:
-    service = BatchService()
-    assert not batches_under_way(tmp_path)
-    asyncio.run(run(service, tmp_path, begin=False, cancel=True))
-    assert service.steps == 0
-    assert not (tmp_path / "batch").exists()
-
-
 ODD_LINES = [
     b"", b"{", b"null", b"[]", b'"x"', b"\xff\xfe", b"\0" * 100, b"[" * 100_000, b'{"custom_id": ["x"]}',
     b'{"custom_id": "ID", "response": "x"}', b'{"custom_id": "ID", "response": ["x"]}',
@@ -287,22 +272,6 @@ def test_an_odd_line_is_not_the_end_of_the_collection(tmp_path: Path, line: byte
     service = BatchService()
     first = call_id(parameters_json(ChatModel("test-model")), calls()[0]).encode()
     service.odd_lines = [line.replace(b"ID", first) + b"\n"]
-    asyncio.run(run(service, tmp_path))
-    assert answers(tmp_path) == expected()
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("request_counts", "many"),
-        ("request_counts", {"completed": -1}),
-        ("errors", "x"),
-        ("errors", {"data": [7]}),
-    ],
-)
-def test_odd_fields_of_a_batch_are_ignored(tmp_path: Path, field: str, value: object) -> None:
-    service = BatchService()
-    service.on_step = lambda step: [batch.update({field: value}) for batch in service.batches.values()]
     asyncio.run(run(service, tmp_path))
     assert answers(tmp_path) == expected()
 

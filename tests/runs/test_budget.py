@@ -61,12 +61,6 @@ def test_a_forecast_counts_everything() -> None:
     assert half.dollars_most == pytest.approx((16_000 * 10 + 200 * 100) / 2e6)
 
 
-def test_short_prompts_are_not_cached_and_unknown_prices_are_said() -> None:
-    numbers = forecast(Model("test"), calls(10, prefix=900), None, counter=Counter())  # type: ignore[arg-type]
-    assert numbers.cached_tokens == 0
-    assert (numbers.dollars, numbers.dollars_most, numbers.price) == (None, None, None)
-
-
 def test_a_prompt_beyond_the_context_is_refused() -> None:
     with pytest.raises(FwcError, match="test:0 has 1990 tokens, its reply up to 20: more than the 2000"):
         forecast(Model("test"), calls(1, tail=490), PRICE, counter=Counter())  # type: ignore[arg-type]

@@ -11,7 +11,6 @@ from fwc_llm.runs.counts import cell_counts
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
-from fwc_llm.shots import save_shots, select_shots
 from fwc_llm.tasks import Task, default_task, load_task
 from tests.data.tables import small_task
 
@@ -93,16 +92,6 @@ def test_a_number_that_is_given_stays_or_is_refused(tmp_path: Path) -> None:
     assert fit_defaults(small, Settings(base_parity=0.5))[0].base_parity == 0.5
     cells = cell_counts(small.groups, fit_defaults(small, Settings(base_parity=0.5))[0].n_test, 0.5)
     assert cells["g0", "yes"] <= 10
-
-
-def test_examples_that_nobody_chooses_are_not_counted(tmp_path: Path) -> None:
-    task = table(tmp_path, [(200, 200), (200, 200), (4, 3)])
-    saved = tmp_path / "shots.json"
-    save_shots(select_shots(task, "random", m=16), saved)
-    for sources in (("zero",), (str(saved),)):
-        plan = make_plan(task, sources, Settings())
-        assert not [note for note in plan.notes if "are shown" in note]
-    assert [note for note in make_plan(task, ("balanced",), Settings()).notes if "6 are shown" in note]
 
 
 def test_an_empty_cell_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -94,37 +94,6 @@ def test_a_call_that_comes_twice_is_asked_once(tmp_path: Path) -> None:
     assert sorted(model.asked) == ["q1", "q2"]
 
 
-def test_nobody_at_work_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FwcError, match="concurrency is 0"):
-        run(Scripted(), [call(1)], tmp_path, concurrency=0)
-
-
-def test_other_parameters_arms_or_repeats_are_other_requests(tmp_path: Path) -> None:
-    run(Scripted(), [call(1)], tmp_path)
-    for calls, parameters in (([call(1, arm="fwc")], {}), ([call(1, repeat=1)], {}), ([call(1)], {"t": 1})):
-        assert run(Scripted(parameters=parameters), calls, tmp_path).done == 1
-    assert run(Scripted(), [call(1), call(1, arm="fwc"), call(1, repeat=1)], tmp_path).skipped == 3
-
-
-def test_calls_are_made_only_when_needed(tmp_path: Path) -> None:
-    made = 0
-
-    def calls() -> Iterator[Call]:
-        nonlocal made
-        for number in itertools.count():
-            made += 1
-            yield call(number)
-
-    def script(content: str) -> Any:
-        assert made <= len(model.asked) + 4
-        return ProviderError("enough") if len(model.asked) > 40 else "Yes"
-
-    model = Scripted(script)
-    with pytest.raises(ProviderError, match="enough"):
-        run(model, calls(), tmp_path, concurrency=4)
-    assert model.most_under_way == 4
-
-
 def test_a_rejected_run_stops_at_once_and_keeps_what_is_under_way(tmp_path: Path) -> None:
     model = Scripted(lambda content: ProviderError("no quota") if content == "q10" else "Yes")
     with pytest.raises(ProviderError, match="no quota"):

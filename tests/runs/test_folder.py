@@ -124,19 +124,6 @@ def test_what_is_derived_is_made_again(tmp_path: Path, name: str, damage: str) -
     read_run(tmp_path / "run")
 
 
-def test_a_missing_question_is_not_silently_absent(tmp_path: Path) -> None:
-    run_plan(plan(), Answers(), tmp_path / "run")
-    questions = tmp_path / "run" / "questions.jsonl"
-    good = questions.read_text()
-    questions.write_text("".join(good.splitlines(keepends=True)[:-1]))
-    with pytest.raises(FwcError, match="it has 7 questions"):
-        rescore(tmp_path / "run")
-    again = Answers()
-    assert run_plan(plan(), again, tmp_path / "run").data["requests"] == N
-    assert again.asked == 0
-    assert questions.read_text() == good
-
-
 def test_a_folder_of_an_earlier_version_is_read_and_completed(tmp_path: Path) -> None:
     run_plan(plan(), Answers(), tmp_path / "run")
     questions = tmp_path / "run" / "questions.jsonl"

@@ -39,15 +39,6 @@ def test_the_last_record_of_a_question_counts(tmp_path: Path) -> None:
     assert replies.models == ["first", "second"]
 
 
-def test_questions_of_one_hash_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fwc_llm.runs.journal.hash", lambda key: len(key[2]), raising=False)
-    with Journal(tmp_path) as journal:
-        for number, row in enumerate(("aa", "bb", "c", "aa")):
-            journal.append(record(row, f"{row} {number}", number))
-        found = Replies(journal).of([question(row) for row in ("bb", "aa", "c", "dd")])
-        assert [one and one["text"] for _, one in found] == ["bb 1", "aa 3", "c 2", None]
-
-
 def test_answers_in_other_words_are_those_of_the_last_record(tmp_path: Path) -> None:
     with Journal(tmp_path) as journal:
         for row, text, others in (("a", "yes", {"not": 0.1}), ("b", "no", {"not": 0.2}), ("a", "no", {})):

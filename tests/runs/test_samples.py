@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,26 +138,6 @@ def test_each_template_set_makes_an_arm(task: Task, own: Path, tmp_path: Path) -
     again = Dice()
     evaluate(task, again, ("zero", "balanced"), templates=("default", str(own)), **options)
     assert again.asked == 0
-
-
-def test_an_edit_of_the_prompt_is_no_other_order(task: Task, tmp_path: Path) -> None:
-    arms = ("balanced", "balanced+instruction")
-    options: dict[str, Any] = {"settings": SMALL, "orders": ("random", "given"), "out": tmp_path / "run"}
-    found = evaluate(task, Dice(), arms, **options).audit().to_dict()
-    assert [arm["variation"]["family"] for arm in found["arms"]] == [
-        *["balanced"] * 2,
-        *["balanced+instruction"] * 2,
-    ]
-
-
-def test_arms_without_examples_are_asked_once_whatever_the_orders(task: Task) -> None:
-    settings = Settings(**vars(SMALL) | {"orders": ("random", "given")})
-    none = replace(make_plan(task, ("zero",), SMALL).repeats[0].shots["zero"], strategy="none")
-    plan = make_plan(task, ("zero", "zero+instruction", none, "balanced"), settings)
-    assert [arm.name for arm in plan.arms] == [
-        *("zero", "zero+instruction", "none", "balanced@random", "balanced@given"),
-    ]
-    assert plan.variations["zero"] == {"family": "zero", "order": "", "template": ""}
 
 
 def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) -> None:

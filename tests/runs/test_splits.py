@@ -39,12 +39,6 @@ def test_two_groups_have_the_published_counts(parity: float, expected: tuple[int
     assert tuple(cell_counts(("F", "M"), 200, parity).values()) == expected
 
 
-def test_three_groups_are_evenly_spaced() -> None:
-    counts = cell_counts(("a", "b", "c"), 60, 0.5)
-    assert [counts[group, "yes"] for group in "abc"] == [5, 10, 15]
-    assert [counts[group, "no"] for group in "abc"] == [15, 10, 5]
-
-
 @pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 600), st.integers(0, 20))
 def test_counts_are_exact_or_the_nearest_number_is_named(n_groups: int, n: int, twentieths: int) -> None:
@@ -86,12 +80,6 @@ def test_a_split_keeps_its_promises(task: Task, n: int, parity: float | None, se
     assert again.test.index.tolist() == split.test.index.tolist()
 
 
-def test_another_seed_draws_other_rows(task: Task) -> None:
-    assert (
-        draw_split(task, 24, 0.5, 0).test.index.tolist() != draw_split(task, 24, 0.5, 1).test.index.tolist()
-    )
-
-
 def test_rows_that_equal_an_example_are_not_drawn(task: Task) -> None:
     examples = task.pool().iloc[::9]
     split = draw_split(task, 12, 0.0, 3, exclude=set(examples.index), not_equal_to=examples)
@@ -123,12 +111,6 @@ def test_a_cell_that_is_too_small_is_named(task: Task) -> None:
         FwcError, match="the cell sex = a, y = no has 40 rows to draw from, but 50 are needed"
     ):
         draw_split(task, 300, 0.0)
-
-
-@pytest.mark.parametrize("n", [0, 181])
-def test_a_plain_draw_of_too_many_rows(task: Task, n: int) -> None:
-    with pytest.raises(FwcError, match="test rows"):
-        draw_split(task, n, None)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from fwc_llm.runs.folder import THRESHOLD
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.splits import draw_split
-from fwc_llm.runs.threshold_selection import NEVER, Marks, at_threshold, choose_thresholds, hold
+from fwc_llm.runs.threshold_selection import NEVER, at_threshold, choose_thresholds, hold
 from fwc_llm.shots import select_shots
 from fwc_llm.tasks import Task
 
@@ -67,21 +67,6 @@ def test_rows_without_a_probability_are_left_out_and_counted() -> None:
     assert at_threshold({"p_yes": "0.9"}, None) == at_threshold({"p_yes": ""}, 0.5) == ""
     assert choose_thresholds("fit", [], [KEY])[KEY]["threshold"] is None
     assert choose_thresholds(0.25, [], [KEY]) == {KEY: {"repeat": 0, "threshold": 0.25}}
-
-
-def test_ties_are_test_rows_exactly_at_the_threshold() -> None:
-    rows = [
-        {"variant": "", "p_yes": "0.300000", "repeat": 0, "reason": ""},
-        {"variant": "", "p_yes": "0.300001", "repeat": 0, "reason": ""},
-        {"variant": "", "p_yes": "", "repeat": 0, "reason": ""},
-        {"variant": "", "p_yes": "", "repeat": 0, "reason": "error"},
-        {"variant": "counterfactual:b", "p_yes": "0.300000", "repeat": 0, "reason": ""},
-    ]
-    marks = Marks({KEY: {"repeat": 0, "threshold": 0.3}})
-    answers = [marks.answer({"arm": "zero", **row}) for row in rows]
-    assert answers == ["yes", "yes", "", "", "yes"]
-    said = marks.describe("zero", "fit")
-    assert (said["ties"], said["unknown"], said["threshold"]) == (1, 1, 0.3)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 
 from fwc_llm.coreset.descent.updates import Shares
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport
 
 _IDLE = 5  # iterations without a gain that end a descent

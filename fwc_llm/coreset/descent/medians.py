@@ -15,7 +15,7 @@ import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
 from fwc_llm.coreset.descent.updates import UNIT, Shares
-from fwc_llm.coreset.problem.tables.table import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import CHUNK, Threads
 
 _SAMPLE = 16_384  # rows by which bins are cut

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fwc_llm.coreset.problem.tables.table import Table, column_codes
+from fwc_llm.coreset.problem.table import Table, column_codes
 from fwc_llm.coreset.weights import Masses
 
 UNIT = 1 << 32  # the weight of a whole row in sums that must not depend on their order

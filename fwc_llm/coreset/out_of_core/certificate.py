@@ -22,8 +22,7 @@ import numpy as np
 
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
 from fwc_llm.coreset.out_of_core.survey import Survey, groups_of, weights_of
-from fwc_llm.coreset.problem.encoding import encode_array
-from fwc_llm.coreset.problem.entry import outside, pick
+from fwc_llm.coreset.problem.encoding import encode_array, outside, pick
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.search.samples import missed
 from fwc_llm.coreset.transport.fair import fair_transport

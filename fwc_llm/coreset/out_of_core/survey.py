@@ -14,7 +14,7 @@ import numpy as np
 
 from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.out_of_core.blocks import Block, Table
-from fwc_llm.coreset.problem.entry import Encoding, pick
+from fwc_llm.coreset.problem.encoding import Encoding, pick
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array
 from fwc_llm.coreset.problem.input_rows import InputRows, read_rows
 from fwc_llm.coreset.weights import read_weights

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
+
+_MOST_FRACTIONS = 30  # labels that are fractions, such as shares in steps of 0.05
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,15 @@ def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> 
         own, columns = own[masses.positive], [column[masses.positive] for column in columns]
         n, masses = len(own), masses.take(masses.positive)
     outcomes, y_code = np.unique(own, return_inverse=True)
+    _check_not_continuous(outcomes, "y")
     if len(columns) == 1:
         levels, d_code = np.unique(columns[0], return_inverse=True)
+        _check_not_continuous(levels, "sensitive")
     else:
         d_code, members = np.zeros(n, np.int64), []
         for column in columns:
             values, code = np.unique(column, return_inverse=True)
+            _check_not_continuous(values, "sensitive")
             members.append(values)
             d_code = d_code * len(values) + code
         present, d_code = np.unique(d_code, return_inverse=True)
@@ -96,6 +102,15 @@ def _sums(cell: np.ndarray, n_cells: int, masses: Masses | None) -> dict[str, np
     counts = np.bincount(cell, minlength=n_cells)
     sizes = counts if masses is None else np.bincount(cell, masses.values, n_cells)
     return {"counts": counts, "sizes": sizes}
+
+
+def _check_not_continuous(labels: np.ndarray, what: str) -> None:
+    """Refuse numbers that are measured and not labels: many values, not all of them whole."""
+    if len(labels) > _MOST_FRACTIONS and labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+        raise InputError(
+            f"{what} has {len(labels):,} distinct values: bin it, for example by pandas.qcut, as groups and "
+            "outcomes are labels"
+        )
 
 
 def _labels(values: Any, what: str, n: int, columns: bool) -> list[np.ndarray]:
@@ -120,14 +135,7 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
     """Labels (n,), text where they are of mixed types: these cannot be sorted."""
     if column.dtype.kind == "c":
         raise InputError(f"{what} holds complex numbers: pass labels")
-    if column.dtype.kind == "f":
-        missing = np.isnan(column)
-    elif column.dtype.kind in "mM":
-        missing = np.isnat(column)
-    elif column.dtype.kind == "O":
-        missing = np.array([v is None or str(v) in {"nan", "NaN", "<NA>", "NaT"} for v in column], bool)
-    else:
-        missing = np.zeros(column.shape, bool)
+    missing = np.asarray(pd.isna(column))
     if missing.any():
         row = int(missing.argmax())
         raise InputError(f"{what} is missing in row {row}: drop such rows or give them a level of their own")

@@ -1,23 +1,29 @@
-"""A table of mixed columns as numbers and codes (docs/method.md, "Ground cost and scaling").
+"""Tables as numbers and codes: a DataFrame by its kinds of columns, an array as it is or scaled.
 
 Numeric columns are scaled; categorical columns become codes 0, 1, …, which the costs compare only for
-equality. One-hot columns are never built.
+equality. See docs/method.md, "Ground cost and scaling".
 """
 
+import sys
+import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
-from fwc_llm.coreset.problem.frames import column_kind, plain_array
-from fwc_llm.coreset.problem.tables.frame_table import FrameTable, Scaling
-from fwc_llm.coreset.problem.tables.table import Table as Table
-from fwc_llm.coreset.problem.tables.table import value_ids as value_ids
-from fwc_llm.coreset.weights import Masses
-from fwc_llm.errors import InputError
+from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
+from fwc_llm.coreset.problem.table import Table
+from fwc_llm.coreset.weights import Masses, read_weights
+from fwc_llm.errors import InputError, ScaleWarning
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy import sparse
+
+_APART = 100  # how many times as large as another a column may be without a warning
+_SOME = 4096  # rows that say how large a column is
+_FEW = 64  # rows that say whether it may hold only two values
+_MOST = 1000  # one-hot columns of what is squared
 
 
 @dataclass(frozen=True)
@@ -82,22 +88,19 @@ class Encoder:
         if frame.columns.duplicated().any():
             twice = frame.columns[frame.columns.duplicated()][0]
             raise InputError(f"column {twice!r} occurs twice: name every column once")
+        if not len(frame.columns):
+            raise InputError("X has no columns: pass at least one feature")
         kinds = []
         for name in frame.columns:
             missing = frame[name].isna().to_numpy()
             if missing.any():
-                raise InputError(
-                    f"column {name!r} is missing in row {frame.index[int(missing.argmax())]!r}: "
-                    "drop or fill such rows"
-                )
+                row = row_name(frame.index, int(missing.argmax()))
+                raise InputError(f"column {name!r} is missing in row {row}: drop or fill such rows")
             kinds.append(column_kind(frame[name]))
-        if not kinds:
-            raise InputError("X has no columns: pass at least one feature")
-        raw: list[np.ndarray] = []
-        codes: list[np.ndarray] = []
-        scaling: list[Scaling] = []
         scaled: list[ColumnCode] = []
         coded: list[ColumnCode] = []
+        numbers = np.empty((len(frame), len(kinds) - kinds.count("categorical")))
+        codes: list[np.ndarray] = []
         for name, kind in zip(frame.columns, kinds, strict=True):
             series = frame[name]
             if kind == "categorical":
@@ -105,23 +108,15 @@ class Encoder:
                 codes.append(places.astype(_code_type(len(found))))
                 coded.append(ColumnCode(name, kind, np.asarray(found, dtype=object)))
                 continue
-            values = np.empty(0)
-            if kind == "ordinal":
-                values = np.asarray(series.cat.categories, dtype=object)
-                raw.append(series.cat.codes.to_numpy())
-            else:
-                plain = isinstance(series.dtype, np.dtype) and series.dtype.kind in "iuf"
-                raw.append(series.to_numpy() if plain else series.to_numpy(dtype=float))
-            numeric = raw[-1].astype(np.float64, copy=False)
-            if not np.isfinite(numeric).all():
-                row = frame.index[int((~np.isfinite(numeric)).argmax())]
-                raise InputError(f"column {name!r} is infinite in row {row!r}: clip or drop such values")
-            column, how = find_scaling(name, kind, values, numeric, scale, masses)
+            ranks = series.cat if kind == "ordinal" else None
+            values = np.empty(0) if ranks is None else np.asarray(ranks.categories, dtype=object)
+            raw = (series if ranks is None else ranks.codes).to_numpy(dtype=float)
+            if not np.isfinite(raw).all():
+                row = row_name(frame.index, int((~np.isfinite(raw)).argmax()))
+                raise InputError(f"column {name!r} is infinite in row {row}: clip or drop such values")
+            column, numbers[:, len(scaled)] = scale_column(name, kind, values, raw, scale, masses)
             scaled.append(column)
-            scaling.append(how)
-        table = FrameTable(
-            raw, scaling, np.column_stack(codes) if codes else np.empty((len(frame), 0), np.uint8)
-        )
+        table = Table(numbers, _side_by_side(codes, len(frame), np.uint8))
         return cls((*scaled, *coded), tuple(frame.columns)), table
 
     def encode(self, points: "pd.DataFrame", strict: bool = True, what: str = "init") -> Table:
@@ -139,8 +134,8 @@ class Encoder:
             if values.ndim > 1:
                 raise InputError(f"column {column.name!r} occurs twice in {what}: name every column once")
             if (missing := values.isna().to_numpy()).any():
-                row = points.index[int(missing.argmax())]
-                raise InputError(f"column {column.name!r} of {what} is missing in row {row!r}")
+                row = row_name(points.index, int(missing.argmax()))
+                raise InputError(f"column {column.name!r} of {what} is missing in row {row}")
             kind = column_kind(values)  # refuses what is no value of a column
             if column.kind == "numeric":
                 _check_numbers(values, kind, what)
@@ -154,7 +149,8 @@ class Encoder:
                 codes.append(values)
             else:
                 numbers.append((np.asarray(values, dtype=float) - column.mean) / column.scale)
-        return _as_table(numbers, codes, len(points))
+        n = len(points)
+        return Table(_side_by_side(numbers, n, float), _side_by_side(codes, n, np.int32).astype(np.int32))
 
     @property
     def has_ranks(self) -> bool:
@@ -198,36 +194,35 @@ def _check_numbers(values: "pd.Series[Any]", kind: str, what: str) -> None:
         raise InputError(f"column {values.name!r} of {what} is infinite: clip or drop such values")
 
 
-def find_scaling(
+def scale_column(
     name: Any,
     kind: str,
     values: np.ndarray,
     numbers: np.ndarray,
     scale: bool = True,
     masses: Masses | None = None,
-) -> tuple[ColumnCode, Scaling]:
-    """How one column becomes z-scores, a constant one all 0; not `scale`: it stays as it is.
+) -> tuple[ColumnCode, np.ndarray]:
+    """One column (n,) as z-scores, a constant one all 0; not `scale`: as it is.
 
     Mean and variance are by mass; rows without mass do not count.
     """
     if not scale:
-        return ColumnCode(name, kind, values), Scaling()
+        return ColumnCode(name, kind, values), numbers
     used = numbers if masses is None else numbers[masses.values > 0]
-    constant = ColumnCode(name, kind, values, float(used[0]), np.inf), Scaling(spread=np.inf)
+    constant = ColumnCode(name, kind, values, float(used[0]), np.inf), np.zeros(len(numbers))
     if used.min() == used.max():
         return constant
     # Scaling by the largest magnitude first keeps the variance of tiny and huge columns finite.
     size = float(np.abs(used).max())
     if masses is None:
-        mean = float((numbers / size).mean())
-        spread = float((numbers / size).std())
+        mean, spread = float((numbers / size).mean()), float((numbers / size).std())
     else:
         share = masses.values[masses.values > 0] / masses.total
         mean = float(share @ (used / size))
         spread = float(np.sqrt(share @ (used / size - mean) ** 2))
     if spread == 0.0:  # constant up to rounding
         return constant
-    return ColumnCode(name, kind, values, mean * size, spread * size), Scaling(size, mean, spread)
+    return ColumnCode(name, kind, values, mean * size, spread * size), (numbers / size - mean) / spread
 
 
 def _code_type(count: int) -> type[np.integer[Any]]:
@@ -235,12 +230,9 @@ def _code_type(count: int) -> type[np.integer[Any]]:
     return np.uint8 if count <= 2**8 else np.uint16 if count <= 2**16 else np.int32
 
 
-def _as_table(numbers: list[np.ndarray], codes: list[np.ndarray], n: int) -> Table:
-    """The table of these columns."""
-    return Table(
-        np.column_stack(numbers) if numbers else np.empty((n, 0)),
-        np.column_stack(codes).astype(np.int32) if codes else np.empty((n, 0), np.int32),
-    )
+def _side_by_side(columns: list[np.ndarray], n: int, kind: Any) -> np.ndarray:
+    """The columns (n,) as one matrix, of this kind if there are none."""
+    return np.column_stack(columns) if columns else np.empty((n, 0), kind)
 
 
 def encode_array(x: Any) -> Table:
@@ -262,3 +254,136 @@ def encode_array(x: Any) -> Table:
         kind = "NaN" if np.isnan(array[row, column]) else "infinity"
         raise InputError(f"Input X contains {kind} in row {row}, column {column}: drop or fill such rows")
     return Table(array, np.empty((len(array), 0), np.int32))
+
+
+@dataclass(frozen=True)
+class ArrayScaler:
+    """Turns the columns of an array into z-scores and back; float32 stays float32."""
+
+    columns: tuple[ColumnCode, ...]
+    dtype: Any
+
+    @classmethod
+    def fit(cls, table: Table, masses: Masses | None = None) -> tuple[Self, Table]:
+        """The scaler of an unscaled table of numbers, whose rows `masses` weigh, and the table scaled."""
+        columns, scaled = [], np.empty_like(table.numbers)
+        for k in range(table.n_numeric):
+            numbers = table.numbers[:, k].astype(np.float64)
+            column, scaled[:, k] = scale_column(k, "numeric", np.empty(0), numbers, True, masses)
+            columns.append(column)
+        return cls(tuple(columns), table.numbers.dtype), Table(scaled, table.codes)
+
+    def encode(self, points: Any, strict: bool = True, what: str = "init") -> Table:
+        """Points in the units of the array as a table; `strict` and `what` are those of `Encoder`."""
+        table = encode_array(points)
+        if table.p != len(self.columns):
+            raise InputError(f"{what} has {table.p} columns: give the {len(self.columns)} of X")
+        mean = np.array([column.mean for column in self.columns])
+        scale = np.array([column.scale for column in self.columns])
+        return Table(((table.numbers - mean) / scale).astype(table.numbers.dtype, copy=False), table.codes)
+
+    def decode(self, points: np.ndarray) -> np.ndarray:
+        """Points (m, p) of the table in the units of the array, in its precision."""
+        units = [
+            values * column.step + column.mean for column, values in zip(self.columns, points.T, strict=True)
+        ]
+        return np.column_stack(units).astype(self.dtype, copy=False)
+
+
+Encoding: TypeAlias = Encoder | ArrayScaler | None  # None: an array as it is
+
+
+def encode(X: Any, scale: bool | str = "auto") -> tuple[Encoding, Table]:
+    """A table by its kinds of columns, or an array; and how others are encoded likewise.
+
+    `scale`: whether numbers become z-scores; "auto": those of a DataFrame do, those of an array do not, with
+    a `ScaleWarning` where its columns differ by orders of magnitude.
+    """
+    return encode_weighted(X, None, scale)[:2]
+
+
+def encode_weighted(
+    X: Any, sample_weight: Any, scale: bool | str = "auto"
+) -> tuple[Encoding, Table, Masses | None]:
+    """What `encode` returns for rows of these weights, and their masses."""
+    if scale not in (True, False, "auto") or not isinstance(scale, bool | str):
+        raise InputError(f"scale={scale!r}: use True, False or 'auto'")
+    X = as_pandas(X)
+    if is_frame(X):
+        if not len(X):
+            raise InputError("X has no rows: pass at least one")
+        masses = read_weights(sample_weight, len(X))
+        return *Encoder.fit(X, bool(scale), masses), masses
+    table = encode_array(X)
+    masses = read_weights(sample_weight, table.n)
+    if scale is True:
+        return *ArrayScaler.fit(table, masses), masses
+    if scale == "auto":
+        warn_of_sizes(table)
+    return None, table, masses
+
+
+def pick(X: Any, rows: np.ndarray) -> Any:
+    """Some of the rows of what was encoded, in its own form."""
+    return X.iloc[rows] if is_frame(X) else plain_array(X)[rows]
+
+
+def warn_of_sizes(table: Table) -> None:
+    """Warn where some columns decide nearly all distances."""
+    some = np.array(table.numbers[:: max(1, table.n // _SOME)].T, np.float64, order="C")
+    low, high = some.min(axis=1), some.max(axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        size = np.abs(some - np.median(some, axis=1)[:, None]).mean(axis=1)
+        # A rare yes among many noes is not small: half a step, as if both were common.
+        ends = low[:, None], high[:, None]
+        few = some[:, :_FEW]
+        for k in np.flatnonzero(((few == ends[0]) | (few == ends[1])).all(axis=1)):
+            if ((some[k] == low[k]) | (some[k] == high[k])).all():
+                size[k] = high[k] / 2 - low[k] / 2
+    varying = np.flatnonzero((size > 0) & np.isfinite(size))
+    if not len(varying):
+        return
+    least, most = varying[size[varying].argmin()], varying[size[varying].argmax()]
+    if size[most] / _APART > size[least]:
+        warnings.warn(
+            f"columns of X differ by orders of magnitude (column {most} typically by {size[most]:.3g}, "
+            f"column {least} by {size[least]:.3g}), so that the large ones decide the distances; the "
+            "columns of an array are not scaled, those of a DataFrame are: pass scale=True (FairCoreset, "
+            "FairWASP) or a DataFrame, or scale=False if they are meant as they are",
+            ScaleWarning,
+            stacklevel=outside(),
+        )
+
+
+def outside() -> int:
+    """The level of the stack, seen from `warnings.warn`'s caller, that called the solver."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("fwc_llm.coreset."):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> "sparse.csr_array":
+    """The rows (n, q) with a column of its own for every category; one never seen is all zeros.
+
+    Half-scaled, so that a mismatch moves a row by 1 in L1, as the solver counts it.
+    """
+    from scipy import sparse
+    from sklearn.preprocessing import OneHotEncoder
+
+    table = encoder.encode(frame, strict=False)
+    kinds = [np.arange(len(column.values)) for column in encoder.columns[table.n_numeric :]]
+    blocks = [sparse.csr_array(table.numbers)]
+    if kinds:
+        hot = OneHotEncoder(categories=kinds, handle_unknown="ignore").fit_transform(table.codes)
+        blocks.append(sparse.csr_array(hot * 0.5))
+    return sparse.csr_array(sparse.hstack(blocks))
+
+
+def frequent(encoded: "sparse.csr_array", most: int = _MOST) -> np.ndarray:
+    """The positions of the `most` columns with the most entries, in their order.
+
+    A column of free text has thousands of categories: squared, they fill the memory and tell nothing.
+    """
+    entries = np.bincount(encoded.indices, minlength=encoded.shape[1])
+    return np.sort(np.argsort(-entries, kind="stable")[:most])

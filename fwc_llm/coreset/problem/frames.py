@@ -49,6 +49,12 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "columns") and hasattr(table, "iloc")
 
 
+def row_name(index: Any, place: int) -> str:
+    """The name of a row as Python writes it: 3 and not np.int64(3)."""
+    name = index[place]
+    return repr(name.item() if isinstance(name, np.generic) else name)
+
+
 def column_kind(series: "pd.Series[Any]") -> str:
     """Whether a column is "numeric", "ordinal" or "categorical".
 

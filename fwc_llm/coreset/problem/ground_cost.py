@@ -11,7 +11,7 @@ All code that needs this cost takes it from here. Compiled loops take the terms 
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 
 COSTS = ("l1", "sqeuclidean")
 MISMATCH = 1.0  # cost of two different categories

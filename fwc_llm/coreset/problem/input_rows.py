@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells, find_cells
-from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.entry import Encoding, encode_weighted
+from fwc_llm.coreset.problem.encoding import Encoding, encode_weighted
 from fwc_llm.coreset.problem.frames import take_named
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 

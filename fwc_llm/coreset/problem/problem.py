@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fwc_llm.coreset.problem.cells import Cells
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.transport.fair import Transport, fair_transport
 from fwc_llm.coreset.transport.tie_breaking import Start
 from fwc_llm.coreset.transport.warm_start import Repeated

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Table
-from fwc_llm.coreset.problem.entry import Encoding, encode_weighted
+from fwc_llm.coreset.problem.encoding import Encoding, encode_weighted
 from fwc_llm.coreset.problem.ground_cost import MISMATCH
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses
 from fwc_llm.errors import InputError
 

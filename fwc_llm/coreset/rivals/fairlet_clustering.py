@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from fwc_llm.coreset.checks import candidate_mask
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.rivals.base import METRICS, Coreset, LabelledTable, as_rows, check_size
 from fwc_llm.coreset.rivals.clustering import lloyd, rounded_coreset
 from fwc_llm.coreset.rivals.faster_pam import swap_medoids

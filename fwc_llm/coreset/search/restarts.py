@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fwc_llm.coreset.descent.loop import Descent, Steps
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.ground_cost import cost_matrix
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.search.schedule import Solver
 from fwc_llm.coreset.transport.parity import ParitySet
 

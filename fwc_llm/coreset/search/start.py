@@ -6,8 +6,8 @@ See docs/method.md, "Starts and local optima".
 import numpy as np
 
 from fwc_llm.coreset.compiled import kernel, part
-from fwc_llm.coreset.problem.encoding import Table
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.weights import Masses, random_order
 

@@ -5,7 +5,7 @@ import pytest
 
 from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.updates import Shares, means, medians
-from fwc_llm.coreset.problem.encoding import Table
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 
 

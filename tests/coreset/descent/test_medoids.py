@@ -6,8 +6,8 @@ import pytest
 from fwc_llm.coreset.descent.medoids import CompiledMedoids
 from fwc_llm.coreset.descent.updates import Medoids, Shares
 from fwc_llm.coreset.problem.cells import find_cells
-from fwc_llm.coreset.problem.encoding import Table, value_ids
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.threads import Threads
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.coreset import FairCoreset
+from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
-from fwc_llm.coreset.problem.slots import count_slots
 from fwc_llm.errors import FwcError
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fwc_llm.coreset.problem.encoding import Encoder, encode_array, value_ids
+from fwc_llm.coreset.problem.encoding import Encoder, encode_array
+from fwc_llm.coreset.problem.table import value_ids
 from fwc_llm.errors import FwcError
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fwc_llm.coreset import FairCoreset, FairWASP, certify
-from fwc_llm.coreset.problem.entry import ArrayScaler, encode
+from fwc_llm.coreset.problem.encoding import ArrayScaler, encode
 from fwc_llm.errors import InputError, ScaleWarning
 
 

@@ -10,9 +10,10 @@ from fwc_llm.coreset.descent.steps import CompiledSteps
 from fwc_llm.coreset.descent.updates import Medoids
 from fwc_llm.coreset.fairwasp import NearestRows
 from fwc_llm.coreset.problem.cells import find_cells
-from fwc_llm.coreset.problem.encoding import Encoder, Table
+from fwc_llm.coreset.problem.encoding import Encoder
 from fwc_llm.coreset.problem.ground_cost import COSTS, column_costs, cost_matrix, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
+from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.threads import Threads
 
 SHAPES = [(5, 0), (0, 4), (1, 1), (3, 9), (12, 2)]  # numeric and categorical columns

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from fwc_llm.coreset.problem.entry import encode
+from fwc_llm.coreset.problem.encoding import encode
 
 
 def peak(run: Callable[[], object]) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fwc_llm.coreset.problem.encoding import Table, value_ids
+from fwc_llm.coreset.problem.table import Table, value_ids
 from fwc_llm.coreset.search.start import random_rows, spread_rows
 
 

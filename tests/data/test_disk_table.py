@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from fwc_llm.data import large
-from fwc_llm.data.cleaned import Cleaner
+from fwc_llm.data import disk_cleaning
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.population import population
@@ -80,8 +79,8 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
     """The task in memory, and on disk."""
     inner = load_task(path)
     inner.pool()
-    monkeypatch.setattr(large, "LARGE", HELD)
-    monkeypatch.setattr(large, "BLOCK", BLOCK)
+    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(disk_cleaning, "BLOCK", BLOCK)
     outer = load_task(path)
     assert inner.whole is None
     assert outer.whole is not None
@@ -156,22 +155,22 @@ def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_few_rows_are_held_while_it_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "LARGE", HELD)
-    monkeypatch.setattr(large, "BLOCK", BLOCK)
+    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(disk_cleaning, "BLOCK", BLOCK)
     alive: list[weakref.ref[pd.DataFrame]] = []
     most = [0, 0]
-    clean = Cleaner.clean
+    build = disk_cleaning.build_tables
 
-    def counted(self: Cleaner, block: pd.DataFrame, path: Path, first: int) -> pd.DataFrame:
-        found = clean(self, block, path, first)
-        alive[:] = [one for one in alive if one() is not None]
-        alive.extend((weakref.ref(block), weakref.ref(found)))
-        most[:] = [max(most[0], len(alive)), max(most[1], len(block))]
+    def counted(*given: Any) -> Any:
+        found = build(*given)
+        alive[:] = [each for each in alive if each() is not None]
+        alive.append(weakref.ref(found.pool))
+        most[:] = [max(most[0], len(alive)), max(most[1], len(given[1][0]))]
         return found
 
-    monkeypatch.setattr(Cleaner, "clean", counted)
+    monkeypatch.setattr(disk_cleaning, "build_tables", counted)
     assert load_task(write(tmp_path)).whole is not None
-    assert most[0] <= 4  # this block and the one before it, as read and clean
+    assert most[0] <= 2  # this block and the one before it
     assert most[1] == BLOCK
 
 
@@ -179,7 +178,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = write(tmp_path, TOML.replace("above = 17", "above = 20"))
     inner = load_task(path)
     inner.pool()
-    monkeypatch.setattr(large, "LARGE", 1000)
+    monkeypatch.setattr(disk_cleaning, "LARGE", 1000)
     outer = load_task(path)
     assert outer.whole is None
     assert outer.pool() is outer.test()
@@ -188,7 +187,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, TOML.replace('{ name = "job" }', '{ name = "job", role = "id" }'))
-    monkeypatch.setattr(large, "LARGE", HELD)
+    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
     with pytest.raises(FwcError, match="is already used at"):
         load_task(path).pool()
 
@@ -209,14 +208,14 @@ def test_files_that_do_not_fit_are_refused(
 ) -> None:
     path = write(tmp_path)
     damage(frame().iloc[:500]).to_parquet(tmp_path / "rows-1.parquet")
-    monkeypatch.setattr(large, "LARGE", HELD)
+    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
     with pytest.raises(FwcError, match=words):
         load_task(path).pool()
 
 
 def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path)
-    monkeypatch.setattr(large, "LARGE", HELD)
+    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
     (tmp_path / "rows-2.parquet").write_bytes(b"PAR1 no such thing PAR1")
     with pytest.raises(FwcError, match=r"rows-2\.parquet is no Parquet table"):
         load_task(path).pool()

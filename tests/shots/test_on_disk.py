@@ -1,4 +1,4 @@
-"""Examples from files that are read in blocks: those that the whole table in memory gives."""
+"""Examples from a table on disk: those that the whole table in memory gives."""
 
 import json
 import re
@@ -12,9 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fwc_llm.cli import app
+from fwc_llm.coreset import FairCoreset, certify
+from fwc_llm.data import disk_cleaning
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import select_shots
-from fwc_llm.shots.streamed import streamed_shots
+from fwc_llm.shots.examples import features_frame
+from fwc_llm.shots.on_disk import disk_shots
 from fwc_llm.tasks import load_task
 
 TOML = """
@@ -81,10 +84,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("weight", ["w", ""])
-def test_blocks_give_the_examples_of_the_whole_table(folder: Path, weight: str) -> None:
+def test_blocks_give_the_examples_of_the_whole_table(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, weight: str
+) -> None:
     task = load_task(folder / "task.toml", weight=weight)
     inner = select_shots(task, "fwc", 12, 0.05, seed=1, progress=False)
-    outer, notes = streamed_shots(task, folder / "rows.parquet", 12, 0.05, seed=1)
+    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    large = load_task(folder / "task.toml", weight=weight, data=folder / "rows.parquet")
+    outer = disk_shots(large, 12, 0.05, seed=1)
     assert outer.fingerprint == inner.fingerprint
     assert outer.options == inner.options
     assert [example.row for example in outer.examples] == [example.row for example in inner.examples]
@@ -96,18 +103,45 @@ def test_blocks_give_the_examples_of_the_whole_table(folder: Path, weight: str) 
     assert outer.certificate is not None
     assert outer.certificate == inner.certificate
     assert task.rows is not None
-    assert notes[0].endswith(f": {task.rows.kept:,} of 1,200 rows kept")
-    assert "2 rows lost: no value in debt" in notes
+    assert large.notes[0].endswith(f": {task.rows.kept:,} of 1,200 rows kept")
+    assert "2 rows left out: no value in debt" in large.notes
     filled = next(note for note in task.notes if "made the category" in note).partition(";")[0]
     assert "(wage 3)" in filled
-    assert filled in notes
+    assert filled in large.notes
 
 
-def test_the_command_takes_a_pattern(folder: Path) -> None:
+def test_a_table_beyond_the_sample_is_certified_as_a_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 30})
+    settings = FairCoreset.__init__.__defaults__
+    assert settings is not None
+    monkeypatch.setattr(FairCoreset.__init__, "__defaults__", (*settings[:-1], 300))
+    task = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
+    assert task.whole is not None
+    found = disk_shots(task, 8, 0.05, seed=1).certificate
+    assert found is not None
+    monkeypatch.undo()
+    whole = load_task(folder / "task.toml", weight="", data=folder / "part-*.parquet")
+    pool = whole.pool()
+    rows = pool.loc[found["rows"]]
+    again = certify(
+        *(features_frame(whole, pool), whole.labels(pool), whole.sensitive(pool)),
+        *(features_frame(whole, rows), whole.labels(rows), whole.sensitive(rows)),
+        epsilon=0.05,
+    )
+    assert found["objective"] == pytest.approx(again.objective, rel=1e-9)
+    assert found["violation"] == pytest.approx(again.violation, abs=1e-9)
+
+
+def test_the_command_takes_a_pattern(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*words: str) -> Any:
         return CliRunner().invoke(app, ["shots", "--task", str(folder / "task.toml"), "--m", "8", *words])
 
+    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
     files = ("--data", str(folder / "part-*.parquet"))
+    assert run(*files, "--strategy", "kmeans").exit_code == 0  # from the sample
     found = run(*files, "-o", str(folder / "shots.json"))
     assert found.exit_code == 0, found.output
     command = shlex.split(found.output.partition("use them with: fwc-llm ")[2])
@@ -124,10 +158,8 @@ def test_the_command_takes_a_pattern(folder: Path) -> None:
         assert example["values"]["debt"] == pytest.approx(row["debt"])
         assert example["label"] == ("yes" if row["paid"] == "on time" else "no")
     for words, said in (
-        ((*files, "--compare"), "--compare needs the table in memory"),
-        ((*files, "--strategy", "kmeans"), "--data reads a table in blocks, which kmeans cannot"),
-        ((*files, "--max-prompt-tokens", "500"), "--max-prompt-tokens needs the table in memory"),
         ((*files, "--option", "slots=home:no=4,home:yes=4"), "name one of balanced-positive"),
+        ((*files, "--option", "labels=odd"), "no option 'labels'"),
         (("--data", str(folder / "no-*.parquet")), "there is no such file"),
     ):
         refused = run(*words).exception
@@ -138,11 +170,6 @@ def test_the_command_takes_a_pattern(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        (
-            '"notes", role = "drop"',
-            '"notes", role = "id"',
-            'role = "id", whose values are compared over all rows',
-        ),
         (', "never"]', "]", "the value 'never' is named neither positive nor negative"),
         ('["on time"]', '["by cheque"]', "the positive value 'by cheque' does not occur"),
         ("above = 17", "above = 99", "no row is left of 1,200: not age"),
@@ -155,14 +182,19 @@ def test_the_command_takes_a_pattern(folder: Path) -> None:
         ('{ name = "job" }', '{ name = "hobby" }', "there is no column 'hobby'"),
     ],
 )
-def test_what_the_task_file_does_not_allow_is_refused(folder: Path, old: str, new: str, words: str) -> None:
+def test_what_the_task_file_does_not_allow_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, words: str
+) -> None:
+    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
     assert old in TOML
     (folder / "task.toml").write_text(TOML.replace(old, new), encoding="utf-8")
     with pytest.raises(FwcError, match=re.escape(words)):
-        streamed_shots(load_task(folder / "task.toml"), str(folder / "part-*.parquet"), 8)
+        load_task(folder / "task.toml", data=folder / "part-*.parquet").pool()
 
 
-def test_files_that_were_written_in_several_ways_are_one_table(folder: Path) -> None:
+def test_files_that_were_written_in_several_ways_are_one_table(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     frame = table().assign(notes="x")
     widths = pd.Categorical(frame["job"].astype(str), [*map(str, range(300)), "cook", "clerk", "nurse"])
     parts = [
@@ -178,29 +210,10 @@ def test_files_that_were_written_in_several_ways_are_one_table(folder: Path) -> 
     (folder / "task.toml").write_text(TOML.replace("rows.parquet", "part-*.parquet"), encoding="utf-8")
     task = load_task(folder / "task.toml")
     inner = select_shots(task, "fwc", 8, 0.05, seed=1, progress=False)
-    outer, _ = streamed_shots(task, folder / "part-*.parquet", 8, 0.05, seed=1)
+    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    outer = disk_shots(load_task(folder / "task.toml"), 8, 0.05, seed=1)
     assert [example.row for example in outer.examples] == [example.row for example in inner.examples]
     assert outer.fingerprint == inner.fingerprint
-    for wrong, said in (
-        (
-            frame.drop(columns="debt"),
-            "part-3.parquet: there is no column 'debt'; the file has 'notes', 'age'",
-        ),
-        (frame.set_index("debt"), "part-3.parquet: there is no column 'debt'"),
-        (
-            frame.astype({"age": str}),
-            "the column 'age' is int64 in {0}1.parquet and large_string in {0}3.parquet",
-        ),
-    ):
-        wrong.to_parquet(folder / "part-3.parquet")
-        with pytest.raises(FwcError, match=re.escape(said.format(folder / "part-"))):
-            streamed_shots(task, folder / "part-*.parquet", 8)
-
-
-def test_other_files_are_refused(folder: Path) -> None:
-    table().to_csv(folder / "rows.csv")
-    with pytest.raises(FwcError, match="from Parquet files alone"):
-        streamed_shots(load_task(folder / "task.toml"), folder / "rows.csv", 8)
 
 
 def test_a_pattern_in_a_task_file_is_one_table(folder: Path) -> None:

@@ -104,7 +104,7 @@ class Table:
 
         A mean would not do: one outlier moves it away from all others.
         """
-        some = self._every(max(1, self.n // _SOME))
+        some = self.numbers[:: max(1, self.n // _SOME)]
         return np.append(np.median(some, axis=0), np.zeros(self.p - self.n_numeric))
 
     @cached_property
@@ -127,7 +127,8 @@ class Table:
     def fits_single(self) -> bool:
         """Whether float32 can hold the differences within the columns, and their squares."""
         # float32 is used as it is, all else about its centre.
-        offset = max(-self.least.min(initial=0.0), self.largest.max(initial=0.0)) if self.is_float32 else 0.0
+        float32 = self.numbers.dtype == np.float32
+        offset = max(-self.least.min(initial=0.0), self.largest.max(initial=0.0)) if float32 else 0.0
         span = self.span.max(initial=0.0)
         return bool((span == 0 or span > 1 / _SAFE) and max(span, offset) < _SAFE)
 
@@ -142,18 +143,9 @@ class Table:
                 "for double precision; scale that column"
             )
 
-    @property
-    def is_float32(self) -> bool:
-        """Whether the numbers are float32; else they are float64."""
-        return self.numbers.dtype == np.float32
-
     def take(self, rows: np.ndarray) -> Self:
         """Some of the rows, (n',) positions or (n,) bool."""
         return replace(self, numbers=np.ascontiguousarray(self.numbers[rows]), codes=self.codes[rows])
-
-    def _every(self, step: int) -> np.ndarray:
-        """The numbers of every `step`-th row."""
-        return self.numbers[::step]
 
 
 def by_column(ends: Callable[..., Any], values: np.ndarray) -> np.ndarray:

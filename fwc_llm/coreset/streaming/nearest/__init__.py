@@ -1,1 +1,0 @@
-"""Which representative carries a row, told without all distances where that is possible."""
