@@ -1,7 +1,8 @@
 """What `fwc-llm eval` says: what a run would cost, and its results, for a model or several."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -158,7 +159,8 @@ def ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0
         rest = f"{left:,} to ask" if left else "nothing to ask"
         console.err.print(f"{answered:,} of {job.plan.n_calls:,} answered, {rest}")
 
-    with console.asking(job.plan.n_calls) as progress:
+    # What a function of the user prints is no output of ours.
+    with console.asking(job.plan.n_calls) as progress, redirect_stdout(sys.stderr):
         return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
