@@ -264,10 +264,10 @@ def _findings(task: "Task") -> Iterator[str]:
     from fwc_llm.errors import FwcError
     from fwc_llm.models import open_model, traits
     from fwc_llm.prompts import templates
-    from fwc_llm.runs.counts import whole_step
     from fwc_llm.runs.defaults import fit_defaults
     from fwc_llm.runs.plan import bare_prompt
     from fwc_llm.runs.settings import Settings
+    from fwc_llm.runs.splits import whole_step
 
     settings, notes = fit_defaults(task, Settings())
     parity = "as they fall" if settings.base_parity is None else f"base parity {settings.base_parity:g}"

@@ -21,9 +21,9 @@ from fwc_llm.runs.execute import check_concurrency
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
-from fwc_llm.runs.population import population
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import population
 from fwc_llm.runs.threshold_selection import check_probability, first_questions, needs_trial, with_logprobs
 from fwc_llm.shots.base import Shots
 

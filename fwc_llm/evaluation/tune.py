@@ -75,7 +75,9 @@ class Asking:
         if not (folder.path / FILE_NAME).is_file():
             folder.create()
         with Journal(folder.path) as journal:
-            _begin(folder, asked)
+            check_same(folder, asked)
+            if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
+                folder.write_json(FILE_NAME, asked)
 
             def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
                 arms = list(names)
@@ -213,7 +215,9 @@ def tune(
         table = bare.plan.task
         split = draw_split(table, n_test, base_parity, seed)
         held, split = _held_out(table, split, rows, base_parity, seed)
-        _check_sizes(sizes, split)
+        free = int(split.candidates.sum())
+        if max(sizes) > free:
+            raise FwcError(f"m is {max(sizes)}, but only {free} rows may become examples: lower --m")
         pool = Pool.of(table, held)
         folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
         basis = _basis(bare, goal, rows, settings)
@@ -251,14 +255,6 @@ def _check(candidates: int, templates: Sequence[str], orders: Sequence[str] | No
         check_order(order)
         if list(orders or ()).count(order) > 1:
             raise FwcError(f"the order {order!r} is named twice")
-
-
-def _check_sizes(sizes: Sequence[int], split: Split) -> None:
-    """Refuse numbers of examples that no candidate can have, before the others are chosen."""
-    free = int(split.candidates.sum())
-    for size in sizes:
-        if size > free:
-            raise FwcError(f"m is {size}, but only {free} rows may become examples: lower --m")
 
 
 def _held_out(
@@ -400,10 +396,3 @@ def _answered(folder: Path) -> bool:
     path = folder / JOURNAL
     replied = path.exists() and any(record["text"] is not None for _, record in read_records(path))
     return replied or batches_under_way(folder)
-
-
-def _begin(folder: RunFolder, asked: Mapping[str, Any]) -> None:
-    """Write what is tuned, or refuse a folder in which something else was."""
-    check_same(folder, asked)
-    if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
-        folder.write_json(FILE_NAME, asked)

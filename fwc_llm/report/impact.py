@@ -34,7 +34,7 @@ from fwc_llm.metrics.variance import Sample, Shares
 from fwc_llm.report.format import DASH, defined, interval, number, p_value, signed
 from fwc_llm.report.read import Run
 from fwc_llm.report.tables import Cell, Row, Section
-from fwc_llm.runs.population import population
+from fwc_llm.runs.splits import population
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task

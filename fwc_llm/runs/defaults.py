@@ -6,9 +6,9 @@ A number that somebody gives is taken or refused, never moved.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
 from fwc_llm.runs.row_matching import row_hashes
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import cell_counts, nearest_whole, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 
 if TYPE_CHECKING:

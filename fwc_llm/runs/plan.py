@@ -14,6 +14,7 @@ from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.folder import THRESHOLD, file_name
 from fwc_llm.runs.journal import Call
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import Split, draw_split
 from fwc_llm.runs.threshold_selection import hold
 from fwc_llm.shots import accepted_options, is_per_row, load_shots, order_shots, select_shots
 from fwc_llm.shots.base import Shots
@@ -23,7 +24,6 @@ from fwc_llm.shots.select import ORDERS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.runs.splits import Split
     from fwc_llm.tasks import Task
 
 
@@ -226,7 +226,11 @@ def make_plan(
 
     Errors: `FwcError` for an unknown strategy, a shots file of another task, counts that are not whole.
     """
-    _check(settings)
+    if settings.consistency and settings.api == "chat":  # a model that is an object decides the api
+        raise FwcError(
+            "consistency (--consistency) puts several questions into one request, which a chat does not "
+            "take: choose --api decisions or --api systemone"
+        )
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
     _check_strategy_options(arms, saved, settings)
@@ -240,7 +244,13 @@ def make_plan(
     repeats = []
     for index in range(settings.repeats):
         seed = settings.seed + index
-        split = splits[index] if splits else _draw(task, settings, seed, fixed_values)
+        split = (
+            splits[index]
+            if splits
+            else draw_split(
+                task, settings.n_test, settings.base_parity, seed, not_equal_to=fixed_values or None
+            )
+        )
         held, split = hold(task, split, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
         as_chosen: dict[str, Shots] = {}  # by strategy, before an arm orders them
@@ -299,14 +309,6 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
         part = frame.iloc[first : first + _ROWS]
         records = cast("list[dict[str, Any]]", part.to_dict("records"))
         yield from zip(part.index.astype(str), records, strict=True)
-
-
-def _check(settings: Settings) -> None:
-    if settings.consistency and settings.api == "chat":  # a model that is an object decides the api
-        raise FwcError(
-            "consistency (--consistency) puts several questions into one request, which a chat does not "
-            "take: choose --api decisions or --api systemone"
-        )
 
 
 def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:
@@ -382,12 +384,6 @@ def _own_order(source: str, settings: Settings) -> tuple[str, str | None]:
     return name, order
 
 
-def _draw(task: "Task", settings: Settings, seed: int, not_equal_to: list[Mapping[str, Any]]) -> "Split":
-    from fwc_llm.runs.splits import draw_split
-
-    return draw_split(task, settings.n_test, settings.base_parity, seed, not_equal_to=not_equal_to or None)
-
-
 def _options(arm: Arm, settings: Settings) -> dict[str, Any]:
     """The strategy options that this arm's strategy takes (all of them, for a plugin that does not say)."""
     accepted = accepted_options(arm.source)
@@ -441,7 +437,7 @@ def fit_prompts(
 
     if longest(most) <= limit:
         return settings
-    smallest = _smallest(longest, most)
+    smallest = next((m for m in range(1, most) if _accepted(longest, m)), most)
     if longest(smallest) > limit:
         raise FwcError(
             f"{smallest} examples, the fewest that every arm accepts, make prompts of {longest(smallest):,} "
@@ -451,12 +447,9 @@ def fit_prompts(
     return settings.updated(m=smallest + span - 1)
 
 
-def _smallest(longest: Callable[[int], int], most: int) -> int:
-    """The smallest m that every strategy accepts (FWC needs one example per cell)."""
-    for m in range(1, most):
-        try:
-            longest(m)
-        except FwcError:
-            continue
-        return m
-    return most
+def _accepted(longest: Callable[[int], int], m: int) -> bool:
+    """Whether every strategy accepts m (FWC needs one example per cell)."""
+    try:
+        return longest(m) > 0
+    except FwcError:
+        return False

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from fwc_llm.metrics.planning import QUESTIONS, Assumptions, steps_needed
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, THIS_STRATEGY
-from fwc_llm.runs.counts import whole_step
-from fwc_llm.runs.splits import design_of
+from fwc_llm.runs.splits import design_of, whole_step
 
 if TYPE_CHECKING:
     from fwc_llm.models.base import Model

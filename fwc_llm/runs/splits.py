@@ -4,19 +4,22 @@ The rules of the evaluation protocol: test rows are drawn first; a pool row with
 an example; groups have equal numbers of test rows, with base rates evenly spaced over 0.5 ± b/2.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.counts import cell_counts, check_cells, check_size
 from fwc_llm.runs.row_matching import equal_rows, row_values, value_names
 from fwc_llm.tasks import Task
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
+    from fwc_llm.metrics.adverse_impact import Population
     from fwc_llm.metrics.planning import Design
 
 
@@ -53,9 +56,6 @@ def draw_split(
     Raises `FwcError` for b outside [0, 1], counts that are not whole (naming the nearest n that works) and a
     cell with too few rows (naming it).
     """
-    import numpy as np
-
-    from fwc_llm.runs.drawing import cells_of_rows, draw
 
     taken = set(row_values(task, not_equal_to)) if not_equal_to is not None and len(not_equal_to) else set()
     asked = n_test, base_parity, np.random.default_rng(seed)
@@ -84,9 +84,6 @@ def hold_out(
 
     Raises `FwcError` as `draw_split` does; for a pool with too few rows it says how many are needed.
     """
-    import numpy as np
-
-    from fwc_llm.runs.drawing import cells_of_rows, draw
 
     rng = np.random.default_rng([seed, _VALIDATION])
     cells = cells_of_rows(task, split.pool)
@@ -100,8 +97,6 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
 
     Raises `FwcError` as `draw_split` does. Nothing is drawn.
     """
-    import numpy as np
-
     from fwc_llm.metrics.planning import Design
 
     if repeats < 1:
@@ -119,8 +114,6 @@ def design_of(task: Task, n_test: int, base_parity: float | None, repeats: int) 
 
 def _free(task: Task, exclude: Collection[str] | None, taken: Collection[tuple[Any, ...]]) -> "np.ndarray":
     """Which test rows (n,) have none of the ids `exclude`, nor values that are `taken`."""
-    import numpy as np
-
     table = task.test()
     free = np.ones(len(table), dtype=bool)
     if exclude:
@@ -128,3 +121,114 @@ def _free(task: Task, exclude: Collection[str] | None, taken: Collection[tuple[A
     if taken:
         free &= np.fromiter((key not in taken for key in row_values(task, table)), bool, len(table))
     return free
+
+
+def cells_of_rows(task: Task, rows: "pd.DataFrame") -> np.ndarray:
+    """The group and answer (n,) of every row, as `DiskTable.cells` has them."""
+    levels = np.array(sorted(task.groups))
+    return np.asarray(2 * np.searchsorted(levels, task.sensitive(rows)) + task.labels(rows))
+
+
+def draw(
+    task: Task,
+    cells: np.ndarray,
+    free: np.ndarray,
+    n: int,
+    base_parity: float | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """The positions of n of the rows that are `free` (n,), drawn without replacement, in random order.
+
+    `cells` are those of all rows; see `draw_split`.
+    """
+    if base_parity is None:
+        rows = np.flatnonzero(free)
+        check_size(n, len(rows))
+        return np.asarray(rows[rng.choice(len(rows), size=n, replace=False)])
+    counts, levels = cell_counts(task.groups, n, base_parity), sorted(task.groups)
+    places = {
+        (level, answer): np.flatnonzero(free & (cells == 2 * levels.index(level) + (answer == "yes")))
+        for level, answer in counts
+    }
+    check_cells(task, {cell: len(rows) for cell, rows in places.items()}, counts)
+    drawn = [
+        places[cell][rng.choice(len(places[cell]), count, replace=False)] for cell, count in counts.items()
+    ]
+    return rng.permutation(np.concatenate(drawn))
+
+
+def cell_counts(groups: Sequence[str], n: int, base_parity: float) -> dict[tuple[str, str], int]:
+    """Rows per cell (group, "no" | "yes"): `n` test rows with base-rate parity b over `groups`, low to high.
+
+    Group k of G gets n/G rows, of which a share 0.5 + b (k/(G−1) − 1/2) is yes.
+    """
+    rates = _base_rates(groups, base_parity)
+    step = whole_step(groups, base_parity)
+    if n < 1 or n % step:
+        nearest = nearest_whole(groups, n, base_parity)
+        other = nearest - step if nearest > n else nearest + step
+        also = f" or {other}" if other > 0 else ""
+        raise FwcError(
+            f"{n} test rows over {len(groups)} groups with base parity {float(base_parity):g} do not come "
+            f"out whole; the nearest number that works is {nearest}{also} (any multiple of {step})"
+        )
+    size = n // len(groups)
+    return {
+        (group, answer): int(size * (rate if answer == "yes" else 1 - rate))
+        for group, rate in zip(groups, rates, strict=True)
+        for answer in ("no", "yes")
+    }
+
+
+def whole_step(groups: Sequence[str], base_parity: float) -> int:
+    """The smallest number of test rows with whole cells; its multiples are the only others."""
+    return len(groups) * math.lcm(*(rate.denominator for rate in _base_rates(groups, base_parity)))
+
+
+def nearest_whole(groups: Sequence[str], n: int, base_parity: float) -> int:
+    """The number of test rows nearest to `n` with whole cells."""
+    step = whole_step(groups, base_parity)
+    below = n // step * step
+    above = below + step
+    return below if n == below or (below > 0 and above - n >= n - below) else above
+
+
+def _base_rates(groups: Sequence[str], base_parity: float) -> list[Fraction]:
+    if not isinstance(base_parity, (int, float)) or not 0.0 <= base_parity <= 1.0:  # NaN fails too
+        raise FwcError(f"base parity {base_parity} is outside [0, 1]")
+    if len(groups) < 2:
+        raise FwcError(f"base-rate parity needs at least two groups; there is only {groups[0]!r}")
+    parity, last = Fraction(repr(float(base_parity))), len(groups) - 1
+    return [Fraction(1, 2) + parity * (Fraction(k, last) - Fraction(1, 2)) for k in range(len(groups))]
+
+
+def check_size(n: int, available: int) -> None:
+    """Refuse to draw no row, or more than there are."""
+    if n < 1:
+        raise FwcError(f"the number of test rows must be at least 1; it is {n}")
+    if n > available:
+        raise FwcError(f"{n} test rows are asked for, but only {available:,} rows can be drawn")
+
+
+def check_cells(
+    task: Task, available: Mapping[tuple[str, str], int], counts: Mapping[tuple[str, str], int]
+) -> None:
+    """Refuse a cell that has fewer rows than are to be drawn, with the most test rows that there can be."""
+    n, times = sum(counts.values()), math.gcd(*counts.values())
+    most = min(available[cell] * times // count for cell, count in counts.items() if count) * (n // times)
+    for (group, answer), count in counts.items():
+        if available[group, answer] >= count:
+            continue
+        fewer = f"the most that work are {most}" if most else "no number works with this base parity"
+        raise FwcError(
+            f"the cell {' & '.join(task.protected)} = {group}, {task.outcome} = {answer} has "
+            f"{available[group, answer]:,} rows to draw from, but {count:,} are needed for {n} test rows; "
+            f"{fewer}, and with no base parity (none) rows are drawn as they fall"
+        )
+
+
+def population(task: "Task") -> "Population":
+    """Return the rows per group and label of the table that test rows are drawn from."""
+    from fwc_llm.metrics.adverse_impact import Population
+
+    return Population(task.groups, task.cells_of(task.test()).astype(np.float64))

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models import Client, Model, traits
-from fwc_llm.runs.counts import cell_counts, nearest_whole, whole_step
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.row_matching import row_values
 from fwc_llm.runs.settings import FITTED, Settings
-from fwc_llm.runs.splits import Split, hold_out
+from fwc_llm.runs.splits import Split, cell_counts, hold_out, nearest_whole, whole_step
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.counts import cell_counts
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.plan import make_plan
 from fwc_llm.runs.settings import Settings
+from fwc_llm.runs.splits import cell_counts
 from fwc_llm.tasks import Task, default_task, load_task
 from tests.data.tables import small_task
 

@@ -9,9 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from fwc_llm.errors import FwcError
-from fwc_llm.runs.counts import cell_counts
 from fwc_llm.runs.row_matching import row_values
-from fwc_llm.runs.splits import draw_split
+from fwc_llm.runs.splits import cell_counts, draw_split
 from fwc_llm.tasks import Task, load_task
 from tests.data.tables import small_task
 
