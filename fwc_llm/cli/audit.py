@@ -79,9 +79,8 @@ def audit(
     from fwc_llm.files import write_whole
     from fwc_llm.metrics.audit_table import by_attribute, from_frame
     from fwc_llm.report.audit import Audit
-    from fwc_llm.report.given_probabilities import choose_threshold, ties_line
     from fwc_llm.report.impact import impact_tables
-    from fwc_llm.report.predictions import read_predictions
+    from fwc_llm.report.predictions_reader import choose_threshold, read_predictions, ties_line
     from fwc_llm.report.terminal import probability_tables, selection_table, statistics_table
     from fwc_llm.report.write import choose_format, write_document
 

@@ -203,8 +203,8 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     """
     from fwc_llm.metrics.statistics import statistics
     from fwc_llm.report.cost import cost
-    from fwc_llm.report.lines import references_of
     from fwc_llm.report.read import read_run
+    from fwc_llm.report.reference_models import references_of
     from fwc_llm.report.thresholds import threshold_section
 
     found: dict[str, Any] = {
@@ -390,7 +390,7 @@ def _answered(results: "Mapping[str, Scored]") -> dict[str, Scored]:
 def _add_references(jobs: "Sequence[Job]", results: "Mapping[str, Scored]") -> None:
     """Make the reference lines once for all models: the questions are the same."""
     if jobs[0].reference and (shown := _answered(results)):
-        from fwc_llm.report.lines import add_references
+        from fwc_llm.report.reference_models import add_references
 
         add_references([result.folder for result in shown.values()], jobs[0].plan.task)
 

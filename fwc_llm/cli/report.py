@@ -60,6 +60,9 @@ def report(
             help="Add what plain models answer to the same rows, and keep it with the run. Extra: reference.",
         ),
     ] = False,
+    appendix: Annotated[
+        bool, typer.Option("--appendix", help="Print the page whole, not only its first screen.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Write a report of one or more runs: one self-contained page, Markdown, JSON, or tables as CSV."""
@@ -76,7 +79,7 @@ def report(
         document = make_document(
             folders, task, data_dir, chosen == "html" and not no_rows, template, reference
         )
-        text = write_document(document, chosen)
+        text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)
     if path is None:

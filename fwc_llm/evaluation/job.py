@@ -163,9 +163,9 @@ class Job:
                 raise interrupted from None
             result = self._result(folder, journal, outcome.stopped)
         if self.reference is not False and result.unanswered < result.data["requests"]:
-            from fwc_llm.report.lines import add_references
+            from fwc_llm.report.reference_models import add_references
 
-            add_references([folder.path], self.plan.task, required=bool(self.reference))
+            add_references([folder.path], self.plan.task)
         return result
 
     def _described(self, folder: RunFolder) -> dict[str, Any]:

@@ -108,8 +108,8 @@ class Result:
         Errors: `FwcError` for a run without any reply, and a folder that is gone or damaged.
         """
         from fwc_llm.report.audit import Audit
-        from fwc_llm.report.lines import references_of
         from fwc_llm.report.read import read_run
+        from fwc_llm.report.reference_models import references_of
 
         run = read_run(self.folder)
         return Audit(run.answered, references_of(run))

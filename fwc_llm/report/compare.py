@@ -10,11 +10,11 @@ from fwc_llm.metrics.answers import Answers, mapped, samples_of
 from fwc_llm.metrics.arm_comparison import COMPARED, adjust, compare_estimates
 from fwc_llm.metrics.arm_estimates import Estimates, estimate
 from fwc_llm.metrics.statistics import plain
-from fwc_llm.report.format import DASH, interval, number, p_value, signed
+from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
 from fwc_llm.report.sections import METRICS, as_words
-from fwc_llm.report.tables import Cell, Row, Section, terminal
+from fwc_llm.report.tables import Row, Section, difference, terminal
 from fwc_llm.taskfile import without_key
 
 
@@ -139,9 +139,8 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
     for arm in compared["arms"]:
         for metric, name, digits, scale in (METRICS[0], METRICS[1]):
             test = arm[metric]
-            ends = interval((test.get("low"), test.get("high")), digits, scale)
-            change = Cell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
             values = [number(test[side], digits, scale) for side in ("first", "second")]
+            change = difference(test, digits, scale)
             rows.append([arm["arm"], name, *values, change, p_value(test["p_adjusted"]), _verdict(arm, test)])
     headings = ["Arm", "Metric", "First", "Second", "Difference", "p (Holm)", "Verdict"]
     values_section = Section("", headings, rows, list(_notes(compared)), keys=2)

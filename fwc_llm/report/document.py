@@ -11,11 +11,11 @@ from fwc_llm.report import sections
 from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
-from fwc_llm.report.lines import add_references, references_of
 from fwc_llm.report.narrative import findings, what_was_run, wording_lines
 from fwc_llm.report.probability import probabilities
 from fwc_llm.report.provenance import costs, provenance, record
 from fwc_llm.report.read import KEY, Run, read_runs
+from fwc_llm.report.reference_models import add_references, references_of
 from fwc_llm.report.tables import Section
 from fwc_llm.report.thresholds import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
@@ -146,7 +146,7 @@ def _data(run: Run) -> str:
 
 
 def _describe(run: Run, task: "Task | None", missing: str) -> dict[str, Any]:
-    from fwc_llm.report.reference import table_statistics
+    from fwc_llm.report.reference_models import table_statistics
 
     stats = statistics(run.answered, references_of(run))
     stats["notes"] += wording_lines(run.results)

@@ -256,21 +256,21 @@ def selected(view: Mapping[str, Any], reweighted: bool = False) -> Section:
     for arm, name, group, cells in _lines(view):
         ratio: Cell | str = _with_ends(group, "impact_ratio", "impact_ratio_low", "impact_ratio_high", 2)
         if name == arm["reference"]:
-            ratio = f"{number(group['impact_ratio'], 2)}, the highest rate"
+            ratio = Cell(number(group["impact_ratio"], 2), "the highest rate")
         rule = group["four_fifths"]
-        verdict = DASH if rule is None else "below" if rule["below"] else "not below"
-        verdict += "" if rule is None or rule["settled"] else ", may be chance"
+        below = DASH if rule is None else "below" if rule["below"] else "not below"
+        verdict = Cell(below, "" if rule is None or rule["settled"] else "may be chance")
         answered = _count(group["selected"] + group["not_selected"])
         rate = _with_ends(group, "selection_rate", "low", "high", 3)
-        rest = [verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])]
+        rest: list[Cell | str] = [verdict, _count(group["shortfall"]), p_value(group["p_adjusted"])]
         rows.append([*cells, f"{_count(group['selected'])} of {answered}", rate, ratio, *rest])
-    headings = ["Selected", "Selection rate", "Impact ratio", "Four-fifths", "Shortfall", "p (adjusted)"]
+    headings = ["Selected", "Selection rate", "Impact ratio", "Four fifths", "Shortfall", "p (adjusted)"]
     if reweighted:
-        headings[:3] = ["Yes, test rows", "Selection rate, re-weighted", "Impact ratio, re-weighted"]
+        headings[:3] = ["Yes, test rows", "Selection rate, reweighted", "Impact ratio, reweighted"]
     notes = [*_tests(view), *_reasons(view, {"impact_ratio": "Impact ratio"})]
     intro = "Selection rates and impact ratios, with 95 % intervals; a ratio is to the highest rate."
     title = f"Who was selected, by {view['attribute']}"
-    return Section(title, [*_keys(view), *headings], rows, notes, intro, keys=len(_keys(view)))
+    return Section(title, [*_keys(view), *headings], rows, notes, intro, len(_keys(view)), "selection")
 
 
 def _pairs(view: Mapping[str, Any], by: str) -> Section:

@@ -1,18 +1,19 @@
 """The report's sentences: what was run, what it shows, and what a design finds."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
 from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
-from fwc_llm.report.format import interval, number, p_value, percent, signed
+from fwc_llm.report.format import interval, number, percent, signed
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
 
 REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
+_MOST = 4  # differences that have a sentence of their own
 
 
 def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
@@ -70,72 +71,86 @@ def what_was_decided(audit: Mapping[str, Any], arms: list[str], found: Mapping[s
 
 
 def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return what a reader should take away: each arm (`arm`) with the rest of its sentence (`text`).
+    """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 
-    The first arm against noise, every other against the first; last, what a perfect classifier would show.
+    The first arm's gap, then the arms that differ, with sizes, those against the first arm first; what does
+    not differ is one sentence. Last, the reference lines and a perfect classifier.
     """
     first = found["arms"][0]
-    sentences = [{"arm": first["arm"], "text": _against_chance(first)}]
+    sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
+    differing = [test for test in found["comparisons"] if _metrics_of(test)]
+    differing.sort(key=lambda test: test["first"] != first["arm"])
+    sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing[:_MOST]]
+    if len(differing) > _MOST:
+        text = f"{len(differing) - _MOST} more pairs of arms differ significantly."
+        sentences.append({"arm": "", "text": text})
+    alike, untold = list[str](), dict[str, list[str]]()
     for test in found["comparisons"]:
-        if test["first"] == first["arm"]:
-            other = next(arm for arm in found["arms"] if arm["arm"] == test["second"])
-            sentences.append({"arm": other["arm"], "text": _against_first(first, test)})
+        if test["first"] == first["arm"] and test not in differing:
+            (untold.setdefault(test["reason"], []) if test["reason"] else alike).append(test["second"])
+    if alike:
+        text = f"No significant difference from {first['arm']} in DP gap or accuracy: {_listed(alike)}."
+        sentences.append({"arm": "", "text": text})
+    for why, arms in untold.items():
+        sentences.append({"arm": "", "text": f"Whether {_listed(arms)} differ from {first['arm']} {why}."})
     if against := _against_lines(found):
         sentences.append({"arm": "", "text": against})
     oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
         gap = number(oracle["demographic_parity_difference"], 2)
-        text = f"On these rows a perfect classifier has a DP gap of {gap}: even right answers have one."
+        text = f"On these rows even perfect answers have a DP gap of {gap}."
         sentences.append({"arm": "", "text": text})
     return sentences
 
 
-def _against_chance(arm: Mapping[str, Any]) -> str:
+def _gap_of(arm: Mapping[str, Any]) -> str:
+    """The groups that are farthest apart, by how much, and whether that is more than chance."""
     gap = arm["demographic_parity_difference"]
-    if gap["value"] is None:
+    rates = {name: group["rate"] for name, group in arm["groups"].items() if group["rate"] is not None}
+    if gap["value"] is None or not rates:
         reason = arm["reasons"].get("demographic_parity_difference", "it is not defined")
         return f"has no DP gap to give: {reason}."
-    shown, floor = number(gap["value"], 3), number(gap["noise_95"], 3)
-    ends = interval((gap["low"], gap["high"]), 3)
-    alike = f"groups treated alike would differ by less than {floor}"
-    chance = f"{alike} in 95 of 100 such runs (the noise floor)"
-    if gap["p_value"] is None or gap["p_value"] >= 0.05:
-        chance += ": it may be chance, and is not significant"
-    else:
-        chance += ": it is significant"
-    return f"has a DP gap of {shown} (95 % interval {ends}); {chance}."
+    least, most = min(rates, key=lambda name: rates[name]), max(rates, key=lambda name: rates[name])
+    if not gap["value"]:
+        return "says yes to all groups equally often."
+    ends = interval((gap["low"], gap["high"]), 0, 100)
+    points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
+    verdict = gap.get("verdict")
+    if verdict is None and gap["p_value"] is not None:
+        verdict = "significant" if gap["p_value"] < 0.05 else "not significant"
+    sizes = f"{low} % against {high} %; 95 % interval of the DP gap {ends}{f'; {verdict}' if verdict else ''}"
+    return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
 
 
-def _against_first(first: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    gap, accuracy = test["demographic_parity_difference"], test["accuracy"]
-    if gap["difference"] is None or accuracy["difference"] is None:
-        return f"cannot be compared with {first['arm']}: too few rows that both answered."
-    if test["reason"]:
-        size, points = signed(gap["difference"], 3), signed(accuracy["difference"], 1, 100)
-        return (
-            f"changes the DP gap by {size} and accuracy by {points} points against {first['arm']}; whether "
-            f"the strategies differ {test['reason']}."
-        )
-    verb = "lowers" if gap["difference"] < 0 else "raises"
-    size = number(abs(gap["difference"]), 3)
-    parity = (
-        f"{verb} the DP gap by {size} against {first['arm']} (p\u00a0{_p(gap)})"
-        if gap["distinguishable"]
-        else f"does not change the DP gap significantly against {first['arm']} (p\u00a0{_p(gap)})"
-    )
-    points = number(abs(accuracy["difference"]), 1, 100)
-    change = "more" if accuracy["difference"] > 0 else "less"
-    cost = (
-        f"at {points} points {change} accuracy (p\u00a0{_p(accuracy)})"
-        if accuracy["distinguishable"]
-        else f"and its accuracy does not differ significantly (p\u00a0{_p(accuracy)})"
-    )
-    return f"{parity}, {cost}."
+def _metrics_of(test: Mapping[str, Any]) -> list[str]:
+    """The metrics in which two arms differ significantly."""
+    metrics = ("demographic_parity_difference", "accuracy")
+    return [metric for metric in metrics if not test["reason"] and test[metric]["distinguishable"]]
 
 
-def _p(test: Mapping[str, Any]) -> str:
-    shown = p_value(test["p_adjusted"])
-    return shown if shown.startswith("<") else f"=\u00a0{shown}"
+def _changes(test: Mapping[str, Any]) -> str:
+    """The sizes of the differences that are significant."""
+    parts = []
+    for metric in _metrics_of(test):
+        one, digits, scale = test[metric], 3, 1.0
+        name, unit = "the DP gap", ""
+        if metric == "accuracy":
+            digits, scale, name, unit = 1, 100.0, "accuracy", " points"
+        verb = "lowers" if one["difference"] < 0 else "raises"
+        size = number(abs(one["difference"]), digits, scale)
+        ends = sorted(abs(one[end]) for end in ("low", "high"))
+        parts.append(f"{verb} {name} by {size}{unit} ({interval(ends, digits, scale)})")
+    rest = "" if len(parts) > 1 else "; no other difference is significant"
+    return f"{' and '.join(parts)} against {test['first']}{rest}."
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(_cut, names[:12]))
+    return shown + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= 60 else f"{name[:59]}…"
 
 
 def _against_lines(found: Mapping[str, Any]) -> str:

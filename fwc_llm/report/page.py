@@ -60,7 +60,7 @@ def page(document: Mapping[str, Any], appendix: bool = False) -> str:
         document=document,
         several=len(document["runs"]) > 1,
         audit=audit,
-        overview=overview(labelled, "All groupings" if audit else "All runs"),
+        overview=overview(labelled, "All runs"),
         appendix=appendix,
         browsers=browsers,
         **_script(bool(browsers)),

@@ -92,7 +92,7 @@ def record(run: Mapping[str, Any]) -> Section:
     if KEY in about:  # of which only the file itself exists
         hashes = {about[KEY]["predictions"]: hashes["answers.csv"]}
     rows += [(f"sha256 of {name}", digest) for name, digest in hashes.items()]
-    return Section("Record of this audit", ["", "Record"], rows, name="record")
+    return Section("Record of this audit", ["Entry", "Record"], rows, name="record")
 
 
 def costs(run: Mapping[str, Any]) -> Section:
@@ -112,4 +112,4 @@ def costs(run: Mapping[str, Any]) -> Section:
         price = "none: asked on this machine"
     elif "dollars" in cost:
         price = f"about ${cost['dollars']:.2f} at the list prices of {cost['price_date']}"
-    return Section("Cost", ["", "Used"], [*rows, ("Price", price)])
+    return Section("Cost", ["Item", "Used"], [*rows, ("Price", price)])

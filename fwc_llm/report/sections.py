@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
-from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent, signed
+from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import REFERENCE, lost_lines
-from fwc_llm.report.tables import Cell, Row, Section, valued
+from fwc_llm.report.tables import Cell, Row, Section, difference, valued
 
 Stats = Mapping[str, Any]
 # Key, heading, digits and scale of every metric, in the paper's order: accuracy in percent, gaps as shares.
@@ -22,8 +22,8 @@ METRICS = (
 ACCURACY, GAP = METRICS[0][0], METRICS[1][0]
 _COMPARED = ((ACCURACY, 1, 100.0), (GAP, 3, 1.0))
 _COMPARISON = (
-    *("Arms", "Accuracy, points", "Interval", "p (Holm)", "Significant"),
-    *("DP gap", "Interval", "p (Holm)", "Significant", "Speaks of", "Answers"),
+    *("Arms", "Accuracy, points", "p (Holm)", "Significant"),
+    *("DP gap", "p (Holm)", "Significant", "Speaks of", "Answers"),
 )
 _MARKS = {True: "≠", False: "≈", None: "?"}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
@@ -165,17 +165,16 @@ def comparisons(stats: Stats) -> Section:
     return Section("Which arms differ significantly", _COMPARISON, rows, intro=intro)
 
 
-def _compared(tests: Sequence[Mapping[str, Any]], first: str, second: str) -> list[list[str]]:
-    rows = []
+def _compared(tests: Sequence[Mapping[str, Any]], first: str, second: str) -> list[Row]:
+    rows: list[Row] = []
     for test in tests:
-        cells = [f"{test[second]} vs {test[first]}"]
+        cells: list[Cell | str] = [f"{test[second]} vs {test[first]}"]
         for metric, digits, scale in _COMPARED:
             one = test[metric]
             verdict = {True: "yes", False: "no"}.get(one["distinguishable"], "undefined")
             untold = one["difference"] is not None and test["reason"]
             cells += [
-                signed(one["difference"], digits, scale),
-                interval((one["low"], one["high"]), digits, scale),
+                difference(one, digits, scale),
                 p_value(one["p_adjusted"]),
                 "cannot be told" if untold else verdict,
             ]
@@ -413,7 +412,7 @@ def certificates(run: Mapping[str, Any]) -> list[Section]:
     return [
         Section(
             f"Certificate of the examples: {arm}" + (f", repeat {draws[0]['repeat'] + 1}" * (len(draws) > 1)),
-            ["", "Value"],
+            ["Entry", "Value"],
             certificate_rows(draws[0]["certificate"]),
         )
         for arm, draws in run["examples"].items()

@@ -14,7 +14,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from fwc_llm.report.format import DASH, interval, number
+from fwc_llm.report.format import DASH, interval, number, signed
 from fwc_llm.untrusted import visible
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>|#~])")
@@ -62,6 +62,12 @@ def valued(value: Mapping[str, Any], digits: int, scale: float = 1.0, mark: str 
     """Return a value with its interval; keys `value`, `low` and `high`."""
     ends = interval((value["low"], value["high"]), digits if scale == 1 else 1, scale)
     return Cell(number(value["value"], digits, scale), "" if ends == DASH else ends, mark)
+
+
+def difference(test: Mapping[str, Any], digits: int, scale: float = 1.0) -> Cell:
+    """Return a difference with its sign and interval; keys `difference`, `low` and `high`."""
+    ends = interval((test.get("low"), test.get("high")), digits, scale)
+    return Cell(signed(test["difference"], digits, scale), "" if ends == DASH else ends)
 
 
 def terminal(section: Section) -> RenderableType:

@@ -68,8 +68,8 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
 
 def statistics_lines(folder: str | Path) -> RenderableType:
     """Return `statistics_table` of a run's folder; raises `FwcError` as `read_run` does."""
-    from fwc_llm.report.lines import references_of
     from fwc_llm.report.read import read_run
+    from fwc_llm.report.reference_models import references_of
 
     run = read_run(folder)
     stats = statistics(run.answered, references_of(run))

@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from fwc_llm.report.format import DASH, interval, number, percent, signed
+from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.read import Run, read_run
-from fwc_llm.report.tables import Cell, Row, Section, terminal, valued
+from fwc_llm.report.tables import Cell, Row, Section, difference, terminal, valued
 from fwc_llm.runs.threshold_selection import NEVER
 
 _HEADINGS = (
@@ -106,9 +106,8 @@ def at_threshold(section: Mapping[str, Any] | None) -> Section:
             if one is None:
                 cells += [DASH] * 3
                 continue
-            ends = interval((one["low"], one["high"]), digits, scale)
-            change = Cell(signed(one["difference"], digits, scale), ends)
-            cells += [valued(one["given"], digits, scale), valued(one["at_threshold"], digits, scale), change]
+            sides = (valued(one[side], digits, scale) for side in ("given", "at_threshold"))
+            cells += [*sides, difference(one, digits, scale)]
         rows.append([*cells, str(arm["ties"]), percent(arm.get("coverage"))])
     return Section("At the threshold", _HEADINGS, rows, intro=section["words"] if section else "")
 

@@ -31,19 +31,20 @@ def render(
     with_rows: bool = True,
     template: str | Path | None = None,
     reference: bool = False,
+    appendix: bool = False,
 ) -> str:
     """Return the report of run folders as text; see `make_document` for the arguments and errors.
 
-    Only a page has the rows.
+    Only a page has the rows. With `appendix` it prints its folded parts too.
     """
     from fwc_llm.report.document import make_document
 
     rows = with_rows and format == "html"
-    return write_document(make_document(runs, task, data_dir, rows, template, reference), format)
+    return write_document(make_document(runs, task, data_dir, rows, template, reference), format, appendix)
 
 
-def write_document(document: Mapping[str, Any], format: str) -> str:
-    """Return a document (`make_document`) as text in one of `FORMATS`."""
+def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:
+    """Return a document (`make_document`) as text in one of `FORMATS`; `appendix`: print the whole page."""
     if format == "json":
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if format == "csv":
@@ -58,7 +59,7 @@ def write_document(document: Mapping[str, Any], format: str) -> str:
         return "\n".join(_markdown(document)).rstrip() + "\n"
     from fwc_llm.report.page import page
 
-    return page(document)
+    return page(document, appendix)
 
 
 def _markdown(document: Mapping[str, Any]) -> Iterator[str]:

@@ -134,7 +134,7 @@ def test_every_output_says_that_it_is_no_language_model(three: Task, tmp_path: P
 def test_the_report_fits_the_same_regression(three: Task, tmp_path: Path) -> None:
     """The line "all training rows" of the report, which is computed from the folder and the table."""
     from fwc_llm.report.read import read_run
-    from fwc_llm.report.reference import table_statistics
+    from fwc_llm.report.reference_models import table_statistics
 
     result = evaluate(three, "baseline", ["zero"], n_test=24, repeats=3, out=tmp_path / "run")
     context = {row["name"]: row for row in table_statistics(read_run(result.folder), three)["context"]}

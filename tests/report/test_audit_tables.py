@@ -75,7 +75,7 @@ def test_a_designed_sample_is_reweighted_where_the_table_is_known_and_else_withh
     assert audit(known)["basis"]["kind"] == "re-weighted"
     assert audit(unknown)["basis"]["kind"] == "withheld"
     weighted, bare = (render([folder], "md") for folder in (known, unknown))
-    assert "Selection rate, re-weighted" in weighted
+    assert "Selection rate, reweighted" in weighted
     assert "15,060 rows of the table" in weighted
     assert "Selection rate" not in bare
     assert "selection rates, impact ratios and precision are withheld" in bare

@@ -16,7 +16,7 @@ from fwc_llm.coreset.problem.encoding import Encoder, one_hot
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.read import read_run
-from fwc_llm.report.reference import table_statistics
+from fwc_llm.report.reference_models import table_statistics
 from fwc_llm.report.write import render
 from fwc_llm.shots.examples import features_frame
 from fwc_llm.tasks import Task, load_task

@@ -1,7 +1,8 @@
-"""Reference lines of a run: what plain models answer to its test rows, kept in its folder as reference.json.
+"""Plain models of the table beside a run's answers: reference lines, regressions, and a map of the rows.
 
-They are trained on rows of the pool alone: no test row, and none that equals one. See docs/statistics.md,
-"Reference lines".
+Reference lines are kept in the run's folder as reference.json. They are trained on rows of the pool alone: no
+test row, and none that equals one (docs/statistics.md, "Reference lines"). Regressions and the map are made
+for a report where the table is there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,16 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from fwc_llm.coreset.problem.encoding import Encoder, frequent, one_hot
 from fwc_llm.errors import FwcError, StorageError
+from fwc_llm.metrics.counts import METRICS, count_cells, overall
+from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
+from fwc_llm.metrics.statistics import plain
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
 from fwc_llm.report.reference_statistics import Line, References
 from fwc_llm.runs.folder import RunFolder
+from fwc_llm.shots.examples import features_frame
 from fwc_llm.untrusted import finite, whole
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy import sparse
 
+    from fwc_llm.shots.base import Shots
     from fwc_llm.tasks import Task
 
 FILE_NAME = "reference.json"
@@ -31,27 +39,29 @@ LIMITS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, None)
 _MOST_ROWS = 100_000  # that a model is trained on: more cost time and change nothing
 _ONE_FIT = 0.9  # of the pool that must be left for one fit without the test rows of all repeats
 _PARTS = 3  # of the training rows, for probabilities of rows that were not trained on
+_ROWS_ON_MAP = 500
+_FARTHEST = 3.0
 
 Floats = npt.NDArray[np.float64]
 
 
-def add_references(folders: Sequence[Path], task: "Task", required: bool = True) -> None:
+def add_references(folders: Sequence[Path], task: "Task") -> None:
     """Make the lines of runs that asked the same questions, and keep them in each folder.
 
-    Without `required`, lines that need what is not installed are left out. A folder that cannot be written
-    is left as it is. Raises `FwcError` for another table than the runs', a pool without rows to learn from.
+    A folder that cannot be written is left as it is. Raises `FwcError` for another table than the runs', and
+    for a pool without rows to learn from.
     """
     content: dict[str, Any] | None = None
     for folder in folders:
         run = read_run(folder)
         if content is None or content["questions"] != _questions(run):
-            content = make_references(run, task, required)
+            content = make_references(run, task)
         with suppress(StorageError):
             RunFolder(folder).write_json(FILE_NAME, content)
 
 
 def references_of(run: Run) -> References | None:
-    """The lines that a run's folder keeps; None where it keeps none, `FwcError` where they are damaged."""
+    """Return the lines that a run's folder keeps; None for none, `FwcError` where they are damaged."""
     path = run.folder / FILE_NAME
     if not path.is_file():
         return None
@@ -66,7 +76,7 @@ def references_of(run: Run) -> References | None:
 
 
 def as_references(content: Mapping[str, Any], run: Run) -> References:
-    """The lines in the order of the run's questions; `ValueError` for what is not of this run."""
+    """Return the lines in the order of the run's questions; `ValueError` for what is not of this run."""
     if content["format"] != FORMAT:
         raise ValueError(f"its format is not {FORMAT}")
     places = {(whole(repeat), str(row)): place for place, (repeat, row) in enumerate(content["questions"])}
@@ -100,10 +110,9 @@ def as_references(content: Mapping[str, Any], run: Run) -> References:
     )
 
 
-def make_references(run: Run, task: "Task", required: bool = True) -> dict[str, Any]:
-    """The content of reference.json. The same run and table give the same content."""
-    if task.fingerprint != run.described.get("fingerprint"):
-        raise FwcError("the data found here is not the table that the run was made with")
+def make_references(run: Run, task: "Task") -> dict[str, Any]:
+    """Return the content of reference.json. The same run and table give the same content."""
+    _check_table(run, task)
     models = (LOGISTIC, BOOSTING)
     named = ", ".join(task.protected)
     asked = run.answers[run.arms[0]]
@@ -125,8 +134,8 @@ def make_references(run: Run, task: "Task", required: bool = True) -> dict[str, 
     ]  # fmt: skip
     answers = np.zeros((len(lines), len(asked)), dtype=np.int64)
     for one in fits:
-        plain = [one.probability(model, protected) for model in models for protected in (True, False)]
-        answers[:, one.here] = [*(p >= 0.5 for p in plain), *one.by_group(plain[0], run, limits)]
+        p = [one.probability(model, protected) for model in models for protected in (True, False)]
+        answers[:, one.here] = [*(one_p >= 0.5 for one_p in p), *one.by_group(p[0], run, limits)]
     return {
         "format": FORMAT,
         "about": {
@@ -213,8 +222,6 @@ class _Fit:
     def _probability(
         self, model: str, protected: bool, rows: "pd.DataFrame", asked: "pd.DataFrame"
     ) -> Floats:
-        from fwc_llm.shots.examples import features_frame
-
         fitted = TableModel(model, features_frame(self.task, rows, protected), self.task.labels(rows))
         return fitted.probabilities(features_frame(self.task, asked, protected))
 
@@ -226,10 +233,7 @@ def _fits(run: Run, task: "Task") -> Iterator[_Fit]:
     asked = run.answers[run.arms[0]]
     pool = task.pool()
     table = task.including(asked.row.tolist())
-    try:
-        test = table.loc[asked.row.tolist()]
-    except KeyError:
-        raise FwcError("the data found here lacks rows that the run asked about") from None
+    test = _rows(table, asked.row.tolist())
     values, equal = row_values(task, test), row_values(task, pool)
 
     def fit(here: npt.NDArray[np.bool_]) -> _Fit:
@@ -255,3 +259,158 @@ def _spares(values: Sequence[Any], equal: Sequence[Any]) -> bool:
     """Whether most of the pool is left without the test rows of all repeats."""
     taken = set(values)
     return sum(key not in taken for key in equal) >= _ONE_FIT * len(equal)
+
+
+def _check_table(run: Run, task: "Task") -> None:
+    if task.fingerprint != run.described.get("fingerprint"):
+        raise FwcError("the data found here is not the table that the run was made with")
+
+
+def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
+    """Return `context` rows (logistic regressions) and the `map` of the table with each arm's examples.
+
+    Raises `FwcError` when the data is missing or is not the table that the run was made with.
+    """
+    _check_table(run, task)
+    table = task.including(run.answers[run.arms[0]].row.tolist())
+    features = features_frame(task, table, protected=True)
+    encoder = Encoder.fit(features)[0]
+    found: dict[str, Any] = plain(
+        {
+            "context": [
+                *_from_examples(run, task, features, encoder),
+                _from_pool(run, task, features, encoder),
+            ],
+            "map": _map(run, task),
+        }
+    )
+    return found
+
+
+def _from_examples(
+    run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder
+) -> list[dict[str, Any]]:
+    """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
+    rows = []
+    for arm in run.arms:
+        shots, a = run.shots(arm), run.answers[arm]
+        if not shots or any(not one.examples for one in shots.values()):
+            continue
+        answers = np.full(len(a), np.nan)
+        for repeat, one in shots.items():
+            here = a.repeat == repeat
+            labels = np.array([example.label == "yes" for example in one.examples], dtype=float)
+            weights = np.array(
+                [1.0 if example.weight is None else example.weight for example in one.examples]
+            )
+            if len(set(labels.tolist())) < 2:
+                answers[here] = labels[0]
+                continue
+            chosen = one_hot(encoder, _example_features(task, one, protected=True))
+            used = frequent(chosen)
+            beta = fit_logistic(chosen[:, used], labels, weights)
+            test = one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used]
+            answers[here] = logistic_probability(beta, test) >= 0.5
+        rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
+    return rows
+
+
+def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder) -> dict[str, Any]:
+    """A logistic regression on every row of the pool but the test rows, fitted once where they never meet."""
+    a = run.answers[run.arms[0]]
+    pool = task.pool()
+    labels = task.labels(pool)
+    encoded = one_hot(encoder, features.loc[pool.index] if len(features) > len(pool) else features)
+    used = frequent(encoded)
+    encoded = encoded[:, used]
+    answers = np.full(len(a), np.nan)
+    beta: Floats | None = None
+    for repeat in np.unique(a.repeat):
+        here = a.repeat == repeat
+        training = ~pool.index.isin(a.row[here].tolist())
+        if beta is None or not training.all():
+            beta = fit_logistic(encoded[training], labels[training])
+        answers[here] = (
+            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
+            >= 0.5
+        )
+    return _measured(run, "logistic regression, all training rows", answers)
+
+
+def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
+    a = run.answers[run.arms[0]]
+    found = overall(count_cells(answers, a.label, a.group, run.groups, a.repeat).counts)
+    return {"name": name, **{metric: float(found[metric][0]) for metric in METRICS}}
+
+
+def _rows(features: "pd.DataFrame", ids: Sequence[str]) -> "pd.DataFrame":
+    try:
+        return features.loc[list(ids)]
+    except KeyError:
+        raise FwcError("the data found here lacks rows that the run asked about") from None
+
+
+def _example_features(task: "Task", shots: "Shots", protected: bool = False) -> "pd.DataFrame":
+    """The examples' own values as a frame of features: a saved file may hold rows that the table lacks."""
+    import pandas as pd
+
+    try:
+        return features_frame(task, pd.DataFrame([dict(e.values) for e in shots.examples]), protected)
+    except KeyError as error:
+        raise FwcError(f"the examples lack the column {error}") from None
+
+
+def _near(encoded: "sparse.csr_array") -> "sparse.csr_array":
+    encoded.data = encoded.data.clip(-_FARTHEST, _FARTHEST)
+    return encoded
+
+
+def _map(run: Run, task: "Task") -> dict[str, Any]:
+    """The first two principal components of the features, over the pool; every arm's examples on them.
+
+    A number farther than `_FARTHEST` standard deviations from the mean is drawn at that distance: a few
+    fortunes would otherwise be all that the map shows.
+    """
+    pool = task.pool()
+    features = features_frame(task, pool)
+    encoder = Encoder.fit(features)[0]
+    encoded = one_hot(encoder, features)
+    used = frequent(encoded)
+    encoded = _near(encoded[:, used])
+    centre = np.asarray(encoded.mean(axis=0)).ravel()
+    moments = (encoded.T @ encoded).toarray() / len(features)
+    variances, directions = np.linalg.eigh(moments - np.outer(centre, centre))
+    second = [(0, 0), (0, max(0, 2 - len(variances)))]  # one column spreads in one direction
+    axes = np.pad(directions[:, ::-1][:, :2], second)
+    axes = axes * np.where(np.abs(axes).max(0) == axes.max(0), 1.0, -1.0)  # a direction has no sign: fix one
+    explained = np.pad(variances[::-1][:2], second[1]) / (variances.sum() or 1.0)
+    chosen = np.sort(np.random.default_rng(0).choice(len(pool), min(_ROWS_ON_MAP, len(pool)), replace=False))
+    places = encoded[chosen] @ axes - centre @ axes
+    labels, groups = task.labels(pool), task.sensitive(pool)
+    examples = {}
+    for arm in run.arms:
+        shots = run.shots(arm)
+        if shots and shots[min(shots)].examples:
+            one = shots[min(shots)]
+            where = _near(one_hot(encoder, _example_features(task, one))[:, used]) @ axes - centre @ axes
+            examples[arm] = [
+                {
+                    "x": float(x),
+                    "y": float(y),
+                    "label": example.label,
+                    "group": " & ".join(str(example.values[name]) for name in task.protected),
+                    "weight": example.weight,
+                }
+                for example, (x, y) in zip(one.examples, where, strict=True)
+            ]
+    return {
+        "explained": explained.tolist(),
+        "n": len(pool),
+        "rows": {
+            "x": places[:, 0].tolist(),
+            "y": places[:, 1].tolist(),
+            "label": ["yes" if label else "no" for label in labels[chosen].tolist()],
+            "group": groups[chosen].tolist(),
+        },
+        "examples": examples,
+    }

@@ -1,4 +1,7 @@
-"""P(yes) out of tables: what is taken, and what is refused with rows and a remedy."""
+"""Files of predictions: the texts of a CSV file whatever the format; P(yes), refused with a remedy."""
+
+from datetime import date
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -6,11 +9,12 @@ import pytest
 
 from fwc_llm import FwcError
 from fwc_llm.metrics.answers import as_names
-from fwc_llm.report.given_probabilities import (
+from fwc_llm.report.predictions_reader import (
     answered_at,
     choose_threshold,
     looks_like_probability,
     probabilities,
+    read_columns,
 )
 
 
@@ -70,3 +74,45 @@ def test_columns_and_threshold_must_fit(
     with pytest.raises(FwcError, match=said):
         choose_threshold(*given)
     assert choose_threshold(None, "p", None) == 0.5
+
+
+def test_every_format_has_the_texts_of_a_csv_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([7, 2**60 + 1, None], dtype="Int64"),
+            "number": [1.0, 0.25, None],
+            "flag": [False, True, True],
+            "day": [date(2025, 1, 2), date(2026, 1, 2), None],
+            "level": pd.Categorical(["y", "x", None], categories=["never", "y", "x"]),
+            "text": ['b, "c"', "", " NA "],
+        }
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    read = read_columns(tmp_path / "a.parquet", list(frame.columns))
+    assert {name: names.tolist() for name, names in read.items()} == {
+        "whole": ["7", str(2**60 + 1), ""],
+        "number": ["1", "0.25", ""],
+        "flag": ["false", "true", "true"],
+        "day": ["2025-01-02", "2026-01-02", ""],
+        "level": ["y", "x", ""],
+        "text": ['b, "c"', "", " NA "],
+    }
+    frame[["text", "flag"]].to_csv(tmp_path / "a.csv", index=False)
+    assert read_columns(tmp_path / "a.csv", ["text"])["text"].tolist() == ['b, "c"', "", " NA "]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("bad.parquet", b"PAR1", "is no Parquet table"),
+        ("bad.csv", b"a,b\n1,2\n1,2,3\n", "is not a CSV file"),
+        ("bad.csv", b"a,b\n\xff,2\n", "is no UTF-8 text"),
+        ("none.parquet", None, "cannot read"),
+        ("none.csv", None, "cannot read"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, content: bytes | None, words: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(FwcError, match=words):
+        read_columns(tmp_path / name, ["a"])

@@ -12,8 +12,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from fwc_llm import FwcError, Result, Task, evaluate, load_task
-from fwc_llm.report.lines import FILE_NAME, add_references, make_references
 from fwc_llm.report.read import read_run
+from fwc_llm.report.reference_models import FILE_NAME, add_references, make_references
 from fwc_llm.report.write import render
 from fwc_llm.runs.row_matching import row_values
 from fwc_llm.shots.examples import features_frame
