@@ -46,7 +46,7 @@ class Certified:
 
 @dataclass
 class _Plan:
-    """The rows of some blocks at given prices, by the number of the block."""
+    """The rows of some blocks at fixed prices, by the number of the block."""
 
     kept: dict[int, np.ndarray]  # (m,) mass that each representative keeps
     cost: dict[int, np.ndarray]  # (G,) what the mass costs that is kept in each cell
@@ -81,8 +81,8 @@ class _Visit:
         kept = np.bincount(own, mass[sure], self.problem.m)
         paid = np.bincount(at, mass[sure] * cost[rows[sure], at], len(self.prices))
         doubt = np.flatnonzero(~sure)
-        found = cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]
-        return _Plan({block.index: kept}, {block.index: paid}, {block.index: found})
+        unsure = cost[doubt], label[:, doubt].T.astype(np.int32), mass[doubt]
+        return _Plan({block.index: kept}, {block.index: paid}, {block.index: unsure})
 
     def merge(self, parts: list[_Plan]) -> _Plan:
         """The rows of all these blocks."""
@@ -124,7 +124,7 @@ def certify_table(
 
     Args:
         table: the table.
-        survey: what the first reading found.
+        survey: the first reading.
         problem: that of the sample.
         points: the representatives.
         tick: called with the number of the reading, from 1, and the share of rows that are read.
@@ -154,36 +154,38 @@ def certify_table(
         _check_room(survey, cost, prices, margin)
         plan = table.read(visit, visit.merge, lambda share, reading=reading: tick(reading, share))  # type: ignore[misc]
         kept, paid = (sum(by[index] for index in sorted(by)) for by in (plan.kept, plan.cost))
-        found = [plan.doubt[index] for index in sorted(plan.doubt)]
-        costs, labels, mass = (np.concatenate([part[k] for part in found]) for k in range(3))
+        unsure = [plan.doubt[index] for index in sorted(plan.doubt)]
+        costs, labels, mass = (np.concatenate([part[k] for part in unsure]) for k in range(3))
         total = float(np.sum(kept)) + float(mass.sum())
         if abs(total - survey.total) > _SAME * survey.total:
             raise _changed(table.name, "other rows or weights than before")
         if problem.epsilon is None:
             objective = float(np.sum(paid)) / total
-            return _told(Certified(np.asarray(kept), objective, objective), inner.objective, problem)
+            return _with_warning(Certified(np.asarray(kept), objective, objective), inner.objective, problem)
         solved, weights = _solve(
             terms, (costs, labels, mass), np.asarray(kept), np.asarray(paid), prices, margin
         )
         if weights is not None:
-            return _told(Certified(weights, solved.objective, solved.lower_bound), inner.objective, problem)
+            return _with_warning(
+                Certified(weights, solved.objective, solved.lower_bound), inner.objective, problem
+            )
         moved = float(np.ptp(solved.prices - prices))
         prices, margin = solved.prices, max(_WIDER * margin, 2 * moved)
     raise AssertionError
 
 
-def _told(found: Certified, sampled: float, problem: Problem) -> Certified:
+def _with_warning(certified: Certified, sampled: float, problem: Problem) -> Certified:
     """Return the certificate; warn where the sample, of this objective, lacked rows that count."""
-    if missed(found.objective, sampled, problem.table.n / problem.m):
+    if missed(certified.objective, sampled, problem.table.n / problem.m):
         warnings.warn(
-            f"the objective of the whole table is {found.objective / sampled:.3g} times the sample's: some "
-            "rows lie far from all others, and the sample lacks them; the certificate holds, but other "
+            f"the objective of the whole table is {certified.objective / sampled:.3g} times the sample's: "
+            "some rows lie far from all others, and the sample lacks them; the certificate holds, but other "
             "representatives can be much nearer: raise sample, or scale or clip the columns in which these "
             "rows lie far out",
             SampleWarning,
             outside(),
         )
-    return found
+    return certified
 
 
 def doubt_margin(cost: np.ndarray, prices: np.ndarray) -> float:
@@ -208,9 +210,9 @@ def _solve(
 ) -> tuple[Any, np.ndarray | None]:
     """The plan of the rows in doubt and the anchors, and the weights (m,); None where an anchor moves."""
     costs, labels, mass = doubt
-    held = np.bincount(terms.cell_of, kept, len(prices))
-    cells = np.flatnonzero(held > 0)
-    anchors = (paid[cells] / held[cells] - prices[cells])[:, None] + prices + margin
+    carried = np.bincount(terms.cell_of, kept, len(prices))
+    cells = np.flatnonzero(carried > 0)
+    anchors = (paid[cells] / carried[cells] - prices[cells])[:, None] + prices + margin
     anchors[np.arange(len(cells)), cells] -= margin
     solved = fair_transport(
         np.concatenate([costs, anchors]),
@@ -219,7 +221,7 @@ def _solve(
         terms.target,
         terms.epsilon,
         prices,
-        sample_weight=np.concatenate([mass, held[cells]]),
+        sample_weight=np.concatenate([mass, carried[cells]]),
     )
     first = len(costs)
     if (solved.cell[first:] != cells).any() or (solved.split_row >= first).any():

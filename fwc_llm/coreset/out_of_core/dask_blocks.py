@@ -105,9 +105,9 @@ class DaskTable:
         ]  # fmt: skip
         while len(parts) > 1:
             parts = [join(parts[low : low + MERGED]) for low in range(0, len(parts), MERGED)]
-        found: Part = self._compute(parts)[0]
+        merged: Part = self._compute(parts)[0]
         tick(1.0)
-        return found
+        return merged
 
     def _compute(self, values: list[Any]) -> Any:
         import dask
@@ -117,8 +117,8 @@ class DaskTable:
         except InputError:
             raise
         except Exception as error:
-            said = visible(shortened(f"{type(error).__name__}: {error}", 300))
-            raise InputError(f"{self.name} cannot be computed ({said})") from error
+            cause = visible(shortened(f"{type(error).__name__}: {error}", 300))
+            raise InputError(f"{self.name} cannot be computed ({cause})") from error
 
 
 def _run(
@@ -166,8 +166,8 @@ def _aligned(values: Any, role: str, X: Any) -> Any:
         raise InputError(f"{role} is a dask {type(values).__name__}: pass a dask.array or a Series")
     if _is_array(values):
         values = values.rechunk({1: -1}) if values.ndim == 2 else values
-        known = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
-        if known and len(values) == len(X):
+        counted = _is_array(X) and not np.isnan([*X.chunks[0], *values.chunks[0]]).any()
+        if counted and len(values) == len(X):
             return values.rechunk({0: X.chunks[0]})
     count = values.numblocks[0] if _is_array(values) else values.npartitions
     wanted = X.numblocks[0] if _is_array(X) else X.npartitions

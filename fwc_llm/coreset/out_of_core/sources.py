@@ -167,16 +167,16 @@ class DatasetTable:
             columns=self._columns, batch_size=step, batch_readahead=2, fragment_readahead=1
         )
         waiting: list[Any] = []
-        held = first = index = 0
+        buffered = first = index = 0
         while True:
             with _Reading(self.name):
                 batch = next(batches, None)
             if batch is not None:
                 waiting.append(batch)
-                held += batch.num_rows
-            while held >= step or (batch is None and held):
+                buffered += batch.num_rows
+            while buffered >= step or (batch is None and buffered):
                 table = pa.Table.from_batches(waiting)
-                waiting, held = table.slice(step).to_batches(), max(held - step, 0)
+                waiting, buffered = table.slice(step).to_batches(), max(buffered - step, 0)
                 table = table.slice(0, step)
                 for name in self.texts:
                     k = self._columns.index(name)
@@ -222,13 +222,13 @@ def _open_files(X: Any) -> tuple[Any, str]:
         import pyarrow.dataset as ds
     except ImportError:
         raise InputError("to read files takes pyarrow: pip install 'fwc-llm[parquet]'") from None
-    given = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
-    name = shortened(", ".join(given), 300)
-    if any("://" in path for path in given):
+    expanded = [os.path.expanduser(os.fspath(path)) for path in (X if isinstance(X, list | tuple) else [X])]
+    name = shortened(", ".join(expanded), 300)
+    if any("://" in path for path in expanded):
         raise InputError(f"{name} is no path: pass a pyarrow Dataset (pyarrow.dataset.dataset opens such)")
-    paths: str | Sequence[str] = [file for path in given for file in _files(path)]
-    if len(given) == 1 and os.path.isdir(given[0]):
-        paths = given[0]  # its folders may be partitions
+    paths: str | Sequence[str] = [file for path in expanded for file in _files(path)]
+    if len(expanded) == 1 and os.path.isdir(expanded[0]):
+        paths = expanded[0]  # its folders may be partitions
     options: Any = {"format": "parquet", "partitioning": "hive", "exclude_invalid_files": False}
     with _Reading(name):
         dataset = ds.dataset(paths, **options)

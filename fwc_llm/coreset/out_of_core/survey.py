@@ -240,23 +240,23 @@ class _Seen:
         if not self.by_column:
             return {}
         order = sorted(self.by_column)
-        names, found = self.by_column[order[0]]
+        names, whole = self.by_column[order[0]]
         for index in order[1:]:
             if self.by_column[index][0] != names:
                 apart = set(names) ^ set(self.by_column[index][0])
                 raise InputError(
                     f"columns {sorted(map(str, apart))} are numeric in a part of X only: write one type"
                 )
-            found = found.add(self.by_column[index][1])
-        spread = np.sqrt(found.squares / found.mass)
-        lost = ~np.isfinite(found.mean + spread) | ((spread == 0) & (found.low < found.high))
+            whole = whole.add(self.by_column[index][1])
+        spread = np.sqrt(whole.squares / whole.mass)
+        lost = ~np.isfinite(whole.mean + spread) | ((spread == 0) & (whole.low < whole.high))
         if lost.any():
             raise InputError(
                 f"the numbers of column {names[int(lost.argmax())]!r} are too large or too small for double "
                 "precision: scale that column"
             )
         columns = zip(
-            found.low.tolist(), found.high.tolist(), found.mean.tolist(), spread.tolist(), strict=True
+            whole.low.tolist(), whole.high.tolist(), whole.mean.tolist(), spread.tolist(), strict=True
         )
         return dict(zip(names, columns, strict=True))
 
@@ -407,8 +407,8 @@ def _chosen(
     beyond[group[next_one]] = keys[next_one]
     base = np.maximum(weight, 1 / beyond[group])[kept]
     own = group[kept]
-    held = np.bincount(own, base, len(counts))
-    mass = base * (sums / np.where(held > 0, held, 1.0))[own]
+    drawn_mass = np.bincount(own, base, len(counts))
+    mass = base * (sums / np.where(drawn_mass > 0, drawn_mass, 1.0))[own]
     cuts = np.cumsum([len(piece.keys) for piece in pieces])[:-1]
     drawn = [piece.take(part) for piece, part in zip(pieces, np.split(kept, cuts), strict=True) if part.any()]
     fair = np.abs(wanted - len(own) * counts / counts.sum()) <= 1
