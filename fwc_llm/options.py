@@ -74,20 +74,22 @@ def option(
     *,
     shown: str = "",
     flag: str | None = None,
+    none: bool | None = None,
     **checks: Any,
 ) -> Any:
     """Return a field: its `default`, or what makes it, its help, and pydantic's checks.
 
     `shown` is the default in words, `flag` the option's name on the command line, where it is another one; ""
-    for none.
+    for none. `none` says whether the word `none` is a value (by default where None is not the default).
     """
     kind = "default_factory" if callable(default) else "default"
-    facts: dict[str, Any] = {"panel": panel, "shown": shown, "flag": flag}
+    none = default is not None if none is None else none
+    facts: dict[str, Any] = {"panel": panel, "shown": shown, "flag": flag, "none": none}
     return Field(**{kind: default}, description=help, json_schema_extra=facts, **checks)
 
 
 def facts_of(field: FieldInfo) -> Mapping[str, Any]:
-    """The `panel`, `shown` and `flag` of a field."""
+    """The `panel`, `shown`, `flag` and `none` of a field."""
     return field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
 
 

@@ -64,6 +64,7 @@ def _above(value: Any) -> Any:
 
 Text = Annotated[str, AfterValidator(_filled)]
 Number = Annotated[float, Strict(), AllowInfNan(False)]
+Share = Annotated[Number, Field(ge=0, le=1)]
 Flag = Annotated[bool, Strict()]
 Values = Annotated[tuple[str, ...], BeforeValidator(_values)]
 Threshold = Annotated[Number, BeforeValidator(_above)]
@@ -198,11 +199,16 @@ class Condition(Checked):
 
 
 class Outcome(Checked):
-    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`."""
+    """The outcome: "yes" where the value is one of `positive`, or (strictly) above `above`.
+
+    Other values than `positive` and `negative` mean no, or their rows are dropped, as `others` says; without
+    it they are an error where the column has more than two values.
+    """
 
     source: Text = Field(alias="column")
     positive: Values = ()
     negative: Values = ()
+    others: Literal["no", "drop"] | None = None
     above: Threshold | None = Field(default=None, alias="threshold")
 
     @model_validator(mode="after")
@@ -211,6 +217,10 @@ class Outcome(Checked):
             raise ValueError("give either positive values or a threshold, not both")
         if both := set(self.positive) & set(self.negative):
             raise ValueError(f"{min(both)!r} is both positive and negative")
+        if self.others and not self.positive:
+            raise ValueError("others is for an outcome with positive values")
+        if self.others == "drop" and not self.negative:
+            raise ValueError('others = "drop" would leave no row that means no: name the negative values')
         return self
 
 
@@ -302,6 +312,7 @@ class TaskFile(Checked):
     title: str = ""
     question: Text
     missing: MissingRule = "error"
+    base_parity: Share | Literal["none"] = "none"  # gap of the groups' base rates in a run's test rows
     weight: str = ""  # the column that says for how many a row stands
     fields: tuple[FileColumn, ...] = Field(alias="columns", min_length=1)
     values: Mapping[str, Mapping[str, str]] = {}
@@ -492,7 +503,7 @@ def asks_the_same(text: str, other: str) -> bool:
 def _asked(text: str) -> dict[str, Any]:
     task = parse_taskfile(text, Path("task.toml"))
     readers = {"title", "note", "licence", "citation", "told", "offered", "use_protected", "source"}
-    asked = task.model_dump(exclude=readers)
+    asked = task.model_dump(exclude=readers | {"base_parity"})  # a run records its own
     asked["protected"] = [attribute.model_dump(exclude={"optional"}) for attribute in task.protected]
     asked["files"] = task.source.files  # how it is written shows in the table's fingerprint
     return asked

@@ -10,6 +10,7 @@ from fwc_llm.tasks import Task, load_task
 
 TOML = """
 question = "Is the answer yes?"
+base_parity = 0.5
 columns = [
   { name = "age", kind = "numeric" },
   { name = "hours", kind = "numeric", unit = "hours" },

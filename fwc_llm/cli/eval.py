@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
 
 _EXPLANATION = """
-Each arm asked a simulated model about {n_test} rows of a simulated census. Half of them are women; \
-the true rates of women and men differ by {base_parity:g}. `zero` shows no examples, `balanced` shows \
+Each arm asked a simulated model about {n_test} rows of a simulated census, drawn as they fall: fewer \
+women than men have a high income. `zero` shows no examples, `balanced` shows \
 {m} drawn equally from all groups, and `fwc` shows {m} weighted ones chosen so that groups and \
 outcomes are in parity. Accuracy is the share of right answers. The DP gap is the difference of the \
-groups' rates of "yes": 0 is parity, and the true answers have {base_parity:g} here. None of this \
+groups' rates of "yes": 0 is parity, and even the true answers have a gap. None of this \
 measures a real model. To measure one:
 
     OPENAI_API_KEY=... fwc-llm eval --model MODEL --shots zero,balanced,fwc"""

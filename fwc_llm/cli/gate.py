@@ -178,6 +178,13 @@ def settle_folders(gates: Gates, folders: Mapping[str, Path], document: dict[str
         marks.append("Reference: the answers are no language model's.")
     if any(one.metric == "dp_ratio" for one in gates.conditions) and any(map(is_designed, runs.values())):
         marks.append(f"{NO_PEOPLE} dp_ratio is no impact ratio.")
+    for name, run in runs.items():
+        if gap := run.answered.perfect_gap:
+            where = f"{name}: " if len(runs) > 1 else ""
+            parity = run.described["settings"]["base_parity"]
+            marks.append(
+                f"{where}rows drawn with base parity {parity:g}: a perfect model has a DP gap of {gap:.2f}"
+            )
     gates.settle({name: run.answered for name, run in runs.items()}, marks, document)
 
 

@@ -222,7 +222,7 @@ def _flag(name: str, field: "FieldInfo") -> inspect.Parameter:
     kind: Any = str
     if get_origin(field.annotation) is Mapping:
         kind = list[str]
-    elif type(None) not in kinds or field.default is None:
+    elif type(None) not in kinds or not facts_of(field)["none"]:
         kind = next(
             (kind for kind in (bool, Path, int, float) if kind in kinds and not kinds & {str} - {kind}), str
         )
@@ -253,7 +253,7 @@ def read(model: type[_O], options: Mapping[str, Any], **others: Any) -> _O:
             value = read_pairs(value, f"--{flag}")
         elif get_origin(field.annotation) is tuple:
             value = words(value)
-        elif isinstance(value, str) and value.strip().lower() == "none" and field.default is not None:
+        elif isinstance(value, str) and value.strip().lower() == "none" and facts_of(field)["none"]:
             value = None if type(None) in get_args(field.annotation) else value
         found[name] = value
     return model(**found | others)

@@ -168,10 +168,12 @@ def check(
         out.print(Text("Rows lost, by group and reason", style="bold"))
         table = lost(rows)
         out.print(_listing(list(table.headings), [list(map(str, row)) for row in table.rows]))
-        for line in lost_lines(rows)[1:]:
+        for line in lost_lines({**rows, "outcome": ""})[1:]:
             out.print(Text(f"  {line}"), soft_wrap=True)
     out.print(Text(f"Groups by {' & '.join(found.protected)}, and answers by {found.outcome}", style="bold"))
     out.print(_listing(["group", "rows", "no", "yes", "yes %"], list(_cells(found))))
+    if found.rows:
+        out.print(Text(f"  {found.rows.outcome}"), soft_wrap=True)
     sample = f", in a sample of {len(found.whole.sample):,} rows" if found.whole else ""
     for title, lines in (
         (f"Columns{sample}", _columns(found)),

@@ -43,9 +43,13 @@ class GroupRows:
 
 @dataclass(frozen=True)
 class RowCount:
-    """The rows of a table by group; rows without a known group stand under "unknown"."""
+    """The rows of a table by group; rows without a known group stand under "unknown".
+
+    `outcome` says which values of the outcome mean yes and no, with their rows.
+    """
 
     groups: tuple[GroupRows, ...]
+    outcome: str = ""
 
     @property
     def read(self) -> int:
@@ -87,7 +91,8 @@ class RowCount:
             for g in self.groups
         ]
         counts = {"read": self.read, "kept": self.kept, "lost": self.read - self.kept}
-        return {**counts, "reasons": self.reasons, "groups": groups, "warning": self.warning}
+        said = {"outcome": self.outcome} if self.outcome else {}
+        return {**counts, "reasons": self.reasons, "groups": groups, "warning": self.warning, **said}
 
 
 @dataclass
@@ -123,6 +128,11 @@ def filter_rows(
         outside = ~_meets(task, condition, raw[condition.column])
         if outside.any():
             lost[f"not {condition}"] = outside
+    if task.outcome.others == "drop":
+        cells = raw[task.outcome.source]
+        neither = (cells.notna() & ~cells.isin([*task.outcome.positive, *task.outcome.negative])).to_numpy()
+        if neither.any():
+            lost[f"{task.outcome.source} neither yes nor no"] = neither
     notes = [f"{mask.sum():,} rows left out, {reason}" for reason, mask in lost.items()]
     within = keep = ~np.logical_or.reduce([np.zeros(len(raw), dtype=bool), *lost.values()])
     if not within.any():

@@ -3,7 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, get_args
 
@@ -11,6 +11,7 @@ from fwc_llm.data.reading import as_number, as_plain
 from fwc_llm.data.row_filters import RowCount, Seen, count_rows, filter_rows, strip_zeros, together
 from fwc_llm.errors import FwcError
 from fwc_llm.taskfile import UNKNOWN, FileColumn, Outcome, Protected, TaskFile, Written
+from fwc_llm.untrusted import visible
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from fwc_llm.data.disk_table import DiskTable
 
 _MANY_LEVELS = 20
+_MOST_VALUES = 8  # of the outcome, that are listed
 # Pairs of outcome values that need no `positive`: their meaning is clear.
 _PLAIN_YES = {"yes", "1", "true"}
 _PLAIN_PAIRS = {frozenset(pair): pair[0] for pair in (("yes", "no"), ("1", "0"), ("true", "false"))}
@@ -81,16 +83,15 @@ def build_tables(task: TaskFile, raws: "Sequence[pd.DataFrame]", seen: Seen | No
         values[item.name] = cells
     frame = pd.DataFrame({column.name: values[column.name] for column in task.columns}, index=clean.index)
     frame = frame.astype({column.name: "str" for column in task.columns if column.kind != "numeric"})
-    if seen is None:
-        check_whole(task, counts)
+    rows = check_whole(task, counts) if seen is None else counts.rows[-1]
     if len(raws) == 1:
-        return Tables(frame, frame, notes, counts.rows[-1])
+        return Tables(frame, frame, notes, rows)
     n_pool = int(keep[: len(raws[0])].sum())
     if n_pool in (0, len(frame)):
         raise FwcError(
             f"{task.path}: {task.source.files[n_pool > 0]}: no row is left after the missing-value rule"
         )
-    return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes, counts.rows[-1])
+    return Tables(frame.iloc[:n_pool], frame.iloc[n_pool:], notes, rows)
 
 
 def crossed(frame: "pd.DataFrame", protected: Sequence[str]) -> "np.ndarray":
@@ -115,7 +116,27 @@ def check_whole(task: TaskFile, seen: Seen) -> RowCount:
         raise FwcError(f"{where} is {answer!r} in all {rows.kept:,} rows: nothing to predict")
     for attribute in task.protected:
         _check_levels(f"{task.path}: protected attribute {attribute.name!r}", seen.levels[attribute.name])
-    return rows
+    return replace(rows, outcome=_meaning(task.outcome, seen))
+
+
+def _meaning(rule: Outcome, seen: Seen) -> str:
+    """Say which values of the outcome mean yes and no, as 'approved: yes = "Ja" (12), no = "Nein" (9)'."""
+    sides = []
+    for answer in ("yes", "no"):
+        if rule.above is not None:
+            words = f"{'above' if answer == 'yes' else 'at most'} {rule.above:g} ({seen.answers[answer]:,})"
+        else:
+            counts = [
+                item for item in seen.outcomes.most_common() if _means_yes(rule, item[0]) == (answer == "yes")
+            ]
+            words = ", ".join(f'"{visible(value)}" ({count:,})' for value, count in counts[:_MOST_VALUES])
+            words += f" and {len(counts) - _MOST_VALUES} more" if len(counts) > _MOST_VALUES else ""
+        sides.append(f"{answer} = {words}")
+    return f"{visible(rule.source)}: {', '.join(sides)}"
+
+
+def _means_yes(rule: Outcome, value: str) -> bool:
+    return value in rule.positive if rule.positive else value.casefold() in _PLAIN_YES
 
 
 def numbers(task: TaskFile, item: FileColumn, cells: "pd.Series") -> "pd.Series":
@@ -250,7 +271,7 @@ def _outcome(task: TaskFile, item: FileColumn, cells: "pd.Series", seen: Seen) -
     else:
         counts = _counted(cells)
         seen.outcomes.update(counts)
-        yes = cells.isin(rule.positive or [cell for cell in counts if cell.casefold() in _PLAIN_YES])
+        yes = cells.isin([value for value in counts if _means_yes(rule, value)])
     answers = yes.map({True: "yes", False: "no"})
     seen.answers.update(_counted(answers))
     return answers
@@ -268,10 +289,11 @@ def _check_outcome(where: str, rule: Outcome, counts: Counter[str]) -> None:
     for value in rule.positive:
         if value not in counts:
             raise FwcError(f"{where}: the positive value {value!r} does not occur; the column has {listed}")
-    for value in counts if rule.negative else ():
+    for value in counts if rule.negative and rule.others != "no" else ():
         if value not in rule.positive and value not in rule.negative:
             raise FwcError(
-                f"{where}: the value {value!r} is named neither positive nor negative; it has {listed}"
+                f"{where}: the value {value!r} is named neither positive nor negative; it has {listed}: "
+                'name it, or write others = "no" or "drop"'
             )
     # ">50K." beside ">50K" would quietly count as no: spellings of one value must agree.
     spellings: dict[str, str] = {}
@@ -282,3 +304,8 @@ def _check_outcome(where: str, rule: Outcome, counts: Counter[str]) -> None:
                 f"{where} has both {other!r} and {value!r}: set strip_suffix on the column, or list positive "
                 "and negative values in full"
             )
+    if len(counts) > 2 and not rule.negative and rule.others is None:
+        raise FwcError(
+            f"{where} has {len(counts)} values, {listed}: besides the positive ones name those that mean no, "
+            'negative = ["…"], or write others = "no" or, with negative ones, "drop"'
+        )

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -167,7 +167,7 @@ def tune(
     orders: Sequence[str] | None = None,
     strategies: Sequence[str] | None = None,
     n_test: int = 200,
-    base_parity: float | None = 0.5,
+    base_parity: float | Literal["task"] | None = "task",
     seed: int = 0,
     out: str | Path | None = None,
     api: Api = "chat",
@@ -200,9 +200,9 @@ def tune(
     _check(candidates, templates, orders)
     show = shown or choose_progress(progress)
     sizes = [m] if isinstance(m, int) else list(m)
-    settings = Settings(
-        m=sizes[0], n_test=n_test, base_parity=base_parity, seed=seed, template=templates[0], api=api
-    )
+    settings = Settings(m=sizes[0], n_test=n_test, seed=seed, template=templates[0], api=api)
+    if base_parity != "task":
+        settings = settings.updated(base_parity=base_parity)
     with show.working("reading the table") as step:
         bare = prepare(
             task, model, ("zero",), settings, client or Client(), data_dir, on_step=step, notice=show.say
@@ -212,7 +212,8 @@ def tune(
                 f"{bare.model.name} reads no prompt, so there is nothing to tune: name a language model "
                 "(--model)"
             )
-        table = bare.plan.task
+        table, base_parity = bare.plan.task, bare.plan.settings.base_parity
+        settings = settings.updated(base_parity=base_parity)
         split = draw_split(table, n_test, base_parity, seed)
         held, split = _held_out(table, split, rows, base_parity, seed)
         free = int(split.candidates.sum())

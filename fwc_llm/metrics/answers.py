@@ -165,6 +165,15 @@ class Answered:
         """The arms' names."""
         return tuple(self.answers)
 
+    @cached_property
+    def perfect_gap(self) -> float | None:
+        """The DP gap of right answers to rows whose base rates the design chose; None where it chose none."""
+        if not self.labels_fixed:
+            return None
+        answers = next(iter(self.answers.values()))
+        rates = [float(answers.label[answers.group == group].mean()) for group in set(answers.group)]
+        return max(rates) - min(rates)
+
     def cells(self, arm: str) -> Cells:
         """Return the arm's answers as counts, over the groups in their order."""
         a = self.answers[arm]

@@ -90,6 +90,7 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
         "context": _context(next(iter(run.answers.values())), run.groups) if run.labelled else [],
         "frontier": {"gap": gaps.tolist(), "accuracy": best.tolist()},
         "with_examples": run.with_examples,
+        "perfect_gap": run.perfect_gap,
         "labelled": run.labelled,
         "margin": run.margin,
         "min_group": run.min_group,

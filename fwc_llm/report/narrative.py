@@ -41,10 +41,13 @@ def what_was_run(run: "Run", found: Mapping[str, Any]) -> str:
         model = f"{run.described['model']}{_how(run)}, a simulation,"
     elif run.reference:
         model = f"{run.described['model']}, a reference and no language model,"
+    meaning = (run.results.get("rows") or {}).get("outcome")
+    meant = f" In the table {meaning}." if meaning else ""
     return (
         f"{rows}, {drawn} (share of true yes: {rates}), were put to {model} {times}, "
         f"with {arms}: {', '.join(run.arms)}."
         + (" Every arm saw the same rows." if len(run.arms) > 1 else "")
+        + meant
         + (f" {run.missing}" if run.missing else "")
         + (f" The run ended before its last question: {stopped}." if stopped else "")
         + "".join(f" {arm}: {said}." for arm, said in (run.described.get("untrue") or {}).items())
@@ -193,12 +196,13 @@ def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:
 
 
 def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
-    """Return how many rows of each group were lost and why, and the warning; nothing where none was.
+    """Return how many rows of each group were lost and why, the warning, and what the outcome's values mean.
 
     `rows` is that of results.json.
     """
+    meaning = [f"Outcome: {rows['outcome']}."] if rows and rows.get("outcome") else []
     if not rows or not rows["lost"]:
-        return []
+        return meaning
     groups = ", ".join(
         f"{one['group']} {one['lost']:,} of {one['read']:,} ({one['lost'] / one['read']:.1%})"
         for one in rows["groups"]
@@ -206,7 +210,7 @@ def lost_lines(rows: Mapping[str, Any] | None) -> list[str]:
     )
     why = ", ".join(f"{reason} {count:,}" for reason, count in rows["reasons"].items())
     line = f"{rows['lost']:,} of {rows['read']:,} rows were lost before the run: {groups}; {why}."
-    return [line, *([f"Warning: {rows['warning']}."] if rows["warning"] else [])]
+    return [line, *([f"Warning: {rows['warning']}."] if rows["warning"] else []), *meaning]
 
 
 def power_lines(design: Design, assumptions: Assumptions | None = None) -> list[str]:

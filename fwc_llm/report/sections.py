@@ -50,8 +50,14 @@ def results(stats: Stats) -> Section:
             mark += "~" if chance is not None and chance >= 0.05 else ""
             cells.append(valued(arm[metric], digits, scale, mark))
         rows.append([*cells, percent(arm["coverage"])])
-    headings = ["Arm", *(heading for _, heading, *_ in METRICS), "Coverage"]
+    headings = ["Arm", *_headings(stats.get("perfect_gap")), "Coverage"]
     return Section("Results", headings, rows, [*_reading(stats), *_footnotes(stats)], name="results")
+
+
+def _headings(perfect: float | None) -> list[str]:
+    """The metrics' names; of designed rows with the DP gap that a `perfect` model has there."""
+    beside = f" (perfect model: {perfect:.2f})" if perfect else ""
+    return [heading + beside if metric == GAP else heading for metric, heading, *_ in METRICS]
 
 
 def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
@@ -464,7 +470,7 @@ def summary(results: Mapping[str, Any]) -> list[Section]:
         notes.append(f"Simulated: {source}; nothing here is a finding about a language model.")
     if results.get("reference"):
         notes.append(f"Reference, no language model: {REFERENCE}.")
-    headings = ["Arm", *(heading for _, heading, *_ in METRICS), "Coverage"]
+    headings = ["Arm", *_headings(results.get("base_parity")), "Coverage"]
     yes = Section("Rate of yes", ["Group", *(str(arm["arm"]) for arm in arms)], by_group)
     return [Section("", headings, rows, notes), yes]
 

@@ -23,11 +23,15 @@ def fit_defaults(task: "Task", settings: Settings, chooses: bool = True) -> tupl
     """Return the settings with defaults that come out on this table, and one line for each that moved.
 
     Test rows: the nearest number that comes out whole and leaves examples in every cell of group and outcome;
-    where cells are too small for that, rows as they fall. Examples: as many as the cells can give in equal
-    parts; their number stays where no arm `chooses` examples. `FwcError` for a base parity outside [0, 1].
+    where cells are too small for that, rows as they fall. Base parity: the task's. Examples: as many as the
+    cells can give in equal parts; their number stays where no arm `chooses` examples. `FwcError` for a base
+    parity outside [0, 1].
     """
     cells = _Cells.of(task)
-    settings, said = _fit_rows(cells, settings)
+    is_default = "base_parity" not in settings.model_fields_set
+    if is_default and settings.base_parity != task.base_parity:
+        settings = settings.updated(base_parity=task.base_parity)
+    settings, said = _fit_rows(cells, settings, is_default)
     settings, said_too = _fit_examples(cells, settings) if chooses else (settings, "")
     return settings, tuple(line for line in (said, said_too) if line)
 
@@ -108,7 +112,7 @@ class _Cells:
         return f"{attribute} = {self.task.groups[group]}, {self.task.outcome} = {('no', 'yes')[answer]}"
 
 
-def _fit_rows(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
+def _fit_rows(cells: _Cells, settings: Settings, is_default: bool) -> tuple[Settings, str]:
     if "n_test" in settings.model_fields_set:
         return settings, ""
     wanted, groups, parity = settings.n_test, cells.task.groups, settings.base_parity
@@ -120,7 +124,7 @@ def _fit_rows(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
     reserve = -(-settings.m // (2 * len(groups)))
     least = max(step, _LEAST)
     fitting = next((n for n in range(nearest, least - 1, -step) if cells.holds(n, parity, reserve)), None)
-    if fitting is None and "base_parity" not in settings.model_fields_set:
+    if fitting is None and is_default:
         said = (
             f"the cell {cells.smallest(cells.rows)} has {cells.rows.min():,} rows, too few for equal numbers "
             f"of every group: {as_they_fall} test rows are drawn as they fall (--base-parity none); a map in "

@@ -35,9 +35,10 @@ class Settings(Options):
         200, "Test rows per repeat.", shown="200, or the nearest number that the table allows"
     )
     base_parity: float | None = option(
-        0.5,
+        None,
         "Gap of the groups' base rates in the test rows, or `none`: rows as they fall.",
-        shown="0.5, or none where cells are too small",
+        shown="the task's own, or none where cells are too small",
+        none=True,
     )
     repeats: int = option(1, "Repeat r draws its rows and its examples from seed + r.", ge=1)
     seed: int = option(0, "Seed of the first repeat.", ge=0)

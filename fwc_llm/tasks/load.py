@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fwc_llm.errors import FwcError, did_you_mean
 from fwc_llm.files import home_expanded
@@ -47,6 +47,7 @@ def load_task(
     outcome: str | None = None,
     positive: object = None,
     above: float | None = None,
+    others: Literal["no"] | None = None,
     question: str | None = None,
     weight: str | None = None,
     data: str | Path | None = None,
@@ -62,8 +63,9 @@ def load_task(
 
     For a data frame `protected` names one column or several, and `outcome` another. Yes is the value, or list
     of values, `positive`, or a number above `above`; neither is needed where the values are yes and no or
-    the like. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does: `task.text`
-    is the file that it would write.
+    the like. Of more than two values `others="no"` says that all but the positive ones mean no; else drop the
+    other rows first. `question` replaces the drafted one. The rest is judged as `fwc-llm task init` does:
+    `task.text` is the file that it would write.
 
     `weight` names the column that says for how many a row stands where examples are chosen
     (docs/own-data.md, "Survey weights"), "" none; by default the task file says.
@@ -77,9 +79,9 @@ def load_task(
             raise FwcError(f"a task is a name, a file or a data frame, not {type(name).__name__}")
         if data is not None:
             raise FwcError("a data frame is the table itself: leave out data")
-        return _of_frame(name, protected, outcome, positive, above, question, weight or "")
-    if any(option is not None for option in (outcome, positive, above, question)):
-        raise FwcError("outcome, positive, above and question are for a data frame alone")
+        return _of_frame(name, protected, outcome, positive, above, others, question, weight or "")
+    if any(option is not None for option in (outcome, positive, above, others, question)):
+        raise FwcError("outcome, positive, above, others and question are for a data frame alone")
     text, beside = str(name), None
     if text.endswith(".toml"):
         path = home_expanded(text)
@@ -183,6 +185,7 @@ def _of_frame(
     outcome: str | None,
     positive: object,
     above: float | None,
+    others: str | None,
     question: str | None,
     weight: str,
 ) -> Task:
@@ -198,6 +201,7 @@ def _of_frame(
     wanted = [] if positive is None else positive if isinstance(positive, list | tuple | set) else [positive]
     raw = table_of(frame, here, Source(file="table"), names, "row")
     answer = [f"positive = {json.dumps([as_text(value) for value in wanted])}"] if wanted else []
+    answer += [f'others = "{others}"'] if others else []
     answer = [f"threshold = {{ above = {above} }}"] if above is not None else answer
     drafted = draft_frame(raw, attributes, outcome, answer, weight)
     taskfile = parse_taskfile(drafted.text, here, "table")
@@ -248,6 +252,7 @@ def _of_file(
         usual=tuple(attribute.name for attribute in taskfile.offered if not attribute.optional),
         weight=taskfile.weight,
         data=taskfile.source.files[0] if data is not None else "",
+        base_parity=None if taskfile.base_parity == "none" else taskfile.base_parity,
     )
 
 

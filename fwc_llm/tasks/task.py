@@ -33,7 +33,8 @@ class Task:
     `about` is what it says of the purpose and the data (evals/tasks/README.md, "About"). `offered` names the
     attributes that can be protected, of which `protected` are, and `usual` would be if nobody chose. `weight`
     is the column that says for how many a row stands where examples are chosen; empty: all count the same.
-    `data` are the files that take the place of those that the task file names; empty: none do.
+    `data` are the files that take the place of those that the task file names; empty: none do. `base_parity`
+    is by how much the groups' base rates differ in test rows by default; None: rows as they fall.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Task:
     usual: tuple[str, ...] = ()
     weight: str = ""
     data: str = ""
+    base_parity: float | None = None
 
     @property
     def features(self) -> tuple[Column, ...]:

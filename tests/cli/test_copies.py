@@ -45,8 +45,8 @@ def test_a_copied_task_is_the_same_task(fwc: Run, tmp_path: Path) -> None:
     assert mine.read_text() == "mine"
     assert fwc("task", "copy", "adult", "-o", mine, "--force").code == 0
     for words, said in (
-        (("census",), "there is no task file 'census'"),
-        (("../adult",), "there is no task file"),
+        (("census",), "no task file 'census'"),
+        (("../adult",), "no task file"),
         (("adult", "-o", tmp_path / "x.txt"), "must end in .toml"),
         (("adult", "-o", tmp_path / "no" / "x.toml"), "its folder does not exist"),
     ):

@@ -10,7 +10,7 @@ from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
 from fwc_llm.data.column_kinds import look_at
 from fwc_llm.data.reading import as_plain
-from fwc_llm.data.task_draft import draft_question, means_yes
+from fwc_llm.data.task_draft import draft_question, draft_task, means_yes
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import Task, load_task
 
@@ -93,6 +93,52 @@ def test_thousands_that_may_be_fractions_are_asked_about() -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        ([f"{20 + k} J." for k in range(30)] + [f"{k + 50}" for k in range(30)], "the unit 'J.'"),
+        ([f"{k % 11}" for k in range(55)] + ["99"] * 5, "99 stands apart from 0 to 10"),
+        ([f"{k % 11}" for k in range(55)] + ["-1"] * 5, "-1 stands apart from 0 to 10"),
+        ([f"{k % 5 + 1}" for k in range(60)], "only 5 values, 1 to 5, kept as numbers"),
+        (["m", "f", "M"] * 20, "'M', 'm' differ in case alone"),
+        ([f"{k % 40 - 20}" for k in range(60)], ""),
+        ([f"{k % 120}" for k in range(600)], ""),
+        (["red", "blue"] * 30, ""),
+    ],
+)
+def test_what_a_person_would_see_is_flagged(cells: list[str], words: str) -> None:
+    look = look_at("x", pd.Series(cells))
+    assert words in look.why if words else not look.why
+    assert look.role == "feature"
+
+
+def test_a_draft_with_units_groups_and_a_third_answer(tmp_path: Path) -> None:
+    rows = [
+        f"{20 + k % 60}{' J.' if k % 3 else ''},{'mMw'[k % 3]},{('Ja', 'Nein', 'offen', 'Nein')[k % 4]}"
+        for k in range(240)
+    ]
+    (tmp_path / "kredite.csv").write_text("\n".join(["Alter,Geschlecht,Zusage", *rows]) + "\n")
+    draft = draft_task(tmp_path / "kredite.csv", ["Geschlecht"], "Zusage", tmp_path)
+    checks = " | ".join(draft.checks)
+    assert "'m', 'M' differ in case alone" in checks
+    assert "the unit 'J.'" in checks
+    assert "say what offen means" in checks
+    path = tmp_path / "kredite.toml"
+    path.write_text(draft.text, encoding="utf-8")
+    with pytest.raises(FwcError, match="'offen' is named neither positive nor negative"):
+        load_task(path).pool()
+    path.write_text(draft.text.replace("# others", "others").replace("# map", "map"), encoding="utf-8")
+    task = load_task(path)
+    assert len(task.pool()) == 180
+    assert set(task.groups) == {"m", "w"}
+    assert task.pool()["Alter"].dtype == "int64"
+    unknown = "\n".join(["x,g,y", *(f"{k},{'ab'[k % 2]},{('low', 'high')[k % 2]}" for k in range(40))])
+    (tmp_path / "t.csv").write_text(unknown + "\n")
+    text = draft_task(tmp_path / "t.csv", ["g"], "y", tmp_path).text
+    assert "# positive = […]" in text  # either value could be yes: no line proposes one
+    assert '["low"]' not in text
+
+
+@pytest.mark.parametrize(
     ("stem", "outcome", "positive", "above", "question"),
     [
         ("loan_applications_2023", "approved", "Yes", None, "Should this loan application be approved?"),
@@ -156,6 +202,7 @@ def frame(n: int = 300, seed: int = 0) -> pd.DataFrame:
             "sex": rng.choice(["f", "m"], n),
             "since": pd.date_range("2020-01-01", periods=n),
             "member": rng.choice([True, False], n),
+            "shade": rng.choice(["Ja", "Nein", "offen"], n),
             "score": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n)),
             "ok": rng.random(n) < age / 80,
         }
@@ -166,7 +213,7 @@ def test_a_data_frame_is_a_task() -> None:
     task = load_task(frame(), protected="sex", outcome="ok", question="Is it fine?")
     assert isinstance(task, Task)
     assert task.question == "Is it fine?"
-    assert [column.name for column in task.features] == ["age", "member", "score"]
+    assert [column.name for column in task.features] == ["age", "member", "shade", "score"]
     assert len(task.pool()) == 300
     assert "unknown" in set(task.pool()["score"])
     assert (task.labels(task.pool()) == frame()["ok"].to_numpy()).all()
@@ -174,11 +221,14 @@ def test_a_data_frame_is_a_task() -> None:
     assert (above.labels(above.pool()) == (frame()["age"] > 40)).all()
     coded = frame().assign(ok=frame()["ok"].map({True: 3, False: 7}))
     assert load_task(coded, protected="sex", outcome="ok", positive=3).fingerprint
+    assert load_task(frame(), protected="sex", outcome="shade", positive="Ja", others="no").fingerprint
+    assert task.base_parity is None  # own rows are drawn as they fall
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"protected": "sex", "outcome": "shade", "positive": "Ja"}, "has 3 values.*offen"),
         ({}, "load_task\\(frame, protected"),
         ({"protected": "sexx", "outcome": "ok"}, "no column 'sexx'"),
         ({"protected": "sex", "outcome": "sex"}, "outcome already"),

@@ -187,6 +187,11 @@ BAD_DATA = {
         {},
         "has 3 values, 'yes' (1), 'no' (1), 'maybe' (1)",
     ),
+    "a third value that nobody judged": (
+        "1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen",
+        {"outcome": 'positive = ["Ja"]'},
+        "has 3 values, 'Ja' (1), 'Nein' (1), 'offen' (1): besides the positive ones name those that mean no",
+    ),
     "positive absent": ("1,a,f,yes\n2,b,m,no", {"outcome": 'positive = ["Yes"]'}, "'Yes' does not occur"),
     "full stop": (
         "1,a,f,<=50K\n2,b,m,>50K\n3,a,f,<=50K.\n4,b,m,>50K.",
@@ -298,3 +303,31 @@ def test_any_text_survives_a_csv_file(
     assert table["colour"].tolist() == frame["colour"].tolist()
     assert table["x"].tolist() == frame["x"].tolist()
     assert table["y"].tolist() == ["yes" if value == "true" else "no" for value in frame["y"]]
+
+
+JUDGED = "x,colour,sex,y\n1,a,f,Ja\n2,b,m,Nein\n3,a,f,offen\n4,a,m,Ja\n"
+
+
+@pytest.mark.parametrize(
+    ("others", "answers", "meaning"),
+    [
+        ('others = "no"', ["yes", "no", "no", "yes"], 'y: yes = "Ja" (2), no = "Nein" (1), "offen" (1)'),
+        ('negative = ["Nein"]\nothers = "drop"', ["yes", "no", "yes"], 'y: yes = "Ja" (2), no = "Nein" (1)'),
+    ],
+)  # fmt: skip
+def test_a_third_value_of_the_outcome_is_judged(
+    tmp_path: Path, others: str, answers: list[str], meaning: str
+) -> None:
+    task = small_task(tmp_path, JUDGED, outcome=f'positive = ["Ja"]\n{others}')
+    assert task.pool()["y"].tolist() == answers
+    assert task.rows is not None
+    assert task.rows.as_json()["outcome"] == meaning
+    assert task.rows.reasons == ({"y neither yes nor no": 1} if len(answers) == 3 else {})
+
+
+def test_a_threshold_says_what_yes_means(tmp_path: Path) -> None:
+    csv = "x,colour,sex,y\n1,a,f,2\n2,a,m,3\n3,b,f,2.5\n"
+    task = small_task(tmp_path, csv, outcome="threshold = { above = 2.5 }")
+    assert task.pool() is not None
+    assert task.rows is not None
+    assert task.rows.outcome == "y: yes = above 2.5 (1), no = at most 2.5 (2)"

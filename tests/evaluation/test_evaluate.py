@@ -213,7 +213,7 @@ def settings_of(out: Path) -> dict[str, object]:
 def test_settings_and_client_are_values_and_names_come_first(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
-    settings = Settings(n_test=16, m=8, seed=3, template="paper", orders=("random",))
+    settings = Settings(n_test=16, m=8, base_parity=0.5, seed=3, template="paper", orders=("random",))
     client = Client(base_url=service[1], params={"temperature": 0.5}, max_tokens=9)
     arms = ("zero", "balanced")
     evaluate(adult, "my-model", arms, out=tmp_path / "a", settings=settings, client=client)

@@ -89,7 +89,7 @@ def test_what_is_no_threshold_is_refused(options: dict[str, Any], words: str) ->
 def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> None:
     saved = select_shots(two, "random", m=8, seed=5)
     arms = ("balanced", "nearest", saved)
-    settings = Settings(m=4, n_test=16, repeats=2, threshold="fit", threshold_rows=16)
+    settings = Settings(m=4, n_test=16, base_parity=0.5, repeats=2, threshold="fit", threshold_rows=16)
     plan = make_plan(two, arms, settings)
     assert (plan.n_calls, plan.n_threshold_calls, plan.n_questions) == (2 * 3 * 32, 96, 96)
     assert (
@@ -120,10 +120,10 @@ def test_held_rows_are_no_test_rows_no_examples_and_equal_none(two: Task) -> Non
 
 def test_a_table_that_is_too_small_says_so_or_gives_fewer(two: Task) -> None:
     split = draw_split(two, 16, 0.5, 0)
-    settings = Settings(n_test=16, threshold="fit", threshold_rows=4_000)
+    settings = Settings(n_test=16, base_parity=0.5, threshold="fit", threshold_rows=4_000)
     with pytest.raises(FwcError, match=r"for --threshold \(--threshold-rows\): the cell"):
         hold(two, split, settings, 0, [])
-    few, left = hold(two, split, Settings(n_test=120, threshold="fit"), 0, [])
+    few, left = hold(two, split, Settings(n_test=120, base_parity=0.5, threshold="fit"), 0, [])
     assert few is not None
     assert 20 <= len(few) < 120
     assert left.candidates.sum() > 0
