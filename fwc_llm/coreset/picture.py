@@ -1,30 +1,14 @@
 """What a fitted coreset shows in a notebook: the certificate, the cells, the course of the objective."""
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from fwc_llm.notebook import bar, figure, note, sparkline, table
 
 
-class Fitted(Protocol):
-    """What the picture shows of an estimator (see `FairCoreset`)."""
-
-    m: int
-    objective_: float
-    lower_bound_: float
-    violation_: float
-    n_iter_: int
-    n_starts_: int
-    n_agreeing_: int
-    y_: np.ndarray | None
-    sensitive_: np.ndarray | None
-    weights_: np.ndarray
-    history_: np.ndarray
-
-
-def draw_coreset(fitted: Fitted) -> str:
-    """Return the picture of a fitted estimator: its cells with their share of the weight, and its history."""
+def draw_coreset(fitted: Any) -> str:
+    """Return the picture of a fitted `FairCoreset`: its cells with their weight, and its history."""
     facts = [
         f"objective {fitted.objective_:.6g}",
         f"lower bound {fitted.lower_bound_:.6g}",

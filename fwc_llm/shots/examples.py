@@ -104,6 +104,24 @@ def cell_positions(request: Request) -> dict[tuple[str, str], np.ndarray]:
     }
 
 
+def equal_shares(request: Request) -> list[tuple[str, np.ndarray, int]]:
+    """Every cell's label, its candidates, and how many of the m examples it gives: at most one more or less.
+
+    Errors: `FwcError` for a cell that has too few candidates.
+    """
+    cells = cell_positions(request)
+    shares = []
+    for number, ((level, label), rows) in enumerate(cells.items()):
+        wanted = request.m // len(cells) + (number < request.m % len(cells))
+        if wanted > len(rows):
+            raise FwcError(
+                f"the cell '{level}', {label!r} is too small: a choice of {request.m} needs {wanted} of its "
+                f"rows, and {len(rows)} may become examples; lower m, or merge levels by a map"
+            )
+        shares.append((label, rows, wanted))
+    return shares
+
+
 def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
     """`count` of the rows (positions), without replacement: uniformly, or in proportion to their weights."""
     if request.weights is None:

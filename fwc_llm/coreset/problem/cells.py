@@ -3,7 +3,7 @@
 Cells are ordered `g = d * |Y| + y`, with the levels of D and the outcomes in sorted order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -155,23 +155,16 @@ def _sortable(column: np.ndarray, what: str) -> np.ndarray:
 
 
 def _check_apart(column: np.ndarray, text: np.ndarray, what: str) -> None:
-    """Refuse values that differ, such as 1 and "1", and read the same; and equal ones that read otherwise."""
-    first: dict[str, Any] = {}
+    """Refuse values that differ and read the same, such as 1 and "1", or the other way round: True and 1."""
+    values: dict[str, Any] = {}
+    texts: dict[Any, str] = {}
     for value, words in zip(column.tolist(), text.tolist(), strict=True):
-        if first.setdefault(words, value) != value:
-            raise InputError(f"{what} holds {first[words]!r} and {value!r}, which read the same: rename one")
-    check_equal(list(first.values()), what)
-
-
-def check_equal(values: Iterable[Any], what: str) -> None:
-    """Refuse values that are equal and read otherwise, such as True and 1, or 1 and 1.0."""
-    known: dict[Any, Any] = {}
-    for value in values:
-        if not isinstance(value, bool | int | float | np.generic):
-            continue
-        first = known.setdefault(value, value)
-        if str(first) != str(value):
-            raise InputError(f"{what} holds {first!r} and {value!r}, which are equal: give all rows one type")
+        if values.setdefault(words, value) != value:
+            raise InputError(f"{what} holds {values[words]!r} and {value!r}, which read the same: rename one")
+        if texts.setdefault(value, words) != words:
+            raise InputError(
+                f"{what} holds {texts[value]} and {words}, which are equal: give all rows one type"
+            )
 
 
 def as_known(label: Any, known: np.ndarray) -> Any:

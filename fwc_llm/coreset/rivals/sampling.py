@@ -80,7 +80,7 @@ def kmedian_coreset(
     Bachem, Lucic, Lattanzi (2018). A row's sensitivity bounds its influence on the cost of any clustering;
     weights are the inverse of the probability, so that every weighted sum is unbiased.
     """
-    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=False)
+    return _sampled(prepare(X, y, sensitive, m, seed, candidates, sample_weight), m, seed, k, fair=False)
 
 
 def indfair_coreset(
@@ -97,27 +97,18 @@ def indfair_coreset(
 
     Chhaya et al. (2022).
     """
-    return _sampled(X, y, sensitive, m, seed, k, candidates, sample_weight, individually_fair=True)
+    return _sampled(prepare(X, y, sensitive, m, seed, candidates, sample_weight), m, seed, k, fair=True)
 
 
 def _sampled(
-    X: Any,
-    y: Any,
-    sensitive: Any,
-    m: int,
-    seed: int,
-    k: int,
-    candidates: Any,
-    sample_weight: Any,
-    individually_fair: bool,
+    prepared: tuple[LabelledTable, np.ndarray, np.random.Generator], m: int, seed: int, k: int, fair: bool
 ) -> Coreset:
-    rows, allowed, rng = prepare(X, y, sensitive, m, seed, candidates, sample_weight)
-    probability = sampling_probability(rows, seed, k, individually_fair, allowed)
+    rows, allowed, rng = prepared
+    probability = sampling_probability(rows, seed, k, fair, allowed)
     chosen = rng.choice(rows.n, m, p=probability)
     # Weights sum to n, the size of the whole table, in expectation, even if only candidates are drawn.
-    if rows.mass is None:
-        return rows.chosen(chosen, rows.n / len(allowed) / (m * probability[chosen]))
-    own = rows.mass[chosen] / rows.mass[allowed].sum()
+    mass = np.ones(rows.n) if rows.mass is None else rows.mass
+    own = mass[chosen] / mass[allowed].sum()
     return rows.chosen(chosen, rows.n * own / (m * probability[chosen]))
 
 

@@ -16,6 +16,7 @@ from fwc_llm.shots.examples import (
     alternate,
     cell_positions,
     draw,
+    equal_shares,
     make_shots,
     plain,
     predict_classes,
@@ -93,26 +94,15 @@ def balanced(request: Request, redraw: str) -> Shots:
     """
     if redraw not in REDRAW:
         raise FwcError(f"redraw is {redraw!r}: choose 'once' or 'per-row'")
-    cells = cell_positions(request)
-    if request.m < len(cells):
+    shares = equal_shares(request)
+    if request.m < len(shares):
         raise FwcError(
             f"m is {request.m}, but a balanced choice needs at least one example in each of the "
-            f"{len(cells)} cells"
+            f"{len(shares)} cells"
         )
     rng = np.random.default_rng(_seed(request, redraw))
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
-    for number, ((level, label), rows) in enumerate(cells.items()):
-        wanted = request.m // len(cells) + (number < request.m % len(cells))
-        if not len(rows):
-            raise FwcError(
-                f"no row of the cell '{level}', {label!r} may become an example, and a balanced choice needs "
-                "one of every cell: merge levels by a map in the task file, or leave this arm out"
-            )
-        if len(rows) < wanted:
-            raise FwcError(
-                f"the cell '{level}', {label!r} is too small: a balanced choice of {request.m} needs "
-                f"{wanted} of its rows, and {len(rows)} may become examples; lower m"
-            )
+    for label, rows, wanted in shares:
         drawn[label] += draw(request, rng, rows, wanted).tolist()
     no, yes = (rng.permutation(drawn[label]) for label in ("no", "yes"))
     return make_shots(request, "balanced", alternate(no, yes), redraw=redraw)

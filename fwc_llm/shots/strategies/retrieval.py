@@ -10,7 +10,7 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import LABELS, features_frame, make_shots, predict_classes, shuffle
+from fwc_llm.shots.examples import equal_shares, features_frame, make_shots, predict_classes, shuffle
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ def nearest(request: Request, within: str) -> Shots:
     if within == "all":
         chosen = _smallest(distance, request.m)
     else:
-        chosen = np.concatenate(
-            [rows[_smallest(distance[rows], wanted)] for rows, wanted in _shares(pool, request)]
-        )
+        shares = equal_shares(request)
+        chosen = np.concatenate([rows[_smallest(distance[rows], wanted)] for _, rows, wanted in shares])
         chosen = chosen[np.argsort(distance[chosen], kind="stable")]
     return make_shots(request, "nearest", chosen, within=within)
 
@@ -59,28 +58,12 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
-def _shares(pool: "_Pool", request: Request) -> list[tuple[np.ndarray, int]]:
-    """Each cell's candidates and how many of them are wanted."""
-    shares = []
-    for number, (name, rows) in enumerate(pool.cells.items()):
-        wanted = request.m // len(pool.cells) + (number < request.m % len(pool.cells))
-        rows = rows[request.candidates[rows]]
-        if wanted > len(rows):
-            raise FwcError(
-                f"the cell {name} is too small: it must give {wanted} examples, and "
-                f"{len(rows)} rows may become examples; lower m"
-            )
-        shares.append((rows, wanted))
-    return shares
-
-
 @dataclass(frozen=True)
 class _Pool:
     """A pool encoded once for all queries: `columns` are its table's numbers (k, n) and codes (c, n)."""
 
     encoder: "Encoder"
     columns: tuple[np.ndarray, np.ndarray]
-    cells: Mapping[str, np.ndarray]
 
     @classmethod
     def of(cls, request: Request) -> "_Pool":
@@ -98,14 +81,8 @@ class _Pool:
 
         task, pool = request.task, request.pool
         encoder, table = Encoder.fit(features_frame(task, pool, protected=True))
-        sensitive, labels = task.sensitive(pool), task.labels(pool)
-        cells = {
-            f"'{level}', {LABELS[label]!r}": np.flatnonzero((sensitive == level) & (labels == label))
-            for level in np.unique(sensitive)
-            for label in (0, 1)
-        }
         columns = np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
-        return cls(encoder, columns, cells)
+        return cls(encoder, columns)
 
     def distances(self, query: Mapping[str, Any]) -> np.ndarray:
         """(n,) distance of every row to the query; an unseen category differs from all."""
