@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, get_args
 
@@ -35,6 +36,7 @@ QUESTION_COLUMNS = ("arm", "repeat", "row", "variant", "group", "label")
 _PACKAGES = (
     "fwc-llm", "numpy", "scipy", "pandas", "numba", "jinja2", "openai", "tiktoken", "inspect-ai", "xllamacpp",
 )  # fmt: skip
+_CHECKED = ("repeat", "label", "reason", "answer", THRESHOLD_COLUMN)
 _REASONS = frozenset(get_args(Reason))
 _FREE_CELLS = tuple(map(ANSWER_COLUMNS.index, ("arm", "row", "variant", "group", "reply")))
 _LONGEST_NAME = 100  # bytes; file systems take 255, and names are put together
@@ -201,17 +203,24 @@ class RunFolder:
             with TextIOWrapper(open_binary(path), encoding="utf-8", newline="") as file:
                 reader = csv.reader(file)
                 names = tuple(next(reader, ()))
-                if names not in (ANSWER_COLUMNS, (*ANSWER_COLUMNS, THRESHOLD_COLUMN)):
+                if names[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
                     raise FwcError(
                         f"{path} does not have the columns of a run: `fwc-llm rescore {self.path}` writes "
                         "it again"
                     )
                 yield names
-                good = set[tuple[str, ...]]()  # few lines differ in what is checked
+                checked = itemgetter(*(names.index(name) for name in _CHECKED if name in names))
+                p_yes, good = (
+                    names.index("p_yes"),
+                    set[tuple[str, ...]](),
+                )  # few lines differ in what is checked
                 for line in reader:
                     if not line:
                         continue
-                    if not _is_answer(line, names, good):
+                    whole = len(line) == len(names)
+                    if whole and (kind := checked(line)) not in good and _is_answer(kind):
+                        good.add(kind)
+                    if not whole or kind not in good or not _is_probability(line[p_yes]):
                         raise FwcError(
                             f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
                             f"`fwc-llm rescore {self.path}` writes it again"
@@ -281,25 +290,22 @@ class RunFolder:
             raise StorageError(f"cannot write {path}: {reason(error)}") from None
 
 
-def _is_answer(line: Sequence[str], names: Sequence[str], good: set[tuple[str, ...]]) -> bool:
-    """Whether cells are a line of answers.csv. `good` keeps what was checked."""
-    if len(line) != len(names):
-        return False
-    _, repeat, _, _, _, label, answer, reason, p_yes, *more = line
-    kind = repeat, label, answer, reason, *more[2:]
-    if kind not in good:
-        if not (
-            repeat.isascii()
-            and repeat.isdigit()
-            and len(repeat) < 8
-            and label in {"yes", "no"}
-            and {answer, *more[2:]} <= {"yes", "no", ""}
-            and reason in _REASONS
-        ):
-            return False
-        good.add(kind)
+def _is_answer(checked: Sequence[str]) -> bool:
+    """Whether these are the cells of `_CHECKED` in a line of answers.csv."""
+    repeat, label, reason, *answers = checked
+    return (
+        repeat.isascii()
+        and repeat.isdigit()
+        and len(repeat) < 8
+        and label in {"yes", "no"}
+        and reason in _REASONS
+        and set(answers) <= {"yes", "no", ""}
+    )
+
+
+def _is_probability(text: str) -> bool:
     try:
-        return not p_yes or 0.0 <= float(p_yes) <= 1.0
+        return not text or 0.0 <= float(text) <= 1.0
     except ValueError:
         return False
 

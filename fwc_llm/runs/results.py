@@ -194,7 +194,7 @@ class Tally:
         for kind, n in counts.items():
             by_repeat.setdefault(kind[0], Counter())[kind] = n
         measured = [_metrics(by_repeat[repeat]) for repeat in sorted(by_repeat)]
-        found: dict[str, Any] = {"arm": arm, "n": sum(metrics.n for metrics in measured)}
+        found: dict[str, Any] = {"arm": arm, "n": counts.total()}
         for metric in ("coverage", *METRICS):
             values = [getattr(metrics, metric) for metrics in measured]
             found[metric] = _null(fmean(values))
@@ -209,7 +209,10 @@ class Tally:
             group: _null(fmean(metrics.rates.get(group, math.nan) for metrics in measured))
             for group in groups
         }
-        found["sizes"] = {group: sum(metrics.sizes.get(group, 0) for metrics in measured) for group in groups}
+        sizes: Counter[str] = Counter()
+        for (_, group, *_), n in counts.items():
+            sizes[group] += n
+        found["sizes"] = {group: sizes[group] for group in groups}
         found["coverage_by_group"] = {
             group: _null(fmean(metrics.coverage_by_group.get(group, math.nan) for metrics in measured))
             for group in groups
@@ -232,19 +235,14 @@ def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _metrics(counts: "Counter[_Kind]") -> "GroupMetrics":
-    import numpy as np
-
     from fwc_llm.metrics import group_metrics
-    from fwc_llm.metrics.answers import names_of
 
-    many = np.fromiter(counts.values(), dtype=np.int64, count=len(counts))
     kinds = list(counts)
-    groups = list(dict.fromkeys(group for _, group, *_ in kinds))
-    place = {group: number for number, group in enumerate(groups)}
     return group_metrics(
-        np.repeat([_VALUES[answer] for *_, answer, _ in kinds], many),
-        np.repeat(np.array([label == "yes" for _, _, label, *_ in kinds], dtype=np.int8), many),
-        names_of(np.repeat([place[group] for _, group, *_ in kinds], many), groups),
+        [_VALUES[answer] for *_, answer, _ in kinds],
+        [int(label == "yes") for _, _, label, *_ in kinds],
+        [group for _, group, *_ in kinds],
+        weights=list(counts.values()),
     )
 
 
