@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.answers import parse_answer, probability
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.models.base import Reply
-from fwc_llm.runs.folder import THRESHOLD, THRESHOLD_COLUMN, RunFolder
+from fwc_llm.runs.folder import QUESTION_COLUMNS, THRESHOLD, THRESHOLD_COLUMN, RunFolder
 from fwc_llm.runs.journal import Journal, Replies
 from fwc_llm.runs.settings import FITTED
 from fwc_llm.runs.threshold_selection import FILE_NAME as POOL_FILE
@@ -33,7 +33,7 @@ def write_questions(folder: RunFolder, plan: "Plan") -> None:
     """
     folder.write_questions(questions(plan), plan.n_questions)
     if plan.n_threshold_calls:
-        folder.write_questions(held_questions(plan), plan.n_threshold_calls, POOL_FILE)
+        folder.write_questions(questions(plan, held=True), plan.n_threshold_calls, POOL_FILE)
 
 
 def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> dict[str, Any]:
@@ -112,35 +112,18 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
     return data
 
 
-def held_questions(plan: "Plan") -> Iterator[dict[str, Any]]:
-    """The questions about rows of the pool, in the order of their calls."""
-    for repeat in plan.repeats:
-        if repeat.held is None:
-            continue
-        groups, labels = plan.task.sensitive(repeat.held), plan.task.labels(repeat.held)
-        for arm in plan.arms:
-            for row, group, label in zip(repeat.held.index.astype(str), groups, labels, strict=True):
-                yield {
-                    "arm": arm.name,
-                    "repeat": repeat.index,
-                    "row": row,
-                    "variant": THRESHOLD,
-                    "group": group,
-                    "label": "yes" if label else "no",
-                }
-
-
-def questions(plan: "Plan") -> Iterator[dict[str, Any]]:
-    """Every question of the run, in the order of its calls."""
+def questions(plan: "Plan", held: bool = False) -> Iterator[dict[str, Any]]:
+    """Every question of the run in the order of its calls; `held`: those about rows of the pool."""
     from fwc_llm.runs.plan import rows_of
 
-    task = plan.task
     for repeat in plan.repeats:
-        rows = repeat.split.test
-        groups, labels = task.sensitive(rows), task.labels(rows)
+        rows = repeat.held if held else repeat.split.test
+        if rows is None:
+            continue
+        groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
         for arm in plan.arms:
             for position, (row, values) in enumerate(rows_of(rows)):
-                for variant, _ in plan.variants(values):
+                for variant in [THRESHOLD] if held else (variant for variant, _ in plan.variants(values)):
                     yield {
                         "arm": arm.name,
                         "repeat": repeat.index,
@@ -152,7 +135,7 @@ def questions(plan: "Plan") -> Iterator[dict[str, Any]]:
 
 
 def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
-    row = {name: question[name] for name in ("arm", "repeat", "row", "variant", "group", "label")}
+    row = {name: question[name] for name in QUESTION_COLUMNS}
     if record is None or record["text"] is None:
         return {**row, "answer": "", "reason": "error", "p_yes": "", "reply": ""}
     fields = {name: record[name] for name in _REPLY_FIELDS if record.get(name) is not None}
