@@ -7,15 +7,18 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.result import Result
 from fwc_llm.files import is_file
 from fwc_llm.models.base import Reply
-from fwc_llm.models.inspect import from_chat, require_inspect, to_reply
+from fwc_llm.models.inspect import from_chat, generate_options, require_inspect, to_reply
 from fwc_llm.runs.contents import check_described, is_question
 from fwc_llm.runs.folder import QUESTION_COLUMNS, RunFolder, file_name
 from fwc_llm.runs.journal import Call, Journal, make_record, request_id
 from fwc_llm.runs.results import score
+from fwc_llm.schema import check
 from fwc_llm.untrusted import one_line, parse_json
 
 if TYPE_CHECKING:
@@ -26,6 +29,22 @@ KEY = "fwc_llm"  # under which a log's metadata holds what a report needs
 _MOST_EPOCHS = 1_000
 # Of how a model was asked: what may hold a key, and what does not change a reply.
 _LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "timeout", "attempt_timeout"}
+
+
+class _Choice(BaseModel):
+    """The examples that an arm had in a repeat; what they are is checked later."""
+
+    arm: str
+    repeat: int
+    shots: dict[str, Any]
+
+
+class _Content(BaseModel):
+    """What our task wrote into its log."""
+
+    run: dict[str, Any]
+    shots: list[_Choice] = []
+    logprobs: bool = False
 
 
 @contextmanager
@@ -97,31 +116,15 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
             f"{path} is about the task {log.eval.task!r}, which is not one of fwc-llm's (fwc_llm/adult, …): "
             "`fwc-llm audit` measures decisions from elsewhere, given as a CSV file"
         )
-    try:
-        content = parse_json(json.dumps(content))  # without the numbers that JSON does not have
-    except ValueError as error:
-        raise FwcError(f"{path} is damaged: {error}") from None
     if content.get("format") != FORMAT:
         raise FwcError(f"{path} has the format {content.get('format')!r}; this version reads {FORMAT!r}")
-    found: dict[str, Any] = content
-    run = found.get("run")
-    if not isinstance(run, dict) or not isinstance(run.get("calls"), int):
-        raise FwcError(f"{path} is damaged: its metadata does not describe a run")
-    check_described(run, path)
-    chosen = found.get("shots") or []
-    if not isinstance(chosen, list) or not all(map(_is_choice, chosen)):
-        raise FwcError(f"{path} is damaged: its metadata does not hold the examples of a run")
+    try:
+        plain = parse_json(json.dumps(content))  # without the numbers that JSON does not have
+    except ValueError as error:
+        raise FwcError(f"{path} is damaged: {error}") from None
+    found = check(_Content, plain, f"{path} is damaged").model_dump()
+    check_described(found["run"], path)
     return found
-
-
-def _is_choice(chosen: Any) -> bool:
-    """Whether this says which examples an arm had in a repeat; what they are is checked later."""
-    return (
-        isinstance(chosen, dict)
-        and isinstance(chosen.get("arm"), str)
-        and isinstance(chosen.get("repeat"), int)
-        and isinstance(chosen.get("shots"), dict)
-    )
 
 
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
@@ -185,9 +188,13 @@ def _described(
     return described
 
 
-def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
-    from fwc_llm.inspect.scoring import default_options
+def default_options(model: str, config: Any, logprobs: bool) -> dict[str, Any]:
+    """What is sent where the user's `config` leaves it open."""
+    options = generate_options(model.rpartition("/")[2], {}, logprobs=logprobs)
+    return {name: value for name, value in options.items() if getattr(config, name) is None}
 
+
+def _parameters(log: "EvalLog", logprobs: bool) -> dict[str, Any]:
     config = log.eval.model_generate_config
     chosen = config.merge(log.plan.config)
     sent: dict[str, Any] = chosen.model_dump(exclude_none=True, mode="json") | default_options(

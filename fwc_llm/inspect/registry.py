@@ -1,4 +1,266 @@
-"""What Inspect finds by the entry point `fwc_llm`: importing this module registers it there."""
+"""Our tasks, their solver, scorer and metrics, and our surrogate, as Inspect finds them by entry point.
 
-from fwc_llm.inspect.surrogate import fwc as fwc
-from fwc_llm.inspect.tasks import TASKS as TASKS
+`fwc_llm/adult`, `fwc_llm/census`, … and `fwc_llm/taskfile` take the settings of `fwc-llm eval` as arguments;
+their samples are the questions of such a run. Importing this module registers them.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from inspect_ai import Task, task
+from inspect_ai._util.error import PrerequisiteError
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelAPI, ModelOutput, get_model, modelapi
+from inspect_ai.model._generate_config import active_generate_config
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, metric, scorer
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolChoice, ToolInfo
+
+from fwc_llm.answers import p_yes, parse_answer
+from fwc_llm.errors import FwcError
+from fwc_llm.inspect.log import FORMAT, KEY, default_options
+from fwc_llm.models.inspect import from_chat, to_chat, to_output, to_reply
+from fwc_llm.models.surrogate.model import NAME, Surrogate
+from fwc_llm.options import extended
+from fwc_llm.runs.settings import Settings
+from fwc_llm.tasks import load_task, task_names
+
+if TYPE_CHECKING:
+    from fwc_llm.runs.plan import Plan
+
+_REASONS = {"refused": "refusal", "filtered": "refusal", "empty": "no_response"}
+_AT_ONCE = 100
+logger = logging.getLogger(__name__)
+
+
+def refused(why: str) -> Exception:
+    """What Inspect prints as it is; a square bracket would begin a colour there."""
+    error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
+    return error
+
+
+@contextmanager
+def shown_by_inspect() -> Iterator[None]:
+    """Raise what is an `FwcError` inside as an error that Inspect prints without a traceback."""
+    try:
+        yield
+    except FwcError as error:
+        raise refused(str(error)) from error
+
+
+@solver
+def ask(logprobs: bool = False) -> Solver:
+    """Ask with the parameters of our harness: temperature 0 and a short reply, where the user sets neither.
+
+    A reasoning model gets the room that it needs, and no temperature.
+    """
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        model = get_model()
+        chosen = model.config.merge(active_generate_config())
+        options = default_options(model.name, chosen, logprobs)
+        return await generate(state, **options)
+
+    return solve
+
+
+@metric(scores="unreduced")
+def decisions() -> Metric:
+    """Coverage, accuracy and parity of each arm: the mean over repeats (and epochs) of each one's value.
+
+    What is not defined is left out. With several arms a name begins with the arm's.
+    """
+
+    def compute(scores: list[SampleScore]) -> Mapping[str, float]:
+        from fwc_llm.metrics.counts import METRICS
+        from fwc_llm.runs.results import arm_metrics
+
+        rows = _rows(scores)
+        arms = list(dict.fromkeys(row["arm"] for row in rows))
+        found = {}
+        for arm in arms:
+            measured = arm_metrics(arm, [row for row in rows if row["arm"] == arm])
+            for name in ("coverage", *METRICS):
+                if measured[name] is not None:
+                    found[f"{arm}/{name}" if len(arms) > 1 else name] = float(measured[name])
+        return found
+
+    return compute
+
+
+def _rows(scores: list[SampleScore]) -> list[dict[str, Any]]:
+    """The questions with their answers. A question that comes again is one of the next epoch."""
+    asked: dict[Any, int] = {}
+    rows = []
+    for one in scores:
+        row = dict(one.sample_metadata or {})
+        if row.get("variant"):
+            continue
+        epoch = asked[one.sample_id] = asked.get(one.sample_id, -1) + 1
+        # Any numbers do that tell repeats and epochs apart.
+        row["repeat"] = row["repeat"] * 1_000_000 + epoch
+        rows.append(
+            row | {"answer": one.score.answer or "", "reason": (one.score.metadata or {}).get("reason", "")}
+        )
+    return rows
+
+
+@scorer(metrics=[decisions()])
+def decision() -> Scorer:
+    """Parse the reply as our harness does: "C" and "I" for right and wrong, "N" for what is neither."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        reply = to_reply(state.output)
+        answer = parse_answer(reply)
+        right = "N" if answer.value is None else "C" if answer.value == target.text else "I"
+        return Score(
+            value=right,
+            answer=answer.value,
+            explanation=reply.text if reply.text is not None else reply.error,
+            reason=_REASONS.get(answer.reason, "invalid_response_format") if answer.reason else None,
+            metadata={"reason": answer.reason, "p_yes": p_yes(reply.logprobs)},
+        )
+
+    return score
+
+
+def _plan(name: str, shots: Any, data_dir: Any, allow_changed_data: bool, **given: Any) -> "Plan":
+    from fwc_llm.runs.plan import make_plan
+
+    if sets := _names("template", given.pop("template", "")):
+        given |= {"template": sets[0], "templates": sets if len(sets) > 1 else ()}
+    try:
+        settings = Settings(**given)
+    except FwcError as error:
+        raise FwcError(f"a task argument of fwc_llm/{name}: {error}") from None
+    plan = make_plan(load_task(name, data_dir), _names("shots", shots), settings, allow_changed_data)
+    for note in plan.notes:
+        logger.warning("%s: %s", name, note)
+    if any("name" in message for call in plan.first_calls for message in call.messages):
+        logger.warning("Inspect's messages carry no names: those of the template are left out")
+    return plan
+
+
+def _names(argument: str, value: Any) -> tuple[str, ...]:
+    """Names from a list, or from text with commas (Inspect's command line makes a list of that)."""
+    parts = value.split(",") if isinstance(value, str) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
+        raise FwcError(f"the task argument {argument!r} is {value!r}: name one, or several with commas")
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def _samples(plan: "Plan") -> list[Sample]:
+    """The run's questions, all arms of a row beside each other, so that a limit cuts no row apart."""
+    from fwc_llm.runs.results import questions
+
+    numbers: dict[tuple[int, str], int] = {}
+    asked = []
+    for call, question in zip(plan.calls(), questions(plan), strict=True):
+        place = numbers.setdefault((call.repeat, call.row), len(numbers))
+        asked.append((call.repeat, place, call, question))
+    asked.sort(key=lambda one: one[:2])
+    return [
+        Sample(
+            input=to_chat(call.messages),
+            target=question["label"],
+            id="/".join(filter(None, (call.arm, str(call.repeat), call.row, call.variant))),
+            metadata=question,
+        )
+        for _, _, call, question in asked
+    ]
+
+
+def _task(plan: "Plan", logprobs: bool) -> Task:
+    from fwc_llm.evaluation.job import describe_asked
+    from fwc_llm.shots.storage import shots_json
+
+    chosen = [
+        {"arm": arm, "repeat": repeat.index, "shots": shots_json(shots)}
+        for repeat in plan.repeats
+        for arm, shots in repeat.shots.items()
+    ]
+    run = describe_asked(plan, "", {}, simulated=False)
+    return Task(
+        dataset=MemoryDataset(_samples(plan), name=plan.task.name),
+        solver=ask(logprobs),
+        scorer=decision(),
+        metadata={KEY: {"format": FORMAT, "run": run, "shots": chosen, "logprobs": logprobs}},
+    )
+
+
+def _build(name: str) -> Callable[..., Task]:
+    """The Inspect task of one of our tasks."""
+
+    def build(
+        shots: str | Sequence[str] = "zero,balanced,fwc",
+        order: str | Sequence[str] = "",
+        options: dict[str, Any] | None = None,
+        logprobs: bool = False,
+        data_dir: str | None = None,
+        allow_changed_data: bool = False,
+        file: str | None = None,
+        **settings: Any,
+    ) -> Task:
+        with shown_by_inspect():
+            if (file is None) is (name == _OWN):
+                raise FwcError(
+                    f"fwc_llm/{_OWN} takes the task argument 'file', a task file (.toml); no other task does"
+                )
+            plan = _plan(
+                file or name, shots, data_dir, allow_changed_data, orders=_names("order", order),
+                strategy_options=options or {}, **settings,
+            )  # fmt: skip
+            return _task(plan, logprobs)
+
+    build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
+    shown = [one for one in Settings.parameters() if one.name not in _RENAMED]
+    registered: Callable[..., Task] = task(name=name)(extended(build, shown))
+    return registered
+
+
+_OWN = "taskfile"
+_RENAMED = ("orders", "templates", "strategy_options")
+TASKS = {name: _build(name) for name in (*task_names(), _OWN)}
+
+
+class SurrogateAPI(ModelAPI):  # type: ignore[misc]
+    """The surrogate behind Inspect's interface; temperature and seed are those of the request."""
+
+    def __init__(
+        self,
+        model_name: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        config: GenerateConfig | None = None,
+        **model_args: Any,
+    ) -> None:
+        super().__init__(model_name, base_url, None, [], config or GenerateConfig())
+        if model_name != NAME or model_args:
+            what = f"the option {next(iter(model_args))!r}" if model_args else f"the model {model_name!r}"
+            raise refused(f"there is no {what[4:]} of fwc: the one model is fwc/{NAME}, without options")
+
+    async def generate(
+        self,
+        input: list[ChatMessage],
+        tools: list[ToolInfo],
+        tool_choice: ToolChoice,
+        config: GenerateConfig,
+    ) -> ModelOutput:
+        """Answer at once. Raises `UnreadablePromptError` for a prompt that asks about no person."""
+        return to_output(Surrogate(config.temperature or 0.0, config.seed or 0).reply(from_chat(input)))
+
+    async def count_text_tokens(self, text: str) -> int:
+        """Words: the surrogate has no tokens, and Inspect's own count would fetch a tokenizer."""
+        return len(text.split())
+
+    def max_connections(self) -> int:
+        """How many rows Inspect asks about at once."""
+        return _AT_ONCE
+
+
+@modelapi(name="fwc")
+def fwc() -> type[ModelAPI]:
+    """The provider `fwc`."""
+    return SurrogateAPI

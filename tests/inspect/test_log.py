@@ -157,9 +157,9 @@ def test_a_damaged_log_is_named(logs: Path, how: str, tmp_path: Path, fwc: Any) 
     ("change", "words"),
     [
         (lambda log: log["eval"]["metadata"]["fwc_llm"].update(format="fwc-llm-inspect/9"), "format"),
-        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "does not describe a run"),
-        (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "'arms'"),
-        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(shots=[{"arm": "x"}]), "examples"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(run=None), "damaged: run"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"]["run"].update(arms="x"), "arms"),
+        (lambda log: log["eval"]["metadata"]["fwc_llm"].update(shots=[{"arm": "x"}]), "damaged: shots"),
         (lambda log: log["samples"][0]["metadata"].update(label="perhaps"), "no question of our tasks"),
         (lambda log: log["samples"][0]["metadata"].update(arm="nobody"), "no question of our tasks"),
         (lambda log: log["samples"][0].update(epoch=7), "no question of our tasks"),

@@ -23,7 +23,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def built(own: str, **arguments: Any) -> Any:
-    from fwc_llm.inspect.tasks import TASKS
+    from fwc_llm.inspect.registry import TASKS
 
     return TASKS["taskfile"](**{"file": own, "shots": "zero", "n_test": 8, "m": 4} | arguments)
 
@@ -31,7 +31,7 @@ def built(own: str, **arguments: Any) -> Any:
 def test_every_built_in_task_is_a_task_of_inspect() -> None:
     from inspect_ai._util.registry import registry_info
 
-    from fwc_llm.inspect.tasks import TASKS
+    from fwc_llm.inspect.registry import TASKS
 
     assert set(TASKS) == {*task_names(), "taskfile"}
     for name, one in TASKS.items():
@@ -102,7 +102,7 @@ def test_the_surrogate_answers_as_it_does_to_us() -> None:
     from inspect_ai.model import GenerateConfig
 
     from fwc_llm import build_prompt
-    from fwc_llm.inspect.surrogate import SurrogateAPI
+    from fwc_llm.inspect.registry import SurrogateAPI
     from fwc_llm.models.inspect import to_chat, to_reply
     from fwc_llm.models.surrogate.model import Surrogate
     from fwc_llm.models.surrogate.reading import UnreadablePromptError
