@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fwc_llm.coreset.checks import check_epsilon
 from fwc_llm.coreset.transport.column_generation import EXACT, Columns, Optimum, solve, two_cheapest
-from fwc_llm.coreset.transport.cost_table import AT_ONCE, BLOCK, CostTable
+from fwc_llm.coreset.transport.cost_table import AT_ONCE, CostTable
 from fwc_llm.coreset.transport.dual_simplex import InfeasibleError, StalledError
 from fwc_llm.coreset.transport.linear_program import linear_program
 from fwc_llm.coreset.transport.parity import ParitySet, violation
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
-_EXTREME = 400  # exponents of two beyond which products of costs overflow or vanish
 _FINER = (1.0, 1e-3)  # tilts that are tried
 _SLACK = 0.01  # of the bound, by which these rows may misjudge them
 _SOME = 1000  # rows that judge given prices
@@ -57,11 +56,6 @@ class Transport:
     start: Start | None = (
         None  # the prices, and more where costs tie; hand it to the next call in their place
     )
-
-    @property
-    def dual(self) -> Floats:
-        """`prices` by their earlier name."""
-        return self.prices
 
     def __repr__(self) -> str:
         moved = f"{len(self.cell):,} rows to {len(self.mass)} cells, {len(self.split_row)} of them split"
@@ -95,7 +89,6 @@ def fair_transport(
     epsilon: float | None,
     prices: "ArrayLike | Start | None" = None,
     *,
-    warm: ArrayLike | None = None,
     sample_weight: "ArrayLike | Masses | None" = None,
 ) -> Transport:
     """Solve the inner problem exactly, with a certificate.
@@ -116,7 +109,6 @@ def fair_transport(
         prices: (G,) initial prices, such as those of the previous iteration; they change only the time, and
             do not count if they say less than zeros would. Where many costs tie, the earlier call's `start`
             saves more time than its `prices`.
-        warm: `prices` by their earlier name.
         sample_weight: (n,) what each row stands for, not negative: row i then has the mass w_i / Σw in the
             place of 1/n. A row of weight 0 counts nothing; its `cell` is the cheapest at the prices. So is it
             with rows that have less than 5e-10 of all weight together, if double precision cannot balance
@@ -135,12 +127,11 @@ def fair_transport(
     masses = read_weights(sample_weight, len(costs))
     share = _checked_target(target, n_outcomes)
     check_epsilon(epsilon)
-    given = warm if prices is None else prices
-    if isinstance(given, Start):
-        start = replace(given, prices=_checked_prices(given.prices, costs.shape[1]))
+    if isinstance(prices, Start):
+        start = replace(prices, prices=_checked_prices(prices.prices, costs.shape[1]))
     else:
-        start = Start(_checked_prices(given, costs.shape[1]))
-    terms = share, epsilon, start, given is not None
+        start = Start(_checked_prices(prices, costs.shape[1]))
+    terms = share, epsilon, start, prices is not None
     for rows, by_highs in _ways(masses):
         try:
             return _plan_of(rows, costs, masses, by_highs, *terms)
@@ -182,13 +173,6 @@ def _plan(
     n_outcomes = len(share)
     cells = costs.shape[1]
     live = _live_cells(costs, n_outcomes, epsilon)
-    exponent = _extreme_exponent(costs)
-    if exponent:
-        costs = np.ldexp(costs, -exponent)
-        with np.errstate(over="ignore"):
-            prices = np.ldexp(start.prices, -exponent)
-        prices[~np.isfinite(prices)] = 0.0
-        start = Start(prices)
     weights = None if masses is None else masses.values
     rows = CostTable(costs if len(live) == cells else costs[:, live], mass=weights)
     if epsilon is None:
@@ -210,8 +194,6 @@ def _plan(
     result = transport_of(found, fair, share, live, cells, rows)
     if epsilon is not None and result.violation > epsilon + 1e-9:
         raise _too_rare(share, rows)
-    if exponent:
-        return _scaled(result, exponent)
     return result if again is None else replace(result, start=again.among(live, cells))
 
 
@@ -279,28 +261,6 @@ def _with_idle_rows(found: Transport, costs: NDArray[Any], rows: NDArray[np.intp
     cell[rows] = found.cell
     mass[rows] = 1 / len(rows) if found.row_mass is None else found.row_mass
     return replace(found, cell=cell, split_row=rows[found.split_row], row_mass=mass)
-
-
-def _extreme_exponent(costs: NDArray[Any]) -> int:
-    """The power of two near the largest cost if its square could overflow or vanish, else 0."""
-    if costs.dtype == np.float32:
-        return 0
-    largest = 0.0
-    step = max(1, BLOCK // costs.shape[1])
-    for low in range(0, len(costs), step):
-        part = costs[low : low + step]
-        largest = max(largest, float(np.abs(part).max(initial=0.0, where=np.isfinite(part))))
-    exponent = int(np.frexp(largest)[1])
-    return exponent if abs(exponent) > _EXTREME else 0
-
-
-def _scaled(result: Transport, exponent: int) -> Transport:
-    return replace(
-        result,
-        objective=float(np.ldexp(result.objective, exponent)),
-        lower_bound=float(np.ldexp(result.lower_bound, exponent)),
-        prices=np.ldexp(result.prices, exponent),
-    )
 
 
 def _are_better_than_none(prices: Floats, rows: CostTable, fair: ParitySet) -> bool:
