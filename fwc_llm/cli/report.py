@@ -49,10 +49,6 @@ def report(
             "--no-rows", help="Leave rows, prompts and replies out of the page: they may be people's records."
         ),
     ] = False,
-    template: Annotated[
-        Path | None,
-        typer.Option(help="The runs' own folder of templates: without it their prompts are not shown."),
-    ] = None,
     reference: Annotated[
         bool,
         typer.Option(
@@ -76,9 +72,7 @@ def report(
     chosen = _format(as_json, format, out)
     path = _place(runs) if out is None and chosen == "html" else out
     with run_folders(list(expanded(runs))) as folders:
-        document = make_document(
-            folders, task, data_dir, chosen == "html" and not no_rows, template, reference
-        )
+        document = make_document(folders, task, data_dir, chosen == "html" and not no_rows, reference)
         text = write_document(document, chosen, appendix)
     if figures is not None:
         draw(document, figures)

@@ -84,10 +84,8 @@ class Result:
         from fwc_llm.report.write import choose_format, render
 
         where = self.folder / "report.html" if path is None else Path(path)
-        # Only the process that made the run knows that its templates are the user's.
-        template = RunFolder(self.folder).describe()["settings"].get("template") if self.task else None
         format = choose_format(None, where)
-        text = render([self.folder], format, task or self.task, data_dir, rows, template, reference)
+        text = render([self.folder], format, task or self.task, data_dir, rows, reference)
         write_whole(text, where)
         return where
 

@@ -14,12 +14,12 @@ from fwc_llm.metrics.answers import Answers, mapped
 from fwc_llm.metrics.audit_table import empty_but
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
-from fwc_llm.report.browser.collect import rows_of_audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.impact import impact_tables
 from fwc_llm.report.narrative import findings, what_was_decided
 from fwc_llm.report.provenance import ABOUT
 from fwc_llm.report.read import KEY
+from fwc_llm.report.rows import rows_of_audit
 from fwc_llm.runs.folder import command, versions
 from fwc_llm.version import __version__
 

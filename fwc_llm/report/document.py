@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import plain, statistics
 from fwc_llm.report import sections
-from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.cost import cost
 from fwc_llm.report.impact import audit_tables, selected, who_was_selected
 from fwc_llm.report.narrative import findings, what_was_run, wording_lines
@@ -16,6 +15,7 @@ from fwc_llm.report.probability import probabilities
 from fwc_llm.report.provenance import costs, provenance, record
 from fwc_llm.report.read import KEY, Run, read_runs
 from fwc_llm.report.reference_models import add_references, references_of
+from fwc_llm.report.rows import rows_of_run
 from fwc_llm.report.tables import Section
 from fwc_llm.report.thresholds import at_threshold, threshold_section
 from fwc_llm.report.tuning import read_tuning, tuned
@@ -32,7 +32,6 @@ def make_document(
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
     with_rows: bool = False,
-    template: str | Path | None = None,
     reference: bool = False,
 ) -> dict[str, Any]:
     """Read runs of one task and return everything that a report says about them, ready for JSON.
@@ -43,9 +42,8 @@ def make_document(
     `impact_tables`), `provenance`, `paragraph`, `findings`, `statistics` (see there), `examples`, `prompts`,
     `cost`, and `map` with `missing` saying why what needs the data is not there; `tuning` where `tune` chose
     the examples, and `threshold` where the run has one, else None. `with_rows` adds `browser`, every row for
-    the page (`rows_of_run`); `template` is the runs' own folder of templates. `reference` adds reference
-    lines to runs that lack them. Raises `FwcError` as `read_runs` does, and for reference lines that cannot
-    be made.
+    the page (`rows_of_run`). `reference` adds reference lines to runs that lack them. Raises `FwcError` as
+    `read_runs` does, and for reference lines that cannot be made.
     """
     runs = read_runs(paths)
     table, missing = _find_task(runs[0], task, data_dir)

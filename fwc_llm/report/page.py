@@ -11,11 +11,11 @@ from markupsafe import Markup
 
 from fwc_llm.notebook import visible
 from fwc_llm.report import charts
-from fwc_llm.report.browser.pack import json_block
 from fwc_llm.report.document import first_section, sections_of
 from fwc_llm.report.format import DASH, number, percent
 from fwc_llm.report.provenance import SIGNED
 from fwc_llm.report.read import KEY
+from fwc_llm.report.rows import json_block
 from fwc_llm.report.sections import certificate_rows, overview
 from fwc_llm.report.tables import Cell
 

@@ -29,7 +29,6 @@ def render(
     task: "str | Path | Task | None" = None,
     data_dir: str | Path | None = None,
     with_rows: bool = True,
-    template: str | Path | None = None,
     reference: bool = False,
     appendix: bool = False,
 ) -> str:
@@ -40,7 +39,7 @@ def render(
     from fwc_llm.report.document import make_document
 
     rows = with_rows and format == "html"
-    return write_document(make_document(runs, task, data_dir, rows, template, reference), format, appendix)
+    return write_document(make_document(runs, task, data_dir, rows, reference), format, appendix)
 
 
 def write_document(document: Mapping[str, Any], format: str, appendix: bool = False) -> str:

@@ -1,17 +1,110 @@
-"""Rows with their answers as compact JSON: columns instead of records, every text once.
+"""The rows of a run or an audit, with answers and prompts, for the page's browser: compact JSON.
 
-The page holds this as a block of data. `templates/rows.js` unpacks it, and has the same names.
+Columns instead of records, every text once. `templates/rows_model.js` unpacks it, and has the same names.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from fwc_llm.files import is_file
+from fwc_llm.metrics.answers import Answers, questions_of
 from fwc_llm.models.base import Messages
 from fwc_llm.notebook import visible
+from fwc_llm.report.read import Run
+from fwc_llm.runs.folder import RunFolder
+from fwc_llm.runs.journal import FILE_NAME, Key, key_of, read_records
 from fwc_llm.untrusted import shortened, storable
+
+_ANSWERS = {1.0: "yes", 0.0: "no"}
+
+
+def rows_of_run(run: Run) -> dict[str, Any] | None:
+    """Return every row of a run for the page; None where the run was made to have none shown.
+
+    Keys: `shown` and `of`, how many rows; `prompts`, whether there are any, and `missing`, why an arm lacks
+    them; `data`, see `Pack`.
+    """
+    if run.described.get("no_rows"):
+        return None
+    pack, number, picked = _questions(run.answers, run.counterfactuals)
+    prompts = Prompts(run, {row for _, row in number})
+    arms, prompted = {arm: place for place, arm in enumerate(run.arms)}, False
+    for line in RunFolder(run.folder).read_answers():
+        repeat, row = int(line["repeat"]), line["row"]
+        question = number.get((repeat, row))
+        if question is None or line["arm"] not in arms:
+            continue
+        prompt = prompts.of(line["arm"], repeat, row, line["variant"])
+        prompted = prompted or prompt is not None
+        if line["variant"]:
+            told_as = line["variant"].partition(":")[2]
+            pack.variant(arms[line["arm"]], question, told_as, line, prompt)
+        else:
+            pack.answer(arms[line["arm"]], question, line, prompt)
+    of = len(run.answers[run.arms[0]])
+    shown = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
+    return {**shown, "data": pack.as_json()}
+
+
+def rows_of_audit(answers: Mapping[str, Answers], numbered: bool) -> dict[str, Any]:
+    """Return every row of an audit for the page, as `rows_of_run` does; `numbered`: rows have no names."""
+    pack, number, picked = _questions(answers, {}, numbered)
+    asked = questions_of(list(answers.values()))
+    wanted = asked[0][picked]
+    for place, (a, question) in enumerate(zip(answers.values(), asked, strict=True)):
+        here = a.where(np.isin(question, wanted))
+        columns = (here.repeat, here.row, here.answer, here.reason, here.p_yes)
+        for repeat, row, answer, reason, p in zip(*(column.tolist() for column in columns), strict=True):
+            line = {"answer": _ANSWERS.get(answer, ""), "reason": reason, "reply": ""}
+            pack.answer(place, number[repeat, row], {**line, "p_yes": "" if math.isnan(p) else p})
+    of = len(next(iter(answers.values())))
+    return {"shown": len(picked), "of": of, "prompts": False, "missing": {}, "data": pack.as_json()}
+
+
+def _questions(
+    answers: Mapping[str, Answers], counterfactuals: Mapping[str, Answers], numbered: bool = False
+) -> tuple["Pack", dict[tuple[int, str], int], list[int]]:
+    """A pack of the rows that the page holds, their numbers in it by repeat and row, and their places."""
+    first = next(iter(answers.values()))
+    again = sum(map(len, counterfactuals.values()))
+    picked = chosen(len(first), len(answers) + -(-again // len(first)))
+    pack, number = Pack(list(answers)), dict[tuple[int, str], int]()
+    for place in picked:
+        repeat, row = int(first.repeat[place]), str(first.row[place])
+        name = f"row {int(row) + 1}" if numbered and row.isdecimal() else row
+        label = "yes" if first.label[place] else "no"
+        number[repeat, row] = pack.question(name, repeat, str(first.group[place]), label)
+    return pack, number, picked
+
+
+_NOT_KEPT = "an earlier version made this run and kept no prompts"
+
+
+class Prompts:
+    """The prompts of the questions about some `rows`. `missing` says per arm why it has none."""
+
+    def __init__(self, run: Run, rows: "set[str]") -> None:
+        self._prompts: dict[Key, Messages] = {}
+        self._prefixes: dict[tuple[str, int], Messages] = {}
+        path = run.folder / FILE_NAME
+        for _, record in read_records(path) if is_file(path) else ():
+            key = key_of(record)
+            if record.get("prefix"):
+                self._prefixes[key[:2]] = record["prefix"]
+            if record.get("prompt") and key[2] in rows:
+                self._prompts[key] = record["prompt"]
+        arms = {arm for arm, *_ in self._prompts}
+        self.missing = {arm: _NOT_KEPT for arm in run.arms if arm not in arms}
+
+    def of(self, arm: str, repeat: int, row: str, variant: str) -> tuple[Messages, Messages] | None:
+        """Return system and examples, and the question; None where they are not kept."""
+        prompt = self._prompts.get((arm, repeat, row, variant))
+        return None if prompt is None else (self._prefixes.get((arm, repeat), []), prompt)
+
 
 MOST_ROWS = 20_000
 _MOST_ANSWERS = 120_000

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fwc_llm.models.base import Messages
-from fwc_llm.report.browser.pack import MOST_ROWS, Pack, chosen, json_block
+from fwc_llm.report.rows import MOST_ROWS, Pack, chosen, json_block
 
 SAID = {"answer": "yes", "reason": "", "p_yes": "0.25", "reply": "Yes"}
 

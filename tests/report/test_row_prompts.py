@@ -10,8 +10,8 @@ import pytest
 
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply
-from fwc_llm.report.browser.collect import rows_of_run
 from fwc_llm.report.read import read_run
+from fwc_llm.report.rows import rows_of_run
 from fwc_llm.runs.settings import Settings
 from fwc_llm.tasks import load_task
 
