@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.models import Client
 from fwc_llm.runs.folder import file_name
 from fwc_llm.runs.plan import Arm, Plan
+from fwc_llm.runs.settings import Settings
 
 if TYPE_CHECKING:
     from fwc_llm.tasks import Task
@@ -20,7 +21,6 @@ FILE_NAME = "experiment.toml"
 _HEAD = f"# The options of this run: `fwc-llm eval {FILE_NAME}` repeats it; a flag beside it wins.\n\n"
 _RENAMED = {"orders": "order", "strategy_options": "option", "params": "param"}
 _PATHS = {"prices", "data-dir", "data"}
-_NONE = {"base-parity", "epsilon"}  # where None is no limit
 
 
 def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **others: Any) -> str:
@@ -36,7 +36,11 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
         "model": model,
         "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
     }
-    found |= {_flag(name): value for name, value in plan.settings.as_json().items()}
+    found |= {
+        _flag(name): "none" if value is None else value
+        for name, value in plan.settings.as_json().items()
+        if value is not None or Settings.model_fields[name].default is not None
+    }
     wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
     found |= {"template": ",".join(wordings), "templates": []}
     bare = Client()
@@ -91,7 +95,7 @@ def relative(path: str | Path, start: Path) -> str:
 
 def _line(name: str, value: Any) -> str:
     if value is None:
-        return f'{name} = "none"' if name in _NONE else f"# {name}: given as a value, in Python"
+        return f"# {name}: given as a value, in Python"
     if name == "order":
         value = ",".join(value)
     elif isinstance(value, Mapping):
