@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from fwc_llm.metrics.probabilities import auc
+from fwc_llm.metrics.probability import auc
 from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
 from fwc_llm.models import open_model
 from fwc_llm.prompts import Prompt

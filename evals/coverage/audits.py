@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evals.coverage.worlds import ARMS, Sample
-from fwc_llm.metrics.arm_comparison import compare_estimates
+from fwc_llm.metrics.arm_comparison import COMPARED, compare_estimates
 from fwc_llm.metrics.arm_estimates import Estimate, Estimates, estimate
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.metrics.variance import Sample as Arrays
@@ -27,7 +27,14 @@ def public_audit(sample: Sample) -> dict[str, Any]:
     from fwc_llm import audit
 
     design = "group" if isinstance(sample.world.rows, int) else "group and label"
-    document: dict[str, Any] = audit(sample.frame(), design=design).to_dict()
+    world = sample.world
+    document: dict[str, Any] = audit(
+        sample.frame(),
+        design=design,
+        cluster="person" if world.people > 1 else None,
+        weight="counts_for" if world.weight is not None else None,
+        min_group=world.min_group,
+    ).to_dict()
     return document
 
 
@@ -35,7 +42,7 @@ def array_audit(sample: Sample) -> dict[str, Any]:
     """The same document as far as intervals and tests go."""
     levels = list(sample.world.groups)
     found = [estimate(_arrays(sample, arm, levels)) for arm in range(len(ARMS))]
-    test = compare_estimates(found[0], found[1]) | {"first": ARMS[0], "second": ARMS[1]}
+    test = compare_estimates(found[0], found[1], metrics=COMPARED) | {"first": ARMS[0], "second": ARMS[1]}
     arms = [
         _arm(name, one, levels) | {"by_attribute": _attributes(sample, arm)}
         for arm, (name, one) in enumerate(zip(ARMS, found, strict=True))
@@ -47,17 +54,21 @@ def array_audit(sample: Sample) -> dict[str, Any]:
 def _arrays(sample: Sample, arm: int, levels: list[str]) -> Arrays:
     """One arm's answers; groups of one name among `levels` are one."""
     repeats, n = sample.ids.shape
-    names = list(dict.fromkeys(levels))
-    group, label = np.divmod(sample.cell.ravel(), 2)
+    names, world, asked = list(dict.fromkeys(levels)), sample.world, sample.asked.ravel()
+    group, label = np.divmod(sample.cell.ravel()[asked], 2)
+    sets = sample.sets(arm)
     return Arrays(
-        answer=sample.answers[arm].ravel(),
+        answer=sample.answers[arm].ravel()[asked],
         label=label,
         group=np.array([names.index(level) for level in levels])[group],
-        repeat=np.repeat(np.arange(repeats), n),
-        row=sample.rows,
+        repeat=np.repeat(np.arange(repeats), n)[asked],
+        row=sample.rows[asked],
         groups=len(names),
-        labels_fixed=not isinstance(sample.world.rows, int),
-        examples=sample.sets(arm),
+        labels_fixed=not isinstance(world.rows, int),
+        examples=None if sets is None else sets[asked],
+        weight=None if world.weight is None else sample.weight[asked],
+        cluster=(sample.ids // world.people).ravel()[asked] if world.people > 1 else None,
+        min_group=world.min_group,
     )
 
 
@@ -76,9 +87,10 @@ def _arm(name: str, found: Estimates, levels: list[str]) -> dict[str, Any]:
             groups[level] |= {kind: one.value, f"{prefix}low": one.low, f"{prefix}high": one.high}
     described = {metric: _ends(found[metric]) for metric in _METRICS}
     described["demographic_parity_difference"] |= {
-        "noise_95": found.noise["demographic_parity_difference"].percentile_95,
         "p_value": found["demographic_parity_difference"].p_value,
     }
+    for metric in _METRICS[1:]:
+        described[metric]["verdict"] = found[metric].verdict()
     signed = found.signed_gap
     return {
         "arm": name,

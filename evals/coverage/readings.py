@@ -71,7 +71,7 @@ def _read_arm(arm: Mapping[str, Any], sample: Sample, place: int) -> Iterator[Re
     true = sample.truths[of][place]
     for metric in METRICS:
         yield _reading(metric, where, arm[metric], of, true[metric])
-    yield from _read_noise_floor(arm["demographic_parity_difference"], where, of, true)
+    yield from _read_verdicts(arm, where, of, true)
     if arm["signed_gap"] is not None:
         upper, _, lower = str(arm["signed_gap"]["of"]).partition(" − ")
         gap = true[f"rate of {upper}"] - true[f"rate of {lower}"]
@@ -98,16 +98,22 @@ def _ends(found: Mapping[str, Any], name: str, prefix: str) -> dict[str, Any]:
     return {"value": found[name], "low": found.get(f"{prefix}low"), "high": found.get(f"{prefix}high")}
 
 
-def _read_noise_floor(
-    found: Mapping[str, Any], where: str, of: str, true: Mapping[str, float]
+def _read_verdicts(
+    arm: Mapping[str, Any], where: str, of: str, true: Mapping[str, float]
 ) -> Iterator[Verdict]:
-    """One arm's gap against 0: by its p-value, and by the floor above which it is more than chance."""
-    gap, value, floor = true["demographic_parity_difference"], found["value"], found["noise_95"]
-    if value is not None and floor is not None:
-        above = value > floor + _ROUNDING
-        unlike = abs(value - floor) > 0.002 and above != (found["p_value"] < LEVEL)
-        yield Verdict("gap against 0", where, of, found["p_value"], value, gap, unlike)
-        yield Verdict("gap above the noise floor", where, of, 0.0 if above else 1.0, value, gap, False)
+    """Each metric's verdict as a test of equality, and the DP gap's p-value, which must agree."""
+    p = arm["demographic_parity_difference"]["p_value"]
+    for metric in METRICS[1:]:
+        found, equal = arm[metric], 1.0 if metric.endswith("ratio") else 0.0
+        if found["value"] is None or found["verdict"] is None:
+            continue
+        differs = found["verdict"] == "differs"
+        excluded = found["low"] > equal + _ROUNDING or found["high"] < equal - _ROUNDING
+        unlike = differs != excluded or (metric == METRICS[1] and differs != (p < LEVEL))
+        difference = found["value"] - equal
+        yield Verdict(
+            f"{metric} differs", where, of, 0.0 if differs else 1.0, difference, true[metric] - equal, unlike
+        )
 
 
 def _of_levels(sample: Sample, place: int, of: str, levels: list[str]) -> dict[str, float]:

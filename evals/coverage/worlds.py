@@ -33,6 +33,10 @@ class World:
     normal shift of standard deviation `shift`, and those of each group by one of `group_shift`. `examples`
     says for each arm whether a set is drawn for every "repeat", for every "row", or "once" for all. `parsed`
     is the probability that an answer is read. `limit` says why the intervals are known to fail here.
+    So many rows in turn are of one person (`people`), whose answers `correlation` is then about; `weight` is
+    what the rows of a cell count for in the population. Groups of fewer than `min_group` rows are not judged.
+    Repeats are `uneven` where the last asks a fifth of the rows of the first; a `stray` value of examples
+    stands in one row of each arm.
     """
 
     name: str
@@ -48,11 +52,18 @@ class World:
     examples: tuple[str, str] = ("repeat", "repeat")
     parsed: Table | None = None
     limit: str = ""
+    people: int = 1
+    weight: Table | None = None
+    min_group: int = 1
+    uneven: bool = False
+    stray: bool = False
 
     @cached_property
     def weights(self) -> Floats:
         """Share of each cell (G, 2) among the questions."""
         counts = np.asarray(self.table if isinstance(self.rows, int) else self.rows, float)
+        if self.weight is not None:
+            counts = counts * np.asarray(self.weight, float)
         return np.asarray(counts / counts.sum())
 
     @cached_property
@@ -60,25 +71,35 @@ class World:
         """Probability (G, 2) that an answer is read."""
         return np.ones_like(self.weights) if self.parsed is None else np.asarray(self.parsed, float)
 
+    @property
+    def judged(self) -> tuple[str, ...] | None:
+        """The groups that are judged, which here follows from the table; None for all."""
+        if self.min_group < 2:
+            return None
+        return tuple(
+            name for name, size in zip(self.groups, self.table, strict=True) if sum(size) > self.min_group
+        )
+
     @cached_property
     def of_strategies(self) -> list[dict[str, float]]:
         """Each arm's truth over all sets of examples that may be drawn."""
         sd = np.hypot(self.shift, self.group_shift)
         means = [np.clip(np.asarray(p)[..., None] + sd * _NORMAL, 0, 1).mean(-1) for p in self.yes]
-        return [truth(p, self.weights, self.read, self.groups) for p in means]
+        return [truth(p, self.weights, self.read, self.groups, self.judged) for p in means]
 
     def draw(self, rng: np.random.Generator) -> "Sample":
         """Draw a table, the test rows and sets of examples of every repeat, and the answers."""
         ids, cell = self._draw_rows(rng)
+        person = ids // self.people
         probabilities = [self._draw_examples(rng, arm, cell) for arm in range(len(ARMS))]
         n_rows = int(ids.max()) + 1
         sticky = rng.random(ids.shape) < np.sqrt(self.correlation)
 
         def latent() -> Floats:
-            return np.where(sticky, rng.random(n_rows)[ids], rng.random(ids.shape))
+            return np.where(sticky, rng.random(n_rows)[person], rng.random(ids.shape))
 
         shared = latent()
-        agreed = (rng.random(n_rows) < self.agreement)[ids]
+        agreed = (rng.random(n_rows) < self.agreement)[person]
         answers = []
         for by_question, _ in probabilities:
             yes = np.where(agreed, shared, latent()) < by_question
@@ -86,19 +107,23 @@ class World:
                 answers.append(np.where(yes, 1.0, 0.0))
             else:
                 answers.append(np.where(latent() < self.read.ravel()[cell], yes, np.nan))
-        these = [truth(by_cell, self.weights, self.read, self.groups) for _, by_cell in probabilities]
+        these = [
+            truth(by_cell, self.weights, self.read, self.groups, self.judged) for _, by_cell in probabilities
+        ]
         # Of an arm whose examples are not drawn anew the strategy is the one prompt that it sent.
         strategies = [
             these[arm] if self.examples[arm] == "once" else self.of_strategies[arm]
             for arm in range(len(ARMS))
         ]
-        return Sample(self, ids, cell, np.stack(answers), {EXAMPLES: these, STRATEGY: strategies})
+        share = np.linspace(1.0, 0.2 if self.uneven else 1.0, self.repeats)[:, None]
+        asked = rng.random(ids.shape) <= share
+        return Sample(self, ids, cell, np.stack(answers), asked, {EXAMPLES: these, STRATEGY: strategies})
 
     def _draw_rows(self, rng: np.random.Generator) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Rows asked (R, n), numbered through the table, and their cells (R, n)."""
         sizes = np.asarray(self.table, int).ravel()
         if isinstance(self.rows, int):
-            sizes = rng.multinomial(sizes.sum(), self.weights.ravel())
+            sizes = rng.multinomial(sizes.sum(), sizes / sizes.sum())
             drawn = [rng.choice(sizes.sum(), self.rows, replace=False) for _ in range(self.repeats)]
         else:
             wanted = np.asarray(self.rows, int).ravel()
@@ -134,12 +159,15 @@ class World:
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: rows (R, n), their cells, answers (arm, R, n); each arm's `truths` by what they speak of."""
+    """One run: rows (R, n), their cells, answers (arm, R, n), and which of them were `asked` at all; each
+    arm's `truths` by what they speak of.
+    """
 
     world: World
     ids: npt.NDArray[np.intp]
     cell: npt.NDArray[np.intp]
     answers: Floats
+    asked: npt.NDArray[np.bool_]
     truths: dict[str, list[dict[str, float]]]
 
     @cached_property
@@ -147,25 +175,42 @@ class Sample:
         """The rows asked about, numbered without gaps."""
         return np.unique(self.ids, return_inverse=True)[1].ravel()
 
+    @property
+    def weight(self) -> Floats:
+        """What each row counts for (R n,)."""
+        weight = (
+            np.ones((len(self.world.groups), 2))
+            if self.world.weight is None
+            else np.asarray(self.world.weight)
+        )
+        return np.asarray(weight.ravel()[self.cell.ravel()], float)
+
     def sets(self, arm: int) -> npt.NDArray[np.intp] | None:
         """The number of the set of examples behind each answer; None where one serves all."""
         kind = self.world.examples[arm]
-        if kind == "once":
+        if kind == "once" and not self.world.stray:
             return None
         repeats, n = self.ids.shape
-        return np.arange(repeats * n) if kind == "row" else np.repeat(np.arange(repeats), n)
+        sets = np.repeat(np.arange(repeats), n) if kind == "repeat" else np.zeros(repeats * n, dtype=np.intp)
+        sets = np.arange(repeats * n) if kind == "row" else sets
+        if self.world.stray:
+            sets[0] = sets.max() + 1
+        return sets
 
     def frame(self) -> pd.DataFrame:
         """The run as an audit takes it."""
         repeats, n = self.ids.shape
         group, label = np.divmod(self.cell.ravel(), 2)
         repeat = np.repeat(np.arange(repeats), n)
+        asked = self.asked.ravel()
         one = pd.DataFrame(
             {
                 "repeat": repeat,
                 "row": self.ids.ravel().astype(np.str_),
                 "group": np.array(self.world.groups, dtype=object)[group],
                 "label": np.array(["no", "yes"], dtype=object)[label],
+                "person": (self.ids // self.world.people).ravel(),
+                "counts_for": self.weight,
             }
         )
         words = np.array(["no", "yes", None], dtype=object)
@@ -176,11 +221,13 @@ class Sample:
             examples = (
                 "none" if sets is None else np.char.add(f"{name}-", sets.astype(np.str_)).astype(object)
             )
-            frames.append(one.assign(arm=name, answer=said, examples=examples))
+            frames.append(one.assign(arm=name, answer=said, examples=examples)[asked])
         return pd.concat(frames, ignore_index=True)
 
 
-def truth(yes: Floats, weights: Floats, read: Floats, levels: Sequence[str]) -> dict[str, float]:
+def truth(
+    yes: Floats, weights: Floats, read: Floats, levels: Sequence[str], judged: Sequence[str] | None = None
+) -> dict[str, float]:
     """Every metric of a population: P(yes), share and P(read) per cell (G, 2), the group's name by `levels`.
 
     Groups of one name are taken together. Everything is over answers that are read; the coverage says how
@@ -193,12 +240,13 @@ def truth(yes: Floats, weights: Floats, read: Floats, levels: Sequence[str]) -> 
         rates = (member @ said).sum(1) / (member @ seen).sum(1)
         by_label = (member @ said) / (member @ seen)
         coverage = (member @ seen).sum(1) / (member @ weights).sum(1)
+        compared = np.array([judged is None or name in judged for name in names])
         found = {
             "coverage": float(seen.sum() / weights.sum()),
             "accuracy": float((seen[:, 0] - said[:, 0] + said[:, 1]).sum() / seen.sum()),
-            "demographic_parity_difference": float(np.ptp(rates)),
-            "demographic_parity_ratio": float(rates.min() / rates.max()),
-            "equalized_odds_difference": float(np.ptp(by_label, axis=0).max()),
+            "demographic_parity_difference": float(np.ptp(rates[compared])),
+            "demographic_parity_ratio": float(rates[compared].min() / rates[compared].max()),
+            "equalized_odds_difference": float(np.ptp(by_label[compared], axis=0).max()),
         }
     for place, name in enumerate(names):
         found[f"rate of {name}"] = float(rates[place])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fwc_llm.metrics.answers import Answered, pairs
 from fwc_llm.metrics.arm_estimates import MARGIN, Estimate, Estimates
-from fwc_llm.metrics.counts import TABLE, Codes, Floats
+from fwc_llm.metrics.counts import BY_KEY, Codes, Floats
 from fwc_llm.metrics.intervals import LEVEL, Z, p_value, pairs_reach, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import (
@@ -254,14 +254,16 @@ def comparisons(run: Answered, found: Mapping[str, Estimates]) -> list[dict[str,
     return tests
 
 
-def compare_estimates(first: Estimates, second: Estimates, aligned: bool = True) -> dict[str, Any]:
+def compare_estimates(
+    first: Estimates, second: Estimates, aligned: bool = True, metrics: Sequence[str] = tuple(BY_KEY)
+) -> dict[str, Any]:
     """Return the comparison of two arms; `aligned` where both were asked the same questions in one order.
 
     `of` says what the limits and p-values speak of, `reason` why there are none; `these_examples` has those
     of the very prompts that were sent, `more` the differences of the other metrics. `n` counts questions that
     both answered, `better` and `worse` the rows on which the second arm was right more often, and less often.
     """
-    tested = compare(first, second, aligned, [metric.key for metric in TABLE])
+    tested = compare(first, second, aligned, metrics)
     n, better, worse = _changed(first.sample, second.sample)
     return {
         "n": n,

@@ -4,20 +4,20 @@
     found = estimate(sample)
     found.of, found["accuracy"].value, found["accuracy"].low, found["accuracy"].high
     gap = found["demographic_parity_difference"]
-    gap.verdict(0.05), gap.p_value, found.noise["demographic_parity_difference"].percentile_95
+    gap.verdict(0.05), gap.p_value, found.noise("demographic_parity_difference").percentile_95
 
 Every key of `counts.TABLE` is a metric; a new one needs its line there and nothing here. Two arms:
 `arm_comparison`. Both are a few dozen numpy operations, so that a simulation may call them often.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.metrics.counts import BY_KEY, TABLE, Codes, Floats, Metric, levels_of, value_of
+from fwc_llm.metrics.counts import BY_KEY, Codes, Floats, Metric, levels_of, value_of
 from fwc_llm.metrics.intervals import LEVEL, Verdict, Z, p_value, pairs_reach, ratio_limits, verdict
 from fwc_llm.metrics.planning import smallest_difference
 from fwc_llm.metrics.variance import Of, Sample, Shares, auc_shares, mean_shares, rate_shares
@@ -144,10 +144,9 @@ class Estimates:
         ends = float(pair.value[0]), float(pair.low[0]), float(pair.high[0])
         return Estimate(*ends, rates[:, 1] - rates[:, 0])
 
-    @cached_property
-    def noise(self) -> Mapping[str, NoiseFloor]:
-        """What chance alone would show of every metric that compares groups, by its key."""
-        return {metric.key: _noise(self, metric) for metric in TABLE if metric.kind != "share"}
+    def noise(self, key: str) -> NoiseFloor:
+        """Return what chance alone would show of a metric that compares groups."""
+        return _noise(self, BY_KEY[key])
 
     def smallest_found(self) -> float:
         """Return the DP gap that a test at 5 % finds four times in five; NaN where there is no test."""
@@ -354,7 +353,7 @@ def _noise(found: Estimates, metric: Metric) -> NoiseFloor:
         deviation = float(np.hypot(*deviations[0]))
         return NoiseFloor(min(1.0, deviation * float(np.sqrt(2 / np.pi))), min(1.0, wider * Z * deviation))
     rng = np.random.default_rng(0)  # the same draws in every call: the same answers give the same floor
-    draws = rng.standard_normal((max(200, min(_DRAWS, 2_000_000 // deviations.size)), *deviations.shape))
+    draws = rng.standard_normal((max(200, min(_DRAWS, 200_000 // deviations.shape[1])), *deviations.shape))
     drawn, wide = draws * deviations, draws * deviations * wider
     if metric.kind == "gap":
         expected, far = ((x.max(-1) - x.min(-1)).max(-1) for x in (drawn, wide))

@@ -29,10 +29,17 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
     base, size = np.asarray(base_rates, float), np.asarray(sizes, float)
     if len(base) < 2 or not 0 <= gap <= 1 or np.isnan(base).any():
         return np.nan
-    breakpoints = np.concatenate([base, base - gap, [0.0, 1.0 - gap]])
-    bottom = np.unique(np.clip(breakpoints, 0.0, 1.0 - gap))[:, None]
-    errors = size * np.abs(np.clip(base, bottom, bottom + gap) - base)
-    to_low, to_high = size * np.abs(bottom - base) - errors, size * np.abs(bottom + gap - base) - errors
+    # Of groups with one base rate the two smallest are the cheapest to move; the others only add errors.
+    order = np.lexsort((size, base))
+    base, size = base[order], size[order]
+    new = np.r_[True, base[1:] != base[:-1]]
+    second = np.r_[False, new[:-1]] & ~new
+    rates, total = base[new], np.add.reduceat(size, np.flatnonzero(new))
+    end, weight = base[new | second], size[new | second]
+    bottom = np.unique(np.clip(np.r_[rates, rates - gap, 0.0, 1.0 - gap], 0.0, 1.0 - gap))[:, None]
+    errors = np.abs(np.clip(rates, bottom, bottom + gap) - rates) @ total
+    own = np.abs(np.clip(end, bottom, bottom + gap) - end)
+    to_low, to_high = weight * (np.abs(bottom - end) - own), weight * (np.abs(bottom + gap - end) - own)
     # The cheapest group at the bottom and the cheapest at the top, or, where that is one group, the second.
     low, high = np.argsort(to_low, axis=1)[:, :2], np.argsort(to_high, axis=1)[:, :2]
     pairs = [
@@ -40,7 +47,7 @@ def best_accuracy(base_rates: npt.ArrayLike, sizes: npt.ArrayLike, gap: float) -
         + np.where(low[:, [i]] == high[:, [j]], np.inf, 0.0)
         for i in (0, 1) for j in (0, 1)
     ]  # fmt: skip
-    least = errors.sum(1, keepdims=True) + np.min(pairs, axis=0)
+    least = errors[:, None] + np.min(pairs, axis=0)
     return max(0.0, 1.0 - float(least.min()) / float(size.sum()))
 
 
@@ -56,10 +63,8 @@ def constant_answers(labels: npt.ArrayLike, groups: Any) -> dict[str, Floats]:
     `oracle` knows every label; `always yes` and `always no` look at nothing; `majority` gives every row the
     commoner label (no when they are equal); `group alone` gives every row its group's commoner label.
     """
-    truth, (names, level) = np.asarray(labels, float), levels_of(groups)
-    by_group = np.zeros_like(truth)
-    for place in range(len(names)):
-        by_group[level == place] = float(truth[level == place].mean() > 0.5)
+    truth, (_, level) = np.asarray(labels, float), levels_of(groups)
+    by_group = (np.bincount(level, truth) / np.maximum(np.bincount(level), 1) > 0.5)[level].astype(float)
     return {
         "oracle": truth,
         "always yes": np.ones_like(truth),

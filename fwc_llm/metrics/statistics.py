@@ -167,7 +167,7 @@ def _described(found: Estimate) -> dict[str, Any]:
 
 
 def _judged(found: Estimates, key: str, margin: float) -> dict[str, Any]:
-    one, noise = found[key], found.noise[key]
+    one, noise = found[key], found.noise(key)
     own = RATIO_MARGIN if BY_KEY[key].kind == "ratio" else margin
     decided = one.verdict(margin)
     return {
@@ -297,7 +297,7 @@ def _by_attribute(run: Answered, a: Answers) -> list[dict[str, Any]]:
                 **{key: measured[key].value if key in known else None for key in METRICS},
                 "intervals": {key: [measured[key].low, measured[key].high] for key in known},
                 "verdicts": {key: measured[key].verdict(run.margin) for key in known},
-                "noise_95": measured.noise[_PARITY].percentile_95,
+                "noise_95": measured.noise(_PARITY).percentile_95,
                 "p_value": measured[_PARITY].p_value,
             }
         )

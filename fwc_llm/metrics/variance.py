@@ -458,13 +458,13 @@ def auc_shares(sample: Sample) -> Shares:
     for group, here in enumerate(_members(sample.group, known, sample.groups)):
         label = sample.label[here]
         if 0 < label.sum() < len(label):
-            values[group], psi[here] = _area(score[here], label, weight[here])
+            values[group], psi[here] = area(score[here], label, weight[here])
             units = [len(np.unique(sample.unit[here[label == side]])) for side in (0, 1)]
             few[group] = min(units)
             for repeat in range(sample.repeats):
                 asked = here[sample.repeat[here] == repeat]
                 if 0 < sample.label[asked].sum() < len(asked):
-                    per_repeat[repeat, group] = _area(score[asked], sample.label[asked], weight[asked])[0]
+                    per_repeat[repeat, group] = area(score[asked], sample.label[asked], weight[asked])[0]
     influence = Influence(
         psi, sample.group, sample.groups, sample.unit, sample.cluster is not None, sample.redrawn
     )
@@ -486,8 +486,8 @@ def _members(group: Codes, known: npt.NDArray[np.bool_], groups: int) -> list[Co
     return np.split(order, np.searchsorted(group[order], np.arange(1, groups)))
 
 
-def _area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
-    """The area and each row's influence on it (n,)."""
+def area(score: Floats, label: Any, weight: Floats) -> tuple[float, Floats]:
+    """Return the area under the ROC curve and each row's influence on it (n,)."""
     values, place = np.unique(score, return_inverse=True)
     by_label = [np.bincount(place, weight * (label == side), len(values)) for side in (0, 1)]
     share = [part / part.sum() for part in by_label]

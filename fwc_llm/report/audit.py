@@ -64,19 +64,60 @@ class Audit:
         return figure("Values with 95 % intervals", *parts, *map(note, shown[0].notes))
 
 
-def audit(answers: "pd.DataFrame", *, design: str = "group", attributes: Sequence[str] = ()) -> Audit:
+def audit(
+    answers: "pd.DataFrame",
+    *,
+    answer: str = "answer",
+    protected: Sequence[str] = (),
+    label: str | None = "label",
+    positive: Any = None,
+    p_yes: str | None = "p_yes",
+    weight: str | None = None,
+    cluster: str | None = None,
+    given: str | None = None,
+    design: str = "group",
+    attributes: Sequence[str] = (),
+    min_group: int = 30,
+    margin: float = 0.05,
+    against: str = "",
+) -> Audit:
     """Measure accuracy and fairness of answers, whoever gave them (docs/statistics.md).
 
-    `answers` has a line an answer with the columns `group`, `label` ("yes" or "no") and `answer` ("yes",
-    "no", or missing where it could not be parsed); optionally `arm` (who answered; default: one), `repeat`,
-    `row` (what was asked about; default: every line a row of its own), `p_yes`, `reason` (why an answer is
-    missing) and `examples`, a name of the set of examples under which the row was asked.
+    `answers` has a line an answer. Columns: `answer` (empty where it could not be parsed), `protected` (one
+    or several, crossed; without it the column `group`), `label` (None: rates of yes alone are audited, as
+    they are where `protected` is given and there is no column "label"), and optionally `p_yes`. Answers and
+    labels are yes and no, true and false, 1 and 0, or any two values of which `positive` means yes. Further
+    columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about; default: every
+    line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the set of examples
+    under which the row was asked.
 
-    `design` says what was fixed when the rows were drawn: "group and label" where the number of rows of each
-    group and label was chosen, as `fwc-llm eval` does with a base parity; "group" where labels are as they
-    came. `attributes` names the protected attributes that " & " joins to a group ("Male & White").
+    `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
+    strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
+    rows were drawn: "group and label" where the number of rows of each group and label was chosen, as
+    `fwc-llm eval` does with a base parity; "group" where labels are as they came. `attributes` names the
+    protected attributes that " & " joins in the column `group` ("Male & White").
+
+    Groups of fewer than `min_group` rows are shown and not judged. Gaps up to `margin` do not matter: a
+    verdict is "no difference shown" where the interval ends there. `against` names the arm that the others
+    are compared with ("": the first, "all": each with each).
 
     Raises `FwcError` for a missing column, a row with two labels or two groups, an arm that lacks rows of the
-    others, and answers that are neither yes nor no.
+    others, and answers of more than two kinds.
     """
-    return Audit(from_frame(answers, design, attributes))
+    answered = from_frame(
+        answers,
+        design,
+        attributes,
+        answer=answer,
+        protected=protected,
+        label=label,
+        positive=positive,
+        p_yes=p_yes,
+        weight=weight,
+        cluster=cluster,
+        given=given,
+        min_group=min_group,
+        margin=margin,
+        against=against,
+    )
+    return Audit(answered)

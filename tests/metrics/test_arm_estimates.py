@@ -69,7 +69,7 @@ def test_a_value_is_defined_with_its_interval_and_lies_in_it(sample: Sample) -> 
         assert (rates.low <= rates.values)[known].all()
         assert (rates.values <= rates.high)[known].all()
     for metric in (metric for metric in TABLE if metric.kind != "share"):
-        one, noise = found[metric.key], found.noise[metric.key]
+        one, noise = found[metric.key], found.noise(metric.key)
         assert np.isnan(one.p_value) == np.isnan(one.value) == np.isnan(noise.percentile_95)
         assert np.isnan(one.value) or (one.p_value < 0.05) == (one.verdict() == "differs")
 
@@ -203,7 +203,7 @@ def test_groups_treated_alike_rarely_differ_and_stay_below_the_noise_floor(repea
     for key in (GAP, "demographic_parity_ratio", "equalized_odds_difference"):
         assert np.mean([one[key].verdict() == "differs" for one in found]) <= most, key
         sign = -1 if key.endswith("ratio") else 1
-        above = [sign * one[key].value > sign * one.noise[key].percentile_95 for one in found]
+        above = [sign * one[key].value > sign * one.noise(key).percentile_95 for one in found]
         assert np.mean(above) <= most, key
 
 
@@ -212,7 +212,7 @@ def test_the_exact_noise_floor_of_two_groups() -> None:
     for rate in (0.2, 0.35, 0.5):
         answer = np.tile(np.arange(100) < 100 * rate, 2).astype(float)
         none, group = np.zeros(200, dtype=int), np.repeat([0, 1], 100)
-        floor = estimate(Sample(answer, none, group, none, np.arange(200), 2)).noise[GAP]
+        floor = estimate(Sample(answer, none, group, none, np.arange(200), 2)).noise(GAP)
         assert 0.044 <= floor.expected <= 0.0575
         assert 0.11 <= floor.percentile_95 <= 0.14
 

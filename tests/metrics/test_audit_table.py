@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fwc_llm import FwcError, audit
 from fwc_llm.metrics.audit_table import by_attribute, from_frame
 from fwc_llm.metrics.statistics import statistics
 
@@ -86,3 +87,77 @@ def test_an_attribute_of_crossed_answers_is_the_attribute_alone(seed: int) -> No
         assert views[name].groups == alone.groups
         assert close(statistics(views[name]), statistics(alone))
     assert list(by_attribute(from_frame(frame, attributes=["both"]))) == ["both"]
+
+
+HIRED = pd.DataFrame(
+    {
+        "sex": ["f", "m"] * 60,
+        "race": ["a", "a", "b", "b"] * 30,
+        "said": ["hire" if place % 3 else "reject" for place in range(120)],
+        "was": [0, 1, 1] * 40,
+        "wgt": [1.0, 2.0] * 60,
+        "person": [f"p{place // 4}" for place in range(120)],
+    }
+)
+
+
+def test_anybodys_table_is_audited_with_two_columns_of_groups_and_no_label() -> None:
+    found = audit(HIRED, answer="said", protected=["sex", "race"], label=None, positive="hire").to_dict()
+    (arm,) = found["arms"]
+    assert [group["group"] for group in found["groups"]] != []
+    assert arm["demographic_parity_difference"]["verdict"] is not None
+    assert arm["demographic_parity_ratio"]["value"] is not None
+    for metric in ("accuracy", "equalized_odds_difference", "predictive_parity_difference"):
+        assert arm[metric]["value"] is None
+        assert arm["reasons"][metric] == "there are no labels"
+    assert [one["attribute"] for one in arm["by_attribute"]] == ["sex", "race"]
+    rates = [arm["groups"][group["group"]]["rate"] for group in found["groups"]]
+    assert rates == sorted(rates), "without labels groups stand in the order of their rates"
+    assert any("'wgt' looks like a weight" in note for note in found["notes"])
+    assert any("'person' looks like a cluster" in note for note in found["notes"])
+
+
+def test_labels_weights_people_and_strata_of_anybodys_table() -> None:
+    usual = {"answer": "said", "protected": ["sex"], "label": "was", "positive": None}
+    frame = HIRED.assign(said=HIRED["said"] == "hire")
+    plain, weighted, people = (
+        audit(frame, **usual, **more).to_dict()["arms"][0]
+        for more in ({}, {"weight": "wgt"}, {"cluster": "person", "given": "race"})
+    )
+    right = ((HIRED["said"] == "hire") == (HIRED["was"] == 1)).to_numpy()
+    assert plain["accuracy"]["value"] == pytest.approx(right.mean())
+    assert weighted["accuracy"]["value"] == pytest.approx(np.average(right, weights=HIRED["wgt"]))
+    assert people["accuracy"]["value"] == plain["accuracy"]["value"]
+    assert people["conditional_parity"]["strata"] == 2
+    assert plain["conditional_parity"] is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "words"),
+    [
+        (HIRED, {"answer": "sad"}, "no column 'sad'"),
+        (HIRED.assign(said=[*"abc"] * 40), {"positive": "a"}, "3 kinds"),
+        (HIRED, {}, "positive="),
+        (HIRED.assign(wgt=-1.0), {"positive": "hire", "weight": "wgt"}, "outside"),
+        (HIRED.assign(repeat=1), {"positive": "hire"}, "needs 'row'"),
+        (HIRED.assign(row=HIRED["person"], sex="f"), {"positive": "hire"}, "cluster="),
+        (HIRED, {"positive": "hire", "against": "x"}, "no arm 'x'"),
+    ],
+)
+def test_what_does_not_fit_is_named(frame: pd.DataFrame, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(FwcError, match=words):
+        audit(frame, **{"answer": "said", "protected": ["sex"], "label": None} | options)
+
+
+def test_many_groups_are_audited_in_little_time_and_memory() -> None:
+    """2,000 groups of some ten rows: pairs are never listed."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "group": rng.integers(0, 2000, 20_000).astype(str),
+            "label": rng.choice(["yes", "no"], 20_000),
+            "answer": rng.choice(["yes", "no"], 20_000),
+        }
+    )
+    (arm,) = statistics(from_frame(frame))["arms"]
+    assert arm["demographic_parity_difference"]["verdict"] in ("differs", "cannot be told")

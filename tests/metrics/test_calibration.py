@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fwc_llm.metrics.calibration import BINS, calibrate
 from fwc_llm.metrics.intervals import clopper_pearson
+from fwc_llm.metrics.probability import BINS, calibrate
 
 
 def alone(n: int) -> tuple[np.ndarray, np.ndarray]:

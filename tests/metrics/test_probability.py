@@ -5,15 +5,11 @@ import pytest
 import sklearn.metrics
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import LogisticRegression
 
 from fwc_llm.metrics import group_metrics
-from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
-from fwc_llm.metrics.probabilities import (
+from fwc_llm.metrics.probability import (
     auc,
     brier,
-    calibration,
-    calibration_error,
     equal_rate_thresholds,
     held_out_equal_rates,
     probability_gap,
@@ -38,25 +34,6 @@ def test_auc_and_brier_agree_with_scikit_learn(seed: int, decimals: int) -> None
 
 def test_auc_needs_both_labels() -> None:
     assert np.isnan(auc([0.1, 0.9], [1, 1]))
-
-
-def test_calibration_error_row_by_row() -> None:
-    p, labels, _ = rows(1)
-    total = 0.0
-    for low in range(10):
-        inside = [i for i in range(len(p)) if min(int(p[i] * 10), 9) == low]
-        if inside:
-            total += len(inside) * abs(np.mean([p[i] for i in inside]) - np.mean([labels[i] for i in inside]))
-    assert calibration_error(p, labels) == pytest.approx(total / len(p))
-    assert calibration(p, labels)[2].sum() == len(p)
-
-
-def test_a_calibrated_model_has_little_error_and_a_boastful_one_much() -> None:
-    rng = np.random.default_rng(0)
-    p = rng.random(50_000)
-    labels = (rng.random(50_000) < p).astype(int)
-    assert calibration_error(p, labels) < 0.01
-    assert calibration_error((p > 0.5).astype(float), labels) == pytest.approx(0.25, abs=0.01)
 
 
 def test_gap_of_the_mean_probability() -> None:
@@ -92,15 +69,3 @@ def test_held_out_thresholds_never_see_the_row_they_answer() -> None:
     again = np.tile(names, 2)
     doubled = held_out_equal_rates(np.tile(p, 2), np.tile(labels, 2), np.tile(groups, 2), again)
     assert (doubled[: len(p)] == doubled[len(p) :]).all()
-
-
-@pytest.mark.parametrize("penalty", [0.5, 1.0, 10.0])
-def test_the_logistic_regression_agrees_with_scikit_learn(penalty: float) -> None:
-    rng = np.random.default_rng(6)
-    x, weights = rng.normal(size=(150, 6)), rng.random(150)
-    y = (x[:, 0] - x[:, 1] + rng.normal(size=150) > 0.3).astype(int)
-    theirs = LogisticRegression(C=1 / penalty, tol=1e-9, max_iter=5000).fit(x, y, weights)
-    ours = fit_logistic(x, y, weights, penalty)
-    assert ours[:-1] == pytest.approx(theirs.coef_[0], abs=1e-4)
-    assert ours[-1] == pytest.approx(theirs.intercept_[0], abs=1e-4)
-    assert logistic_probability(ours, x) == pytest.approx(theirs.predict_proba(x)[:, 1], abs=1e-4)
