@@ -87,9 +87,9 @@ def audit(
     or several, crossed; without it the column `group`), `label` (None: rates of yes alone are audited, as
     they are where `protected` is given and there is no column "label"), and optionally `p_yes`. Answers and
     labels are yes and no, true and false, 1 and 0, or any two values of which `positive` means yes. Further
-    columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about; default: every
-    line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the set of examples
-    under which the row was asked.
+    columns are used where they are there: `arm` (who answered), `repeat`, `row` (what was asked about;
+    default: every line a row of its own), `reason` (why an answer is missing) and `examples`, a name of the
+    set of examples under which the row was asked.
 
     `weight` names the column of survey weights, `cluster` that of people who have several rows, `given` the
     strata within which parity is compared as well (Mantel–Haenszel). `design` says what was fixed when the
