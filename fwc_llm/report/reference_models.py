@@ -17,7 +17,6 @@ import numpy.typing as npt
 from fwc_llm.coreset.problem.encoding import Encoder, frequent, one_hot
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.metrics.counts import METRICS, count_cells, overall
-from fwc_llm.metrics.logistic import fit_logistic, logistic_probability
 from fwc_llm.metrics.statistics import plain
 from fwc_llm.models.baseline import BOOSTING, LOGISTIC, TableModel
 from fwc_llm.report.read import Run, read_run
@@ -308,9 +307,9 @@ def _from_examples(
                 continue
             chosen = one_hot(encoder, _example_features(task, one, protected=True))
             used = frequent(chosen)
-            beta = fit_logistic(chosen[:, used], labels, weights)
+            fitted = _logistic().fit(chosen[:, used], labels, weights)
             test = one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used]
-            answers[here] = logistic_probability(beta, test) >= 0.5
+            answers[here] = fitted.predict(test)
         rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
     return rows
 
@@ -324,17 +323,20 @@ def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encode
     used = frequent(encoded)
     encoded = encoded[:, used]
     answers = np.full(len(a), np.nan)
-    beta: Floats | None = None
+    fitted: Any = None
     for repeat in np.unique(a.repeat):
         here = a.repeat == repeat
         training = ~pool.index.isin(a.row[here].tolist())
-        if beta is None or not training.all():
-            beta = fit_logistic(encoded[training], labels[training])
-        answers[here] = (
-            logistic_probability(beta, one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
-            >= 0.5
-        )
+        if fitted is None or not training.all():
+            fitted = _logistic().fit(encoded[training], labels[training])
+        answers[here] = fitted.predict(one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
     return _measured(run, "logistic regression, all training rows", answers)
+
+
+def _logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000)
 
 
 def _measured(run: Run, name: str, answers: Floats) -> dict[str, Any]:
