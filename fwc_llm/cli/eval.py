@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwc_llm.cli.eval_output import ask, ask_one, ask_several, before_asking, eval_json, print_forecast
+from fwc_llm.cli.eval_output import ask_all, before_asking, eval_json, print_forecast
 from fwc_llm.cli.experiment import read_experiment
 from fwc_llm.cli.gate import Gates, fail_if_option, junit_option, settle_folders, undecided_option
 from fwc_llm.cli.options import (
@@ -194,17 +194,10 @@ def evaluate(
     if dry_run:
         print_forecast(jobs, as_json)
         return
-    if len(jobs) > 1:
-        results = ask_several(
-            jobs, out, lambda one, folder, elsewhere: ask(one, folder, cancel_batch, elsewhere), as_json
-        )
-        folders = {name: result.folder for name, result in results.items()}
-        settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
-        return
     closing = _EXPLANATION.format(**job.plan.settings.as_json()) if demonstration else ""
-    result = ask_one(job, out, cancel_batch, closing, as_json)
-    name = job.model.name
-    settle_folders(gates, {name: result.folder}, eval_json(jobs, {name: result}) if as_json else None)
+    results = ask_all(jobs, out, cancel_batch, closing, as_json)
+    folders = {name: result.folder for name, result in results.items()}
+    settle_folders(gates, folders, eval_json(jobs, results) if as_json else None)
 
 
 def _wordings(text: str | None) -> dict[str, Any]:

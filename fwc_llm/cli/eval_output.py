@@ -1,7 +1,7 @@
 """What `fwc-llm eval` says: what a run would cost, and its results, for a model or several."""
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, replace
 from itertools import islice
@@ -143,8 +143,61 @@ def before_asking(out: Path | None) -> Iterator[None]:
         raise InterruptedRunError(f"interrupted before any request: {kept}") from None
 
 
-def ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0) -> "Result":
-    """Run the plan under a progress bar."""
+def ask_all(
+    jobs: "Sequence[Job]", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
+) -> dict[str, Scored]:
+    """Ask each model under a progress bar, print what was found, then the closing words.
+
+    Several models have a folder each below that of the group; a model that its provider rejects does not keep
+    the others from being asked, and what all have cost counts towards the limit of cost. With `as_json` whole
+    runs are the caller's to print, for their gates are in the document.
+
+    Errors: `FwcError` before any request for what a model cannot do; after the last request `ProviderError`
+    for models that were rejected, else `IncompleteRunError` for missing replies.
+    """
+    from fwc_llm.cli import console
+
+    group = _begin(jobs, out) if len(jobs) > 1 else None
+    used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs} if group else {}
+    results: dict[str, Scored] = {}
+    rejected: dict[str, ProviderError] = {}
+    for number, job in enumerate(jobs, 1):
+        name = job.model.name
+        folder, others = out, 0.0
+        if group:
+            console.err.print(f"model {number} of {len(jobs)}: {name}", style="bold")
+            folder, others = group.folder(name), sum(used.values()) - used[name]
+            job = replace(job, reference=False)  # made once for all models, below
+        try:
+            results[name] = _ask(job, folder, cancel_batch, others)
+        except InterruptedRunError as error:
+            raise _interrupted(jobs, group, error) from None
+        except FwcError as error:
+            if error.result is not None:
+                results[name] = error.result
+            if group is None or not isinstance(error, ProviderError):
+                _print_results(jobs, results, group, as_json)
+                raise
+            console.err.print(f"{name}: {error}", soft_wrap=True)
+            rejected[name] = error
+        if group:
+            used[name] = job.used(group.folder(name))
+    if group and jobs[0].reference and (answered := _answered(results)):
+        from fwc_llm.report.reference_models import add_references
+
+        add_references([result.folder for result in answered.values()], jobs[0].plan.task)
+    problem = _problem(jobs, results, rejected, group)
+    if problem or not as_json:
+        _print_results(jobs, results, group, as_json)
+    if closing and not as_json:
+        console.out.print(closing, highlight=False)
+    if problem:
+        raise problem
+    return results
+
+
+def _ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float) -> "Result":
+    """Run the plan; the other models have cost `elsewhere`."""
     from fwc_llm.cli import console
     from fwc_llm.runs.batch import batches_under_way
 
@@ -164,36 +217,131 @@ def ask(job: "Job", out: Path | None, cancel_batch: bool, elsewhere: float = 0.0
         return job.run(out, progress, cancel_batch, resume, elsewhere)
 
 
-def ask_one(
-    job: "Job", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
-) -> "Result":
-    """Ask one model and print what the run found, then the closing words.
+def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
+    """Refuse what any model would refuse, then make the folder with its experiment file."""
+    from fwc_llm.runs.folder import RunFolder
+    from fwc_llm.runs.group import Group
 
-    With `as_json` a whole run is the caller's to print, for its gates are in the document.
+    first, names = jobs[0], tuple(job.model.name for job in jobs)
+    for job in jobs:
+        if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
+            job.refuse_early()
+    group = Group.begin(out, first.plan.task.name, names)
+    first.write_options(group.path, ",".join(names))
+    return group
 
-    Errors: `IncompleteRunError` for a request without a reply, after what is there was printed.
-    """
+
+def _interrupted(
+    jobs: "Sequence[Job]", group: "Group | None", error: InterruptedRunError
+) -> InterruptedRunError:
+    """Say what is there, and how all models go on; nothing of a part of the answers is shown as a result."""
     from fwc_llm.cli import console
 
-    try:
-        result = ask(job, out, cancel_batch)
-    except InterruptedRunError as error:
-        _say_interrupted(error.result)
-        raise
-    except FwcError as error:
-        if error.result is not None:
-            _print_part(job, error.result, as_json)
-        raise
-    missing = _missing(result) or _pool_missing(result)
-    if missing:
-        _print_part(job, result, as_json)
-    elif not as_json:
-        _print_result(job, result)
-    if closing and not as_json:
-        console.out.print(closing, highlight=False)
-    if missing:
-        raise IncompleteRunError(missing)
-    return result
+    requests = len(jobs) * jobs[0].plan.n_calls
+    if group:
+        answered, folder = sum(job.answered(group.folder(job.model.name)) for job in jobs), group.path
+        again = f"interrupted; the same command with --out {quote(str(folder))} continues"
+        error = InterruptedRunError(again)
+    elif error.result is None:
+        return error
+    else:
+        requests = int(error.result.data["requests"])
+        answered, folder = requests - error.result.unanswered, error.result.folder
+    console.notes(
+        [f"{answered:,} of {requests:,} requests are answered", f"what was answered is in {folder}"]
+    )
+    return error
+
+
+def _answered(results: Mapping[str, Scored]) -> dict[str, Scored]:
+    """Return the results with any reply."""
+    return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
+
+
+def _print_results(
+    jobs: "Sequence[Job]", results: Mapping[str, Scored], group: "Group | None", as_json: bool
+) -> None:
+    """Print what runs found, in whole or in part; nothing where no request has a reply."""
+    from fwc_llm.cli import console
+    from fwc_llm.report.ablation import ablation_table
+    from fwc_llm.report.cost import cost_line
+    from fwc_llm.report.read import read_run
+    from fwc_llm.report.terminal import models_table, results_table, statistics_lines
+    from fwc_llm.report.thresholds import threshold_table
+    from fwc_llm.runs.ablation import ARMS
+
+    if as_json:
+        if results:
+            print_json(eval_json(jobs, results))
+        return
+    answered = _answered(results)
+    if not answered:
+        return
+    console.notes(jobs[0].plan.task.notes)
+    folders = [result.folder for result in answered.values()]
+    if group:
+        console.out.print(models_table(list(map(read_run, folders))))
+    else:
+        console.out.print(results_table(next(iter(answered.values())).data))
+        console.out.print(statistics_lines(folders[0]))
+    for name, result in answered.items():
+        if (table := threshold_table(result.folder)) is not None:
+            if group:
+                console.out.print(name, style="bold")
+            console.out.print(table)
+    if not group and tuple(arm.name for arm in jobs[0].plan.arms) == ARMS:
+        console.out.print(ablation_table(folders[0]))
+    for job in jobs:
+        found = answered.get(job.model.name)
+        if found is not None and not (found.data["simulated_answers"] or found.data["reference"]):
+            name = f"{job.model.name}: " if group else ""
+            console.notes([f"{name}{cost_line(found.data, job.price)}"])
+    where = group.path if group else folders[0]
+    console.notes([f"everything is in {where}; see it with: fwc-llm report {quote(str(where))}"])
+
+
+def _problem(
+    jobs: "Sequence[Job]",
+    results: Mapping[str, Scored],
+    rejected: Mapping[str, ProviderError],
+    group: "Group | None",
+) -> FwcError | None:
+    """Return what kept runs from being whole: rejected models, a stop, or missing replies."""
+    where = group.path if group else next(iter(results.values())).folder
+    again = f"the same command with --out {quote(str(where))} asks again"
+    if rejected:
+        return ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
+    if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
+        return IncompleteRunError(stopped[-1])
+    missing = {name: n for name, result in results.items() if (n := _n_missing(result))}
+    if not missing:
+        return None
+    requests = sum(
+        result.data["requests"] + (result.data.get("pool_requests") or 0) for result in results.values()
+    )
+    reasons = [_first_missing(result) for name, result in results.items() if name in missing]
+    return IncompleteRunError(
+        f"{sum(missing.values()):,} of {requests:,} requests have no reply ({'; '.join(reasons)}); {again}"
+    )
+
+
+def _n_missing(result: Scored) -> int:
+    """Return how many requests have no reply, those about rows of the pool included."""
+    return int(result.unanswered + (result.data.get("pool_unanswered") or 0))
+
+
+def _first_missing(result: Scored) -> str:
+    """Name the first rows without a reply, and the most frequent reason."""
+    from fwc_llm.runs.folder import RunFolder
+
+    missing = (row for row in RunFolder(result.folder).read_answers() if row["reason"] == "error")
+    names = [f"{row['arm']} {row['row']}" for row in islice(missing, 5)]
+    more = f" and {result.unanswered - len(names)} more" if result.unanswered > len(names) else ""
+    pool = result.data.get("pool_unanswered") or 0
+    names += [f"{pool:,} about rows of the pool, for the threshold"] if pool else []
+    reasons = result.data["no_reply"]
+    why = f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
+    return f"{', '.join(names)}{more}{why}"
 
 
 def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = None) -> dict[str, Any]:
@@ -226,220 +374,3 @@ def eval_json(jobs: "Sequence[Job]", results: Mapping[str, Scored]) -> dict[str,
     shown = {job.model.name: job.price for job in jobs if job.model.name in results}
     runs = [run_json(results[name].folder, results[name].data, price) for name, price in shown.items()]
     return {"format": "fwc-llm-eval/1", "runs": runs, "gates": [], "gate_notes": []}
-
-
-def _print_part(job: "Job", result: Scored, as_json: bool) -> None:
-    if as_json:
-        print_json(eval_json([job], {job.model.name: result}))
-    else:
-        _print_result(job, result)
-
-
-def _say_interrupted(result: Scored | None) -> None:
-    """Say what is there; nothing of a part of the answers is shown as a result."""
-    from fwc_llm.cli import console
-
-    if result is None:
-        return
-    requests = int(result.data["requests"])
-    console.err.print(f"{requests - result.unanswered:,} of {requests:,} requests are answered")
-    console.err.print(f"what was answered is in {result.folder}", soft_wrap=True)
-
-
-def _print_result(job: "Job", result: Scored) -> None:
-    """Print what a run found, in whole or in part; nothing where no request has a reply."""
-    from fwc_llm.cli import console
-    from fwc_llm.report.ablation import ablation_table
-    from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.terminal import results_table, statistics_lines
-    from fwc_llm.report.thresholds import threshold_table
-    from fwc_llm.runs.ablation import ARMS
-
-    if result.unanswered >= result.data["requests"]:
-        return
-    for note in job.plan.task.notes:
-        console.err.print(note, soft_wrap=True)
-    console.out.print(results_table(result.data))
-    console.out.print(statistics_lines(result.folder))
-    if (table := threshold_table(result.folder)) is not None:
-        console.out.print(table)
-    if tuple(arm.name for arm in job.plan.arms) == ARMS:
-        console.out.print(ablation_table(result.folder))
-    if not (result.data["simulated_answers"] or result.data["reference"]):
-        console.err.print(cost_line(result.data, job.price), soft_wrap=True)
-    place = f"everything is in {result.folder}; see it with: fwc-llm report {result.folder}"
-    console.err.print(place, soft_wrap=True)
-
-
-def _why(result: Scored) -> str:
-    """The most frequent reason why rows have no reply."""
-    reasons = result.data["no_reply"]
-    return f"; {reasons[0]['requests']} of them: {reasons[0]['reason']}" if reasons else ""
-
-
-def _missing(result: "Result") -> str:
-    """What stopped the run, or which rows have no reply, if some have none."""
-    if not result.unanswered:
-        return ""
-    return result.data["stopped"] or (
-        f"{result.unanswered} of {result.data['requests']} requests have no reply "
-        f"({_first_missing(result)}{_why(result)}); the same command with --out {result.folder} asks them "
-        "again"
-    )
-
-
-def _first_missing(result: "Result") -> str:
-    """The first rows without a reply, by name."""
-    from fwc_llm.runs.folder import RunFolder
-
-    missing = (row for row in RunFolder(result.folder).read_answers() if row["reason"] == "error")
-    names = [f"{row['arm']} {row['row']}" for row in islice(missing, 5)]
-    more = result.unanswered - len(names)
-    return ", ".join(names) + (f" and {more} more, see answers.csv" if more else "")
-
-
-def _pool_missing(result: Scored) -> str:
-    """That rows of the pool have no reply, if some have none."""
-    missing, of = result.data.get("pool_unanswered") or 0, result.data.get("pool_requests") or 0
-    if not missing:
-        return ""
-    return (
-        f"{missing:,} of {of:,} requests about rows of the pool have no reply, so that the threshold rests "
-        f"on fewer; the same command with --out {result.folder} asks them again"
-    )
-
-
-def ask_several(
-    jobs: "Sequence[Job]",
-    out: Path | None,
-    ask: "Callable[[Job, Path, float], Result]",
-    as_json: bool = False,
-) -> dict[str, Scored]:
-    """Ask each model and print all results beside each other; return each model's result.
-
-    With `as_json` whole runs are the caller's to print, for their gates are in the document.
-
-    `ask` runs one job in a folder; its last argument is what the others have cost, which counts towards the
-    limit of cost. A model that its provider rejects does not keep the others from being asked.
-
-    Errors: `FwcError` before any request for what no model, or one of them, cannot do; after the last
-    request `ProviderError` for models that were rejected, else `IncompleteRunError` for missing replies.
-    """
-    from fwc_llm.cli import console
-
-    group = _begin(jobs, out)
-    used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs}
-    results: dict[str, Scored] = {}
-    rejected: dict[str, ProviderError] = {}
-    for number, job in enumerate(jobs, 1):
-        name = job.model.name
-        console.err.print(f"model {number} of {len(jobs)}: {name}", style="bold")
-        folder, others = group.folder(name), sum(used.values()) - used[name]
-        try:
-            results[name] = ask(replace(job, reference=False), folder, others)
-        except InterruptedRunError as error:
-            raise _interrupted(group, jobs, error) from None
-        except ProviderError as error:
-            console.err.print(f"{name}: {error}", soft_wrap=True)
-            rejected[name] = error
-            if error.result is not None:
-                results[name] = error.result
-        used[name] = job.used(folder)
-    _add_references(jobs, results)
-    if not as_json:
-        _print_models(jobs, results, group)
-    try:
-        _raise_missing(jobs, results, rejected, group)
-    except FwcError:
-        if as_json:
-            print_json(eval_json(jobs, results))
-        raise
-    return results
-
-
-def _begin(jobs: "Sequence[Job]", out: Path | None) -> "Group":
-    """Refuse what any model would refuse, then make the folder with its experiment file."""
-    from fwc_llm.runs.folder import RunFolder
-    from fwc_llm.runs.group import Group
-
-    first, names = jobs[0], tuple(job.model.name for job in jobs)
-    for job in jobs:
-        if out is None or not RunFolder(Group(out, names).folder(job.model.name)).begun:
-            job.refuse_early()
-    group = Group.begin(out, first.plan.task.name, names)
-    first.write_options(group.path, ",".join(names))
-    return group
-
-
-def _interrupted(group: "Group", jobs: "Sequence[Job]", error: InterruptedRunError) -> InterruptedRunError:
-    """Say what is there, and how all models go on."""
-    from fwc_llm.cli import console
-
-    requests = len(jobs) * jobs[0].plan.n_calls
-    answered = sum(job.answered(group.folder(job.model.name)) for job in jobs)
-    console.err.print(f"{answered:,} of {requests:,} requests are answered")
-    console.err.print(f"what was answered is in {group.path}", soft_wrap=True)
-    return InterruptedRunError(f"interrupted; the same command with --out {quote(str(group.path))} continues")
-
-
-def _answered(results: "Mapping[str, Scored]") -> dict[str, Scored]:
-    """The results with any reply."""
-    return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
-
-
-def _add_references(jobs: "Sequence[Job]", results: "Mapping[str, Scored]") -> None:
-    """Make the reference lines once for all models: the questions are the same."""
-    if jobs[0].reference and (shown := _answered(results)):
-        from fwc_llm.report.reference_models import add_references
-
-        add_references([result.folder for result in shown.values()], jobs[0].plan.task)
-
-
-def _print_models(jobs: "Sequence[Job]", results: "Mapping[str, Scored]", group: "Group") -> None:
-    """Print all models beside each other, and what each has cost."""
-    from fwc_llm.cli import console
-    from fwc_llm.report.cost import cost_line
-    from fwc_llm.report.read import read_run
-    from fwc_llm.report.terminal import models_table
-    from fwc_llm.report.thresholds import threshold_table
-
-    shown = _answered(results)
-    for note in jobs[0].plan.task.notes:
-        console.err.print(note, soft_wrap=True)
-    if shown:
-        console.out.print(models_table([read_run(result.folder) for result in shown.values()]))
-    for name, one in shown.items():
-        if (table := threshold_table(one.folder)) is not None:
-            console.out.print(name, style="bold")
-            console.out.print(table)
-    for job in jobs:
-        result = shown.get(job.model.name)
-        if result is not None and not (result.data["simulated_answers"] or result.data["reference"]):
-            console.err.print(f"{job.model.name}: {cost_line(result.data, job.price)}", soft_wrap=True)
-    where = quote(str(group.path))
-    console.err.print(f"everything is in {group.path}; see it with: fwc-llm report {where}", soft_wrap=True)
-
-
-def _raise_missing(
-    jobs: "Sequence[Job]",
-    results: "Mapping[str, Scored]",
-    rejected: Mapping[str, ProviderError],
-    group: "Group",
-) -> None:
-    again = f"the same command with --out {quote(str(group.path))} asks again"
-    if rejected:
-        raise ProviderError(f"not asked to the end: {', '.join(rejected)} (see above); {again}")
-    if stopped := [result.data["stopped"] for result in results.values() if result.data["stopped"]]:
-        raise IncompleteRunError(stopped[-1])
-    missing = {name: n for name, result in results.items() if (n := _n_missing(result))}
-    if missing:
-        shares = ", ".join(f"{name} {number:,}" for name, number in missing.items())
-        requests = len(jobs) * jobs[0].plan.n_calls
-        raise IncompleteRunError(
-            f"{sum(missing.values()):,} of {requests:,} requests have no reply ({shares}); {again}"
-        )
-
-
-def _n_missing(result: Scored) -> int:
-    """How many requests have no reply, those about rows of the pool included."""
-    return int(result.unanswered + (result.data.get("pool_unanswered") or 0))
