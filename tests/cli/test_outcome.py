@@ -42,7 +42,7 @@ def test_a_function_has_no_address(fwc: Run, mine: str, tmp_path: Path) -> None:
     url = ("--base-url", "http://127.0.0.1:9/v1")
     outcome = fwc(*SMALL, "--model", f"python:{mine}:model", *url, "--out", tmp_path / "r")
     assert outcome.code == 2
-    assert "is called in this process, not at http://127.0.0.1:9/v1" in outcome.line
+    assert "in this process, not at http://127.0.0.1:9/v1" in outcome.line
 
 
 @pytest.mark.parametrize("given", ["0", "10001", "99999999999999999999"])
