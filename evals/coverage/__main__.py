@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tallies = run(worlds, runs, given.seed, given.processes, bar)
     about = {
         "command": " ".join(
-            ["python -m evals.coverage", *(sys.argv[1:] if arguments is None else arguments)]
+            ["python -m evals.coverage", shlex.join(sys.argv[1:] if arguments is None else arguments)]
         ),
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "seed": given.seed,

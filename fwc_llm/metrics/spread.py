@@ -1,7 +1,7 @@
 """Where the spread of a value comes from: rows, examples, order, wording, and asking again.
 
 See docs/statistics.md, "Where the spread comes from". Estimates by the method of moments, each unbiased; they
-can fall below 0.
+can fall below 0. Only that of examples has an interval: the others are of few levels, or as sure as the rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,35 +11,10 @@ import numpy as np
 from scipy.special import chdtri
 
 from fwc_llm.metrics.counts import Codes, Floats
-from fwc_llm.metrics.intervals import Z
+from fwc_llm.metrics.intervals import NOWHERE, Interval
 
 PARTS = ("rows", "examples", "order", "wording", "order_and_wording", "repetition")
 _LEAST_FREEDOM = 4  # below it a variance's interval spans two orders of magnitude
-
-
-@dataclass(frozen=True)
-class Part:
-    """A variance with its 95 % limits; NaN where there is none."""
-
-    value: float = np.nan
-    low: float = np.nan
-    high: float = np.nan
-
-    def times(self, factor: float) -> "Part":
-        """The variance and its limits, all multiplied."""
-        return Part(self.value * factor, self.low * factor, self.high * factor)
-
-    def less(self, other: "Part") -> "Part":
-        """The difference of two independent estimates, with limits by MOVER (Zou & Donner 2008)."""
-        value = self.value - other.value
-        if np.isnan([self.low, other.low]).any():
-            return Part(value)
-        below = np.hypot(self.value - self.low, other.high - other.value)
-        above = np.hypot(self.high - self.value, other.value - other.low)
-        return Part(value, float(max(0.0, value - below)), float(max(0.0, value + above)))
-
-
-UNKNOWN, NOTHING = Part(), Part(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -75,10 +50,11 @@ class _Units:
     parsed: Floats
 
 
-def split_variance(shares: Sequence[tuple[float, Asked]]) -> dict[str, Part]:
-    """Return the parts (`PARTS`) of the variance of one repeat's value; what was not varied is `UNKNOWN`.
+def split_variance(shares: Sequence[tuple[float, Asked]]) -> tuple[dict[str, float], Interval]:
+    """Return the parts (`PARTS`) of the variance of one repeat's value, and the interval of `examples`.
 
-    The value is a sum of shares of yes, each with its factor (1 of all rows; 1 and −1 of two groups).
+    What was not varied is NaN. The value is a sum of shares of yes, each with its factor (1 of all rows; 1
+    and −1 of two groups).
 
     * `repetition`: the same prompts asked again. From the answers to each row.
     * `rows`: other rows of the same design, by the average answer to each over all ways of asking. Where
@@ -89,54 +65,66 @@ def split_variance(shares: Sequence[tuple[float, Asked]]) -> dict[str, Part]:
     """
     number = max(int(asked.repeat.max(initial=-1)) + 1 for _, asked in shares)
     units = [(factor, _units(asked)) for factor, asked in shares]
-    values = sum(factor * _values(asked, number) for factor, asked in shares)  # (O, T, R)
-    values = np.asarray(values, np.float64)
-    values = values[..., ~np.isnan(values).any((0, 1))]
+    values = np.asarray(sum(factor * _values(asked, number) for factor, asked in shares), np.float64)
+    values = values[..., ~np.isnan(values).any((0, 1))]  # (O, T, R)
     orders, wordings, repeats = values.shape
+    found = dict.fromkeys(PARTS, np.nan)
     if not repeats:
-        return dict.fromkeys(PARTS, UNKNOWN)
+        return found, NOWHERE
     sampled = sum(len(asked.row) for _, asked in shares) / sum(len(one.mean) for _, one in units)
-    again = UNKNOWN
     if sampled > 1:
-        again = _from_rows([_independent(factor, one, one.within, one.parsed) for factor, one in units])
-    of_rows = [_over_rows(factor, one) for factor, one in units]
-    over_rows = _from_rows(of_rows)
-    # What chance in single answers adds to the mean over samples.
-    each = again.times(1.0 / sampled) if again.value > 0 else NOTHING
+        found["repetition"] = sum(_independent(f, one, one.within, one.parsed)[0].sum() for f, one in units)
+    each = max(0.0, np.nan_to_num(found["repetition"]) / sampled)  # what chance adds to the mean over samples
+    parts = [_over_rows(factor, one) for factor, one in units]
+    over_rows = float(sum(part.sum() for part, _ in parts))
     ways = orders * wordings
-    found = dict.fromkeys(PARTS, UNKNOWN) | {"repetition": again}
     # Of one way of asking, as long as it is not known what asking again does.
     more = [-one.due if sampled > 1 else one.across * (1.0 - 1.0 / ways) for _, one in units]
-    found["rows"] = _from_rows(
-        [*of_rows, *(_independent(f, one, part) for (f, one), part in zip(units, more, strict=True))]
-    )
+    beside = (_independent(f, one, part)[0].sum() for (f, one), part in zip(units, more, strict=True))
+    found["rows"] = over_rows + float(sum(beside)) if any(len(part) for part, _ in parts) else np.nan
+    interval = NOWHERE
     if repeats > 1:
         between = float(values.mean((0, 1)).var(ddof=1))
-        found["examples"] = _with_limits(between, repeats - 1).less(over_rows)
+        found["examples"] = between - over_rows
+        interval = _difference(between, _limits(between, repeats - 1), over_rows, _limits_of_rows(parts))
     if orders > 1:
-        spread = float(values.mean(1).var(0, ddof=1).mean())
-        found["order"] = _with_limits(spread, repeats * (orders - 1)).less(each.times(1.0 / wordings))
+        found["order"] = float(values.mean(1).var(0, ddof=1).mean()) - each / wordings
     if wordings > 1:
-        spread = float(values.mean(0).var(0, ddof=1).mean())
-        found["wording"] = _with_limits(spread, repeats * (wordings - 1)).less(each.times(1.0 / orders))
+        found["wording"] = float(values.mean(0).var(0, ddof=1).mean()) - each / orders
     if orders > 1 and wordings > 1:
         left = values - values.mean(0) - values.mean(1)[:, None] + values.mean((0, 1))
         freedom = (orders - 1) * (wordings - 1)
-        spread = float((left**2).sum((0, 1)).mean() / freedom)
-        found["order_and_wording"] = _with_limits(spread, repeats * freedom).less(each)
-    return found
+        found["order_and_wording"] = float((left**2).sum((0, 1)).mean() / freedom) - each
+    return found, interval
 
 
-def _with_limits(variance: float, freedom: float) -> Part:
-    """A mean square with the limits of chi-squared; without where its freedom is too small.
-
-    Where levels differ by fixed amounts it varies less than that: the limits are then too wide, not too
-    narrow.
-    """
+def _limits(variance: float, freedom: float) -> Interval:
+    """The limits of chi-squared of a mean square; none where its freedom is too small."""
     if freedom < _LEAST_FREEDOM:
-        return Part(variance)
+        return NOWHERE
     low, high = (freedom / chdtri(freedom, tail) for tail in (0.025, 0.975))
-    return Part(variance, variance * float(low), variance * float(high))
+    return variance * float(low), variance * float(high)
+
+
+def _limits_of_rows(parts: Sequence["Contributions"]) -> Interval:
+    """The limits of a sum of squares over rows, at the freedom that their unevenness leaves."""
+    value = np.concatenate([part for part, _ in parts])
+    row = np.unique(np.concatenate([row for _, row in parts]), return_inverse=True)[1].ravel()
+    by_row = np.bincount(row, value) if len(row) else np.zeros(0)
+    total = float(by_row.sum())
+    if len(by_row) < 2 or not by_row.any():
+        return (0.0, 0.0) if len(by_row) else NOWHERE
+    spread = len(by_row) * float(by_row.var(ddof=1))
+    return _limits(total, min(2.0 * total**2 / spread, 1e6) if spread > 0 else 1e6)
+
+
+def _difference(one: float, own: Interval, other: float, others: Interval) -> Interval:
+    """The limits of the difference of two independent estimates, by MOVER; not below 0."""
+    if np.isnan([*own, *others]).any():
+        return NOWHERE
+    below = np.hypot(one - own[0], others[1] - other)
+    above = np.hypot(own[1] - one, other - others[0])
+    return float(max(0.0, one - other - below)), float(max(0.0, one - other + above))
 
 
 def _values(asked: Asked, number: int) -> Floats:
@@ -261,32 +249,10 @@ def _over_rows(factor: float, units: _Units) -> Contributions:
     return factor**2 * each[of_cell[cell]] * away**2, row
 
 
-def _from_rows(parts: Sequence[Contributions]) -> Part:
-    """A variance as a sum over rows. What is a sum of squares has the limits of chi-squared, at the freedom
-    that the rows' unevenness leaves; what also takes some off, those of a sum of many.
-    """
-    value = np.concatenate([part for part, _ in parts])
-    row = np.unique(np.concatenate([row for _, row in parts]), return_inverse=True)[1].ravel()
-    by_row = np.bincount(row, value) if len(row) else np.zeros(0)
-    total = float(by_row.sum())
-    if len(by_row) < 2 or not by_row.any():
-        return Part(total) if len(by_row) else UNKNOWN
-    spread = len(by_row) * float(by_row.var(ddof=1))
-    if by_row.min() < 0.0:
-        reach = Z * float(np.sqrt(spread))
-        return Part(total, max(0.0, total - reach), total + reach)
-    freedom = min(2.0 * total**2 / spread, 1e6) if spread > 0 else 1e6
-    return _with_limits(total, freedom)
-
-
-def as_numbers(found: Mapping[str, Part]) -> dict[str, object]:
-    """The parts for JSON: none below 0, limits where there are any, and what was not measured."""
+def as_numbers(found: Mapping[str, float], interval: Interval) -> dict[str, object]:
+    """Return the parts for JSON: none below 0, the interval of examples, and what was not measured."""
     return {
-        **{
-            name: part.value if np.isnan(part.value) else max(0.0, part.value) for name, part in found.items()
-        },
-        "intervals": {
-            name: None if np.isnan(part.low) else [part.low, part.high] for name, part in found.items()
-        },
-        "not_measured": [name for name, part in found.items() if np.isnan(part.value)],
+        **{name: value if np.isnan(value) else max(0.0, value) for name, value in found.items()},
+        "intervals": dict.fromkeys(PARTS) | {"examples": None if np.isnan(interval[0]) else list(interval)},
+        "not_measured": [name for name, value in found.items() if np.isnan(value)],
     }

@@ -38,11 +38,11 @@ from fwc_llm.metrics.counts import (
     undefined_reasons,
 )  # fmt: skip
 from fwc_llm.metrics.frontier import constant_answers, frontier
-from fwc_llm.metrics.intervals import UNTOLD
+from fwc_llm.metrics.intervals import NOWHERE, UNTOLD
 from fwc_llm.metrics.probability import probability_statistics
 from fwc_llm.metrics.probability_checks import decision_notes
 from fwc_llm.metrics.probes import flips, repetition_statistics
-from fwc_llm.metrics.spread import PARTS, UNKNOWN, Asked, as_numbers, split_variance
+from fwc_llm.metrics.spread import PARTS, Asked, as_numbers, split_variance
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES, of_words
 
 SMALL = 10  # rows a repeat; a group below says little
@@ -250,13 +250,13 @@ def _family_variances(run: Answered, estimates: Mapping[str, Estimates], family:
         return Asked(answer[..., here], repeat[here], sample.row[here], stratum[here])
 
     everyone = np.ones(len(sample.answer), dtype=np.bool_)
-    found = {"accuracy": as_numbers(split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
+    found = {"accuracy": as_numbers(*split_variance([(1.0, asked(right, everyone, sample.everyone))]))}
     rates = np.mean([estimates[arm].counted("rate").values for arm in family], axis=0)[sample.judged]
-    gap = dict.fromkeys(PARTS, UNKNOWN)
+    gap = dict.fromkeys(PARTS, np.nan), NOWHERE
     if len(rates) > 1 and not np.isnan(rates).any():
         ends = (1.0, int(sample.judged[np.argmax(rates)])), (-1.0, int(sample.judged[np.argmin(rates)]))
         gap = split_variance([(sign, asked(yes, sample.group == one, sample.group)) for sign, one in ends])
-    return {**found, _PARITY: as_numbers(gap)}
+    return {**found, _PARITY: as_numbers(*gap)}
 
 
 def _flips(run: Answered, arm: str) -> list[dict[str, Any]]:

@@ -55,8 +55,9 @@ def test_every_part_is_unbiased_and_its_interval_holds(orders: int, wordings: in
     for _ in range(400):
         chances = world(rng, *given, both)
         single.append((chances * (1 - chances)).mean() / ROWS)
-        for name, part in split_variance([(1.0, asked(rng, chances, times))]).items():
-            found[name].append((part.value, part.low, part.high))
+        parts, interval = split_variance([(1.0, asked(rng, chances, times))])
+        for name, value in parts.items():
+            found[name].append((value, *interval))
     heed = OF_ROW_AND_ORDER**2 / ROWS
     truth = {
         "rows": OF_ROW**2 / ROWS + (np.mean(single) if times == 1 else 0.0),
@@ -74,6 +75,8 @@ def test_every_part_is_unbiased_and_its_interval_holds(orders: int, wordings: in
             continue
         error = values.std(ddof=1) / np.sqrt(len(values))
         assert abs(values.mean() - expected) < 3.5 * error + 1e-12, name
+        if name != "examples":
+            continue
         known = ~np.isnan(low)
         assert known.mean() > 0.9, name
         assert ((low <= expected) & (expected <= high))[known].mean() > 0.92, name
@@ -82,16 +85,16 @@ def test_every_part_is_unbiased_and_its_interval_holds(orders: int, wordings: in
 def test_the_gap_adds_the_variances_of_two_groups() -> None:
     rng = np.random.default_rng(1)
     one, other = (asked(rng, world(rng, [0.0], [0.0], np.zeros((1, 1))), 3) for _ in range(2))
-    alone = [split_variance([(1.0, group)]) for group in (one, other)]
-    gap = split_variance([(1.0, one), (-1.0, other)])
+    alone = [split_variance([(1.0, group)])[0] for group in (one, other)]
+    gap, _ = split_variance([(1.0, one), (-1.0, other)])
     for name in ("rows", "repetition"):
-        assert gap[name].value == pytest.approx(sum(group[name].value for group in alone))
+        assert gap[name] == pytest.approx(sum(group[name] for group in alone))
 
 
 def test_a_model_that_always_says_the_same_has_no_repetition() -> None:
     rng = np.random.default_rng(2)
     sure = np.round(world(rng, [0.0], [0.0], np.zeros((1, 1))))
-    found = as_numbers(split_variance([(1.0, asked(rng, sure, 2))]))
+    found = as_numbers(*split_variance([(1.0, asked(rng, sure, 2))]))
     assert found["repetition"] == 0.0
     assert found["not_measured"] == ["order", "wording", "order_and_wording"]
     assert found["intervals"]["repetition"] is None  # type: ignore[index]
@@ -103,17 +106,17 @@ def test_what_could_not_be_parsed_is_left_out(unparsed: float) -> None:
     rng = np.random.default_rng(3)
     whole = asked(rng, world(rng, ORDERS.tolist(), WORDINGS.tolist(), BOTH), 2)
     whole.answer[rng.random(whole.answer.shape) < unparsed] = np.nan
-    found = split_variance([(1.0, whole)])
-    assert np.isnan(found["rows"].value) == (unparsed == 1.0)
+    found, _ = split_variance([(1.0, whole)])
+    assert np.isnan(found["rows"]) == (unparsed == 1.0)
     if unparsed < 1.0:
-        assert found["repetition"].value == pytest.approx(0.21 / (0.7 * ROWS), rel=0.15)
+        assert found["repetition"] == pytest.approx(0.21 / (0.7 * ROWS), rel=0.15)
 
 
 def test_one_repeat_cannot_tell_what_the_examples_do() -> None:
     rng = np.random.default_rng(4)
     whole = asked(rng, world(rng, [0.0], [0.0], np.zeros((1, 1)))[:, :, :1], 1)
-    found = split_variance([(1.0, whole)])
-    assert np.isnan(found["examples"].value)
+    found, _ = split_variance([(1.0, whole)])
+    assert np.isnan(found["examples"])
     p = [whole.answer[0, 0, whole.stratum == place] for place in (0, 1)]
     expected = sum((len(x) / ROWS) ** 2 * x.var(ddof=1) / len(x) for x in p)
-    assert found["rows"].value == pytest.approx(expected)
+    assert found["rows"] == pytest.approx(expected)
