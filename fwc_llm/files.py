@@ -83,11 +83,23 @@ def whole_file(path: Path) -> Iterator[IO[str]]:
 
 
 def write_whole(text: str, path: Path, what: str = "") -> None:
-    """Write `text` to `path`, replacing what is there; if that fails, `FwcError` with `what` in its text."""
+    """Write `text` to `path`: a file is replaced as a whole, a pipe or a device is written through.
+
+    A link is followed to a regular file alone. `FwcError` with `what` in its text if it cannot be written.
+    """
     try:
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, "its folder does not exist")
+        if path.is_symlink():
+            path = path.resolve()
+            if not path.is_file():
+                raise OSError(errno.EINVAL, "it is a link to what is no regular file")
+        if path.is_fifo() or path.is_char_device() or path.is_block_device():
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+            return
+        if path.exists() and not path.is_file():
+            raise OSError(errno.EINVAL, "it is neither a file nor a pipe")
         with whole_file(path) as file:
             file.write(text)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:
         raise FwcError(f"cannot write {what}{path}: {reason(error)}") from None

@@ -114,14 +114,12 @@ def init(
     from fwc_llm.cli.console import out
     from fwc_llm.data.task_draft import draft_task
     from fwc_llm.errors import FwcError
+    from fwc_llm.files import write_whole
     from fwc_llm.tasks import load_task
 
     target = _new_file(output or table.with_suffix(".toml"), force)
     draft = draft_task(table, protected, outcome, Path(os.path.realpath(target)).parent)
-    try:
-        target.write_text(draft.text, encoding="utf-8")
-    except OSError as error:
-        raise FwcError(f"cannot write {target}: {error.strerror or error}") from error
+    write_whole(draft.text, target, "the task file ")
     out.print(Text(f"wrote {target}; please check:"))
     for check in draft.checks:
         out.print(Text(f"  {check}"))
