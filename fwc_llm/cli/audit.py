@@ -62,6 +62,9 @@ def audit(
     no_rows: Annotated[
         bool, typer.Option("--no-rows", help="Leave the rows out of the page: they may be people's records.")
     ] = False,
+    appendix: Annotated[
+        bool, typer.Option("--appendix", help="Print the page whole, not only its first screen.")
+    ] = False,
     fail_if: Annotated[list[str] | None, fail_if_option()] = None,
     undecided: Annotated[str | None, undecided_option()] = None,
     junit: Annotated[Path | None, junit_option()] = None,
@@ -96,17 +99,17 @@ def audit(
     frame = read_predictions(predictions, answer, label, names, positive, named, at)
     ties = ties_line(frame["p_yes"], at) if answer is None else ""
     numbered, rows = "row" not in frame, len(frame)
-    crossed = from_frame(frame, attributes=names)
+    crossed = from_frame(frame, protected=names)
     del frame
     audits = {name: Audit(answered) for name, answered in by_attribute(crossed).items()}
     gates.begin(next(iter(audits.values())).arms)
-    for name, one in () if as_json else audits.items():
+    selected = impact_tables(crossed)
+    for (name, one), view in zip(() if as_json else audits.items(), selected["attributes"], strict=False):
         console.print(f"{predictions.name} by {name}: {rows:,} predictions", style="bold")
-        console.print(statistics_table(one.to_dict(), rates=True))
+        console.print(statistics_table(one.to_dict(), rates=True, view=view))
         console.print(probability_tables(one.to_dict()))
     if ties:
         err.print(ties, soft_wrap=True)
-    selected = impact_tables(crossed)
     for view in () if as_json else selected["attributes"]:
         console.print(selection_table(view))
     if ll144 is not None:
@@ -140,7 +143,7 @@ def audit(
         with_rows = report is not None and kind == "html" and not no_rows
         decisions = document_of_decisions(audits, predictions, about, with_rows)
         if report is not None:
-            write_whole(write_document(decisions, kind), report)
+            write_whole(write_document(decisions, kind, appendix), report)
             err.print(f"wrote {report}", highlight=False)
         if figures is not None:
             draw(decisions, figures)

@@ -126,7 +126,7 @@ def compare(
     ],
     as_json: Json = False,
 ) -> None:
-    """Show what changed between two runs, and whether it is more than noise."""
+    """Show what changed between two runs, and whether their answers differ."""
     from fwc_llm.cli.console import out
     from fwc_llm.inspect.log import run_folders
     from fwc_llm.report.compare import compare_runs, comparison_table

@@ -90,7 +90,7 @@ class Result:
         return where
 
     def compare(self, other: "Result | str | Path") -> "RunComparison":
-        """What changed from this run to `other` (a result, or a run's folder), and whether it is noise.
+        """What changed from this run to `other` (a result, or a run's folder), and whether answers differ.
 
         Errors: `FwcError` for a run of another task, a run without any reply, a folder that is no run.
         """
@@ -212,5 +212,5 @@ class RunComparison(dict[str, Any]):
         first, second = (self[side]["label"] for side in ("first", "second"))
         changed = [[one["name"], one["first"], one["second"]] for one in self["changed"]]
         parts = [table(("what changed", first, second), changed)] if changed else []
-        parts += [table(("", "first", "second", "difference", "p (Holm)"), rows)] if rows else []
+        parts += [table(("", "first", "second", "difference", "p (adjusted)"), rows)] if rows else []
         return figure(f"{first} → {second}", *parts, *map(note, self["notes"]))

@@ -413,8 +413,6 @@ def _below(tests: Sequence[Mapping[str, Any]], words: str, scale: int = 1) -> li
 
 
 def _about_arms(run: Answered, found: Mapping[str, Any]) -> Iterator[str]:
-    if len(run.arms) < 2:
-        yield "There is one arm: nothing to compare it with."
     for arm in found["arms"]:
         silent = [name for name, group in arm["groups"].items() if group["coverage"] == 0]
         if silent:

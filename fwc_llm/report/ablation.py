@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from fwc_llm.metrics.arm_comparison import adjust
 from fwc_llm.report.format import DASH, interval, p_value, signed
+from fwc_llm.report.sections import MARKS
 from fwc_llm.report.tables import Section, terminal
 from fwc_llm.runs.ablation import STEPS
 
@@ -19,7 +20,7 @@ _METRICS = (("demographic_parity_difference", 3, 1.0), ("accuracy", 1, 100.0))
 def ablation_steps(stats: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the comparisons of the steps that `stats`, the statistics of a run, has; none of another run.
 
-    Holm's correction runs over the steps alone: they were named before anything was asked.
+    Verdicts are made over the steps alone: they were named before anything was asked.
     """
     tests = {(test["first"], test["second"]): test for test in stats["comparisons"]}
     steps = [
@@ -49,8 +50,8 @@ def ablation_notes(stats: Mapping[str, Any]) -> list[str]:
     reasons = dict.fromkeys(step["reason"] for step in steps if step["reason"])
     return [
         "Differences of the second arm from the first, with 95 % intervals, on the same rows; they speak of "
-        "other draws of the examples, too. ≠ significant, ≈ not significant (5 %, Holm's correction over "
-        "these steps). The steps from slots to order add up to all of FWC.",
+        "other draws of the examples, too. ≠ differs, ≈ no difference shown, ? cannot be told, all steps "
+        "together. The steps from slots to order add up to all of FWC.",
         *reasons,
     ]
 
@@ -71,6 +72,5 @@ def _told(test: Mapping[str, Any], digits: int, scale: float) -> str:
     shown = signed(test["difference"], digits, scale)
     if test["p_adjusted"] is None:
         return shown
-    mark = "≠" if test["distinguishable"] else "≈"
     limits = interval((test["low"], test["high"]), digits, scale)
-    return f"{mark} {shown} ({limits}; p {p_value(test['p_adjusted'])})"
+    return f"{MARKS[test['verdict']]} {shown} ({limits}; p {p_value(test['p_adjusted'])})"

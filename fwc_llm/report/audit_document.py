@@ -16,7 +16,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.audit import Audit
 from fwc_llm.report.document import document_of
 from fwc_llm.report.impact import impact_tables
-from fwc_llm.report.narrative import findings, what_was_decided
+from fwc_llm.report.narrative import findings, four_fifths, what_was_decided
 from fwc_llm.report.provenance import ABOUT
 from fwc_llm.report.read import KEY
 from fwc_llm.report.rows import rows_of_audit
@@ -65,6 +65,7 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
         "command": command(),
         KEY: where,
     }
+    impact = impact_tables(audit.answered)
     unanswered = sum(int((a.reason == "error").sum()) for a in answers.values())
     hashes = {
         "run.json": _sha256(record),
@@ -80,7 +81,7 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
             "api": "chat",
             "wordings": {arm: {} for arm in answers},
             "rows": None,
-            "audit": impact_tables(audit.answered),
+            "audit": impact,
             "provenance": {
                 "about": dict.fromkeys(ABOUT),
                 "task": None,
@@ -89,7 +90,7 @@ def _describe(audit: Audit, source: Mapping[str, Any]) -> dict[str, Any]:
             },
             "about": {**record, "returned_models": []},
             "paragraph": what_was_decided(where, list(answers), stats),
-            "findings": findings(stats),
+            "findings": [*four_fifths(impact["attributes"][-1]), *findings(stats)],
             "statistics": stats,
             "map": None,
             "missing": "",

@@ -101,7 +101,7 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
         row for row in (*stats["context"], *plain) if row[gap] is not None and row[accuracy] is not None
     ]
     gaps = [arm[gap] for _, arm in arms]
-    right = max([g[end] or g["value"] for g in gaps for end in ("high", "noise_95")] + [0.1])
+    right = max([g["high"] or g["value"] for g in gaps] + [0.1])
     right = min(1.0, 1.08 * max([right, *(row[gap] for row in context)]))
     lows = [_known(arm[accuracy]["low"], arm[accuracy]["value"]) for _, arm in arms]
     x = axis(0.0, right, _LEFT, WIDTH - 14)
@@ -128,7 +128,6 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
         for at, best in zip(stats["frontier"]["gap"], stats["frontier"]["accuracy"], strict=True)
         if best is not None and at <= right + 0.01
     ]
-    floor = max((g["noise_95"] for g in gaps if g["noise_95"] is not None), default=None)
     return {
         "width": WIDTH,
         "height": HEIGHT,
@@ -138,7 +137,6 @@ def tradeoff(stats: Mapping[str, Any]) -> dict[str, Any] | None:
         "marks": _merged(marks),
         "context": _merged(quiet),
         "edge": edge,
-        "noise": None if floor is None else x.at(floor),
     }
 
 

@@ -1,4 +1,4 @@
-"""Two runs of one task: what was changed between them, and whether the answers changed more than noise."""
+"""Two runs of one task: what was changed between them, and whether the answers differ."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from fwc_llm.metrics.statistics import plain
 from fwc_llm.report.format import DASH, number, p_value
 from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import Run, check_same_task
-from fwc_llm.report.sections import METRICS, as_words
+from fwc_llm.report.sections import METRICS, as_words, verdict_on
 from fwc_llm.report.tables import Row, Section, difference, terminal
 from fwc_llm.taskfile import without_key
 
@@ -22,8 +22,8 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     """Return what changed from the first run to the second, ready for JSON.
 
     Keys: `first`, `second` (label, folder), `changed` (settings, versions: name, first, second), `arms`
-    (those that both have: each metric before and after, the difference with its limits and p-value, Holm's
-    adjusted p-value and verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half)
+    (those that both have: each metric before and after, the difference with its limits, p-value
+    and verdict), `only_first`, `only_second`, `notes`. Where both asked (at least half)
     the same questions of the same table the comparison is `paired`; rows that only one was asked about
     still count, as its own. Raises `FwcError` for runs of different tasks.
     """
@@ -141,17 +141,11 @@ def comparison_table(compared: Mapping[str, Any]) -> RenderableType:
             test = arm[metric]
             values = [number(test[side], digits, scale) for side in ("first", "second")]
             change = difference(test, digits, scale)
-            rows.append([arm["arm"], name, *values, change, p_value(test["p_adjusted"]), _verdict(arm, test)])
-    headings = ["Arm", "Metric", "First", "Second", "Difference", "p (Holm)", "Verdict"]
+            rows.append([arm["arm"], name, *values, change, p_value(test["p_adjusted"]), verdict_on(test)])
+    headings = ["Arm", "Metric", "First", "Second", "Difference", "p (adjusted)", "Verdict"]
     values_section = Section("", headings, rows, list(_notes(compared)), keys=2)
     head = Section("", ["What changed", first, second] if changed else (), changed, intro=intro)
     return Group(terminal(head), terminal(values_section))
-
-
-def _verdict(arm: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    if arm["reason"] and test["difference"] is not None:
-        return "cannot be told"
-    return {True: "more than noise", False: "within noise"}.get(test["distinguishable"], "undefined")
 
 
 def _notes(compared: Mapping[str, Any]) -> Iterator[str]:

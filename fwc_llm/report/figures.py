@@ -101,9 +101,6 @@ def _tradeoff(run: Mapping[str, Any]) -> "Figure":
     """Accuracy against the DP gap, with the frontier of these rows and answers without a language model."""
     stats = run["statistics"]
     figure, panel = _panel(run, "Accuracy against the DP gap, with 95 % intervals", 4.5)
-    floors = [arm[_GAP]["noise_95"] for arm in stats["arms"] if arm[_GAP]["noise_95"] is not None]
-    if floors:
-        panel.axvspan(0, max(floors), color="#efece6", label="within the noise floor")
     best = [(gap, 100 * a) for gap, a in zip(*stats["frontier"].values(), strict=True) if a is not None]
     panel.plot(
         *zip(*best, strict=True), "--", color=_SOFT, linewidth=1, label="best that any answers can have"

@@ -49,6 +49,10 @@ _TEXTS = {
     WITHHELD: NO_PEOPLE + " {why}, so selection rates, impact ratios and precision are withheld; a run with "
     "--base-parity none, or fwc-llm audit on decisions, has them.",
 }
+_LAW = (
+    "Ratios, tests and four fifths are what laws and practices ask for: their words may differ from the "
+    "verdict on a gap, which has a margin."
+)
 _UNKNOWN_TABLE = "The table's own rates are not known here"
 
 
@@ -200,7 +204,8 @@ def who_was_selected(audit: Mapping[str, Any]) -> Section:
     kind = audit["basis"]["kind"]
     parts = [part for view in audit["attributes"] for part in _of_view(view, kind)]
     title = "Who was asked, and who was selected"
-    return Section(title, intro=audit["basis"]["text"], parts=parts, name="impact")
+    intro = f"{audit['basis']['text']} {_LAW}"
+    return Section(title, intro=intro, parts=parts, name="impact")
 
 
 def _of_view(view: Mapping[str, Any], kind: str) -> list[Section]:
@@ -285,7 +290,6 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
             str(pair["test"]),
             p_value(pair["p_value"]),
             p_value(pair["p_adjusted"]),
-            {True: "yes", False: "no"}.get(pair["significant"], "undefined"),
         ]
         for arm in view["arms"]
         if len(arm["pairs"]) > 1
@@ -293,7 +297,7 @@ def _pairs(view: Mapping[str, Any], by: str) -> Section:
     ]
     every = all(arm["all_pairs"] for arm in view["arms"])
     intro = "" if every else "Of many groups, the pairs with the highest rate."
-    headings = [*_keys(view), "Rates", "Ratio", "Test", "p", "p (adjusted)", "Significant"]
+    headings = [*_keys(view), "Rates", "Ratio", "Test", "p", "p (adjusted)"]
     return Section(f"Pairs of groups, {by}", headings, rows, (), intro, len(_keys(view)))
 
 

@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fwc_llm.metrics.arm_comparison import COMPARED
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD
 from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
 from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from fwc_llm.report.read import Run
 
 REFERENCE = "the answers come from the rows, not from prompts, so that the arms differ in nothing"
+GAP = COMPARED[1]
 _MOST = 4  # differences that have a sentence of their own
 
 
@@ -81,18 +84,23 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """
     first = found["arms"][0]
     sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
+    if first["arm"] == "answers":  # of an audit that names nobody
+        text = _gap_of(first).replace("says", "say", 1).replace("has", "have", 1)
+        sentences = [{"arm": "", "text": f"The answers {text}"}]
     differing = [test for test in found["comparisons"] if _metrics_of(test)]
     differing.sort(key=lambda test: test["first"] != first["arm"])
     sentences += [{"arm": test["second"], "text": _changes(test)} for test in differing[:_MOST]]
     if len(differing) > _MOST:
-        text = f"{len(differing) - _MOST} more pairs of arms differ significantly."
+        text = f"{len(differing) - _MOST} more pairs of arms differ."
         sentences.append({"arm": "", "text": text})
     alike, untold = list[str](), dict[str, list[str]]()
     for test in found["comparisons"]:
         if test["first"] == first["arm"] and test not in differing:
-            (untold.setdefault(test["reason"], []) if test["reason"] else alike).append(test["second"])
+            shown = all(test[metric]["verdict"] == NOT_SHOWN for metric in COMPARED)
+            why = test["reason"] or "cannot be told from these rows"
+            (alike if shown else untold.setdefault(why, [])).append(test["second"])
     if alike:
-        text = f"No significant difference from {first['arm']} in DP gap or accuracy: {_listed(alike)}."
+        text = f"No difference from {first['arm']} shown in DP gap or accuracy: {_listed(alike)}."
         sentences.append({"arm": "", "text": text})
     for why, arms in untold.items():
         sentences.append({"arm": "", "text": f"Whether {_listed(arms)} differ from {first['arm']} {why}."})
@@ -106,8 +114,31 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
     return sentences
 
 
+def four_fifths(view: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield a sentence, as `findings` has them, for every group below four fifths; one where none is.
+
+    `view` is one of the `attributes` of `impact_tables`.
+    """
+    for arm in view["arms"]:
+        who = arm["arm"] if len(view["arms"]) > 1 else ""
+        judged = {name: group for name, group in arm["groups"].items() if group["four_fifths"]}
+        shown = {
+            name: f"{_cut(name)} {number(group['impact_ratio'], 2)} "
+            f"({interval((group['impact_ratio_low'], group['impact_ratio_high']), 2)})"
+            for name, group in judged.items()
+        }
+        below = [name for name, group in judged.items() if group["four_fifths"]["below"]]
+        for name in below:
+            chance = "" if judged[name]["four_fifths"]["settled"] else "; its interval reaches above"
+            text = f"{shown[name]}: below four fifths of the selection rate of {arm['reference']}{chance}."
+            yield {"arm": who, "text": text}
+        if judged and not below:
+            least = min(judged, key=lambda name: judged[name]["impact_ratio"])
+            yield {"arm": who, "text": f"No group is below four fifths; the lowest ratio is {shown[least]}."}
+
+
 def _gap_of(arm: Mapping[str, Any]) -> str:
-    """The groups that are farthest apart, by how much, and whether that is more than chance."""
+    """The groups that are farthest apart, by how much, and the verdict on it."""
     gap = arm["demographic_parity_difference"]
     rates = {name: group["rate"] for name, group in arm["groups"].items() if group["rate"] is not None}
     if gap["value"] is None or not rates:
@@ -118,21 +149,18 @@ def _gap_of(arm: Mapping[str, Any]) -> str:
         return "says yes to all groups equally often."
     ends = interval((gap["low"], gap["high"]), 0, 100)
     points, low, high = (number(value, 0, 100) for value in (gap["value"], rates[least], rates[most]))
-    verdict = gap.get("verdict")
-    if verdict is None and gap["p_value"] is not None:
-        verdict = "significant" if gap["p_value"] < 0.05 else "not significant"
-    sizes = f"{low} % against {high} %; 95 % interval of the DP gap {ends}{f'; {verdict}' if verdict else ''}"
+    verdict = f"; {gap['verdict']}" if gap["verdict"] else ""
+    sizes = f"{low} % against {high} %; 95 % interval of the DP gap {ends}{verdict}"
     return f"says yes to {_cut(least)} {points} points less often than to {_cut(most)} ({sizes})."
 
 
 def _metrics_of(test: Mapping[str, Any]) -> list[str]:
-    """The metrics in which two arms differ significantly."""
-    metrics = ("demographic_parity_difference", "accuracy")
-    return [metric for metric in metrics if not test["reason"] and test[metric]["distinguishable"]]
+    """The metrics in which two arms differ."""
+    return [metric for metric in reversed(COMPARED) if test[metric]["verdict"] == DIFFERS]
 
 
 def _changes(test: Mapping[str, Any]) -> str:
-    """The sizes of the differences that are significant."""
+    """The sizes of the differences."""
     parts = []
     for metric in _metrics_of(test):
         one, digits, scale = test[metric], 3, 1.0
@@ -143,8 +171,7 @@ def _changes(test: Mapping[str, Any]) -> str:
         size = number(abs(one["difference"]), digits, scale)
         ends = sorted(abs(one[end]) for end in ("low", "high"))
         parts.append(f"{verb} {name} by {size}{unit} ({interval(ends, digits, scale)})")
-    rest = "" if len(parts) > 1 else "; no other difference is significant"
-    return f"{' and '.join(parts)} against {test['first']}{rest}."
+    return f"{' and '.join(parts)} against {test['first']}."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -163,12 +190,10 @@ def _against_lines(found: Mapping[str, Any]) -> str:
         return ""
     plain = [one["line"] for one in references["lines"] if not one["uses_protected"]]
     tests = [test for test in references["comparisons"] if plain and test["line"] == plain[-1]]
-    noise = {True: "", False: " (not significant)", None: " (cannot be told)"}
     parts = [
-        f"{test['arm']} {signed(test['accuracy']['difference'], 1, 100)} points of accuracy"
-        f"{noise[test['accuracy']['distinguishable']]}, DP gap "
-        f"{signed(test['demographic_parity_difference']['difference'], 3)}"
-        f"{noise[test['demographic_parity_difference']['distinguishable']]}"
+        f"{test['arm']} {signed(test['accuracy']['difference'], 1, 100)} points of accuracy "
+        f"({test['accuracy']['verdict'] or UNTOLD}), DP gap {signed(test[GAP]['difference'], 3)} "
+        f"({test[GAP]['verdict'] or UNTOLD})"
         for test in tests
         if test["accuracy"]["difference"] is not None
     ]

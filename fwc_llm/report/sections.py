@@ -6,7 +6,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY
+from fwc_llm.metrics.arm_estimates import RATIO_MARGIN
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD
+from fwc_llm.metrics.variance import THESE_EXAMPLES, THIS_STRATEGY, of_words
 from fwc_llm.report.format import DASH, interval, mean_and_sd, number, p_value, percent
 from fwc_llm.report.narrative import REFERENCE, lost_lines
 from fwc_llm.report.tables import Cell, Row, Section, difference, valued
@@ -22,10 +24,10 @@ METRICS = (
 ACCURACY, GAP = METRICS[0][0], METRICS[1][0]
 _COMPARED = ((ACCURACY, 1, 100.0), (GAP, 3, 1.0))
 _COMPARISON = (
-    *("Arms", "Accuracy, points", "p (Holm)", "Significant"),
-    *("DP gap", "p (Holm)", "Significant", "Speaks of", "Answers"),
+    *("Arms", "Accuracy, points", "p (adjusted)", "Verdict"),
+    *("DP gap", "p (adjusted)", "Verdict", "Speaks of", "Answers"),
 )
-_MARKS = {True: "≠", False: "≈", None: "?"}
+MARKS = {DIFFERS: "≠", NOT_SHOWN: "≈", UNTOLD: "?", None: ""}
 _BESIDE = 4  # arms that stand beside each other where groups are rows
 NO_PROBABILITY = (
     "--logprobs: no reply came with the probabilities of its words, so that there is no P(yes) to judge"
@@ -37,18 +39,12 @@ _PARTS = (
 
 
 def results(stats: Stats) -> Section:
-    """Return the arms with their values, 95 % intervals, and marks against the first arm and noise."""
-    first = stats["arms"][0]["arm"]
-    tests = {test["second"]: test for test in stats["comparisons"] if test["first"] == first}
+    """Return the arms with their values and 95 % intervals; a mark is the verdict on the gap before it."""
     rows = []
     for arm in stats["arms"]:
         cells: list[Cell | str] = [arm["arm"]]
         for metric, _, digits, scale in METRICS:
-            test = tests.get(arm["arm"], {}).get(metric)
-            mark = _MARKS[test["distinguishable"]] if test and test["difference"] is not None else ""
-            chance = arm[metric].get("p_value") if metric == GAP else None
-            mark += "~" if chance is not None and chance >= 0.05 else ""
-            cells.append(valued(arm[metric], digits, scale, mark))
+            cells.append(valued(arm[metric], digits, scale, MARKS[arm[metric].get("verdict")]))
         rows.append([*cells, percent(arm["coverage"])])
     headings = ["Arm", *_headings(stats.get("perfect_gap")), "Coverage"]
     return Section("Results", headings, rows, [*_reading(stats), *_footnotes(stats)], name="results")
@@ -64,7 +60,7 @@ def overview(runs: Sequence[tuple[str, Stats]], title: str) -> Section:
     """Return the arms of several runs, by label and statistics, in one table without comparisons."""
     rows, headings = [], [""]
     for label, stats in runs:
-        table = results({**stats, "comparisons": []})
+        table = results(stats)
         headings = ["Run", *table.headings]
         rows += [[label, *row] for row in table.rows]
     return Section(title, headings, rows, keys=2, name="overview")
@@ -76,21 +72,27 @@ def _reading(stats: Stats) -> Iterator[str]:
         yield "The DP gap is that of the mean rates; noise does not add to it as it does to a mean of gaps."
     drawn = [arm["arm"] for arm in stats["arms"] if arm["of"] == THIS_STRATEGY]
     these = [arm["arm"] for arm in stats["arms"] if arm["of"] == THESE_EXAMPLES]
-    with_examples = stats.get("with_examples", True)
-    if these:
-        how = "asked in the same way (these examples)" if with_examples else "answered in the same way"
-        yield f"In brackets 95 % intervals. Those of {', '.join(these)} hold for other rows, {how}."
+    if not stats["with_examples"]:
+        yield "In brackets 95 % intervals: they hold for other rows, answered in the same way."
+    elif these:
+        arms = ", ".join(these)
+        how = "asked in the same way (these examples)"
+        yield f"In brackets 95 % intervals. Those of {arms} hold for other rows, {how}."
     if drawn:
         yield (
             f"In brackets 95 % intervals. Those of {', '.join(drawn)} hold for other rows and other draws of "
             "the examples (this strategy)."
         )
-    yield "~ within the noise floor: groups treated alike show a smaller gap in 95 of 100 such runs."
-    if stats["comparisons"]:
-        yield (
-            f"Against {stats['arms'][0]['arm']}: ≠ significantly different, ≈ not significant, ? cannot be "
-            "told (5 %, Holm's correction over all comparisons)."
-        )
+    yield legend(stats)
+
+
+def legend(stats: Stats) -> str:
+    """Return what the marks mean."""
+    gap = stats["arms"][0][GAP]
+    return (
+        "The verdict on each gap: ≠ the groups differ (the interval leaves equality out), ≈ no difference "
+        f"shown (it ends within {gap['margin']:g}; of a ratio, above {RATIO_MARGIN:g}), ? cannot be told."
+    )
 
 
 def _footnotes(stats: Stats) -> list[str]:
@@ -142,19 +144,15 @@ def paper(stats: Stats) -> Section:
 
 
 def noise(stats: Stats) -> Section:
-    """Return each arm's gap beside what chance alone would show."""
+    """Return each arm's gap beside the mean gap that chance alone shows."""
     rows, two = [], stats["arms"][0]["signed_gap"]
     for arm in stats["arms"]:
-        gap, sign = arm[GAP], arm["signed_gap"]
-        cells = [] if sign is None else [valued(sign, 3)]
-        values = (number(gap[name], 3) for name in ("value", "noise_expected", "noise_95"))
-        rows.append([arm["arm"], *cells, *values, p_value(gap["p_value"])])
-    headings = ["Arm", *([two["of"]] if two else []), "DP gap", "Mean by noise", "Noise floor (95 %)", "p"]
-    intro = (
-        "Groups treated exactly alike still differ in a sample of this size: by the mean, and in 95 of 100 "
-        "samples by less than the noise floor. p is how often such groups show at least this gap."
-    )
-    return Section("Is there a gap at all? The noise floor", headings, rows, intro=intro)
+        sign = [] if arm["signed_gap"] is None else [valued(arm["signed_gap"], 3)]
+        gap = arm[GAP]
+        rows.append([arm["arm"], *sign, number(gap["value"], 3), number(gap["noise_expected"], 3)])
+    headings = ["Arm", *([two["of"]] if two else []), "DP gap", "Mean by chance"]
+    intro = "Groups treated exactly alike still differ in a sample of this size, by the mean shown."
+    return Section("The gap beside chance", headings, rows, intro=intro)
 
 
 def comparisons(stats: Stats) -> Section:
@@ -162,30 +160,32 @@ def comparisons(stats: Stats) -> Section:
     intro = (
         "All arms were asked about the same rows, so differences are taken row by row. A comparison “of this "
         "strategy” holds for other draws of the examples and counts repeats; one “of these examples” holds "
-        "for the prompts that were sent and counts rows. A difference is significant where its interval, and "
-        "Holm’s correction over all tests of the run, leave out 0."
+        "for the prompts that were sent and counts rows."
     )
-    if not stats.get("with_examples", True):
+    if not stats["with_examples"]:
         intro = "All arms decided about the same rows, so differences are taken row by row."
-    rows = _compared(stats["comparisons"], "first", "second")
-    return Section("Which arms differ significantly", _COMPARISON, rows, intro=intro)
+    notes = [
+        "The verdict is that of an interval as wide as all comparisons together make it: it leaves out 0 "
+        "(differs), ends within the margin (no difference shown), or neither (cannot be told)."
+    ]
+    rows = _compared(stats, ("first", "second"), stats["with_examples"])
+    return Section("Which arms differ", _COMPARISON, rows, notes, intro)
 
 
-def _compared(tests: Sequence[Mapping[str, Any]], first: str, second: str) -> list[Row]:
+def _compared(stats: Stats, names: tuple[str, str], with_examples: bool) -> list[Row]:
     rows: list[Row] = []
-    for test in tests:
-        cells: list[Cell | str] = [f"{test[second]} vs {test[first]}"]
+    for test in stats["comparisons"]:
+        cells: list[Cell | str] = [f"{test[names[1]]} vs {test[names[0]]}"]
         for metric, digits, scale in _COMPARED:
-            one = test[metric]
-            verdict = {True: "yes", False: "no"}.get(one["distinguishable"], "undefined")
-            untold = one["difference"] is not None and test["reason"]
-            cells += [
-                difference(one, digits, scale),
-                p_value(one["p_adjusted"]),
-                "cannot be told" if untold else verdict,
-            ]
-        rows.append([*cells, test["of"], f"{test['n']}"])
+            cells += [difference(test[metric], digits, scale), p_value(test[metric]["p_adjusted"])]
+            cells.append(verdict_on(test[metric]))
+        rows.append([*cells, of_words(test["of"], with_examples), f"{test['n']}"])
     return rows
+
+
+def verdict_on(test: Mapping[str, Any]) -> str:
+    """Return the verdict on a difference in words."""
+    return test["verdict"] or ("undefined" if test["difference"] is None else UNTOLD)
 
 
 def references(stats: Stats) -> Section:
@@ -204,9 +204,8 @@ def references(stats: Stats) -> Section:
         ]
         for line in lines["lines"]
     ]
-    tests = Section(
-        "Arms less the lines", _COMPARISON, _compared(lines["comparisons"], "line", "arm"), name="lines"
-    )
+    compared = _compared(lines, ("line", "arm"), stats["with_examples"])
+    tests = Section("Arms less the lines", _COMPARISON, compared, name="lines")
     headings = ["Line", *(heading for _, heading, *_ in metrics)]
     intro = "What plain models of the table answer to the same rows; no language model."
     notes = list(_line_notes(lines))
@@ -225,7 +224,7 @@ def _line_notes(lines: Mapping[str, Any]) -> Iterator[str]:
     )
     yield (
         f"Without {named}: that column is left out; others may still tell it. Yes is a probability of a half "
-        "or more. Differences are taken row by row, with Holm's correction over these alone."
+        "or more. Differences are taken row by row, and their verdicts are made over these alone."
     )
     if lines["thresholds_on"]:
         yield (
@@ -321,23 +320,25 @@ def flips(stats: Stats) -> Section:
 
 def attributes(stats: Stats) -> Section:
     """Return, with several protected attributes, each attribute by itself."""
-    odds = METRICS[3][0]
     rows = [
         [
             arm["arm"],
             one["attribute"],
-            Cell(number(one[GAP], 3), interval(one["intervals"][GAP], 3)),
-            number(one["noise_95"], 3),
-            Cell(number(one[odds], 3), interval(one["intervals"][odds], 3)),
+            *(
+                Cell(
+                    number(one[key], 3),
+                    interval(one["intervals"].get(key), 3),
+                    MARKS[one["verdicts"].get(key)],
+                )
+                for key in (GAP, METRICS[3][0])
+            ),
             ", ".join(f"{level} {number(rate, 3)}" for level, rate in one["rates"].items()),
             f"{min(one['sizes'].values())}",
         ]
         for arm in stats["arms"]
         for one in arm["by_attribute"]
     ]
-    headings = [
-        *("Arm", "Attribute", "DP gap", "Noise floor (95 %)", "EO gap", "Rates of yes", "Smallest group"),
-    ]
+    headings = ["Arm", "Attribute", "DP gap", "EO gap", "Rates of yes", "Smallest group"]
     intro = "The groups above cross several attributes; here each stands alone. In brackets 95 % intervals."
     return Section("Each protected attribute by itself", headings, rows, intro=intro, keys=2)
 

@@ -1,6 +1,6 @@
 """The reports of the terminal: the sections that answer the question, in the order in which they are read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from rich.text import Text
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report import sections
 from fwc_llm.report.impact import selected
-from fwc_llm.report.narrative import findings, lost_lines, wording_lines
+from fwc_llm.report.narrative import findings, four_fifths, lost_lines, wording_lines
 from fwc_llm.report.probability import calibration, notes, probabilities, thresholds
 from fwc_llm.report.tables import Section, as_text, terminal
 
@@ -59,10 +59,10 @@ def models_table(runs: "Sequence[Run]") -> RenderableType:
     title = Text(f"{runs[0].task} · {len(runs)} models", style="bold")
     if any(run.simulated for run in runs):
         title.append("  SIMULATED", style="bold black on yellow")
-    lines = ["In brackets 95 % intervals; ~ within the noise floor: groups treated alike show less."]
+    lines = ["In brackets 95 % intervals.", sections.legend(shown[0][1])]
     if len(runs) > 1:
         folders = " ".join(quote(str(run.folder)) for run in runs[:2])
-        lines.append(f"Whether two models differ by more than noise: fwc-llm compare {folders}")
+        lines.append(f"Whether two models differ: fwc-llm compare {folders}")
     return Group(title, terminal(sections.overview(shown, "")), *(Text(line, style="dim") for line in lines))
 
 
@@ -79,24 +79,23 @@ def statistics_lines(folder: str | Path) -> RenderableType:
     return Group(statistics_table(stats), *missing)
 
 
-def statistics_table(stats: Mapping[str, Any], rates: bool = False) -> RenderableType:
+def statistics_table(
+    stats: Mapping[str, Any], rates: bool = False, view: Mapping[str, Any] | None = None
+) -> RenderableType:
     """Return sentences and values with intervals for rich to print; `stats` is what `Audit.to_dict` returns.
 
-    With `rates` also each group's rate of yes. Below stand the counterfactual probe, P(yes), where the
+    With `rates` also each group's rate of yes; `view`, one of the `attributes` of `impact_tables`, adds what
+    lies below four fifths. Below stand the counterfactual probe, P(yes), where the
     spread comes from and the reference lines, of answers that have them.
     """
-    shown = [sections.results(stats), sections.noise(stats), *([sections.rates(stats)] if rates else [])]
+    shown = [sections.results(stats), *([sections.rates(stats)] if rates else [])]
     p = probabilities(stats)
     shown += [sections.attributes(stats)] if rates else []
     shown += [sections.flips(stats), Section(p.title, p.headings, p.rows), sections.spread(stats)]
     shown += [sections.references(stats)]
-    return Group(*_sentences(stats), *(terminal(section) for section in shown if section))
-
-
-def _sentences(stats: Mapping[str, Any]) -> Iterator[Text]:
-    """The findings, one a line; the same ones stand on the page."""
-    for one in findings(stats):
-        yield Text(f"{one['arm']} {one['text']}".strip())
+    sentences = [*(four_fifths(view) if view else ()), *findings(stats)]
+    lines = (Text(f"{one['arm']} {one['text']}".strip()) for one in sentences)
+    return Group(*lines, *(terminal(section) for section in shown if section))
 
 
 def probability_tables(stats: Mapping[str, Any]) -> RenderableType:

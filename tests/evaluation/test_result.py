@@ -93,7 +93,7 @@ def test_two_runs_are_compared(result: Result, tmp_path: Path) -> None:
     for other in (tmp_path / "twin", str(tmp_path / "twin"), read(tmp_path / "twin")):
         compared = result.compare(other)
         assert [arm["accuracy"]["difference"] for arm in compared["arms"]] == [0.0, 0.0]
-    assert "within noise" in repr(compared)
+    assert "no difference shown" in repr(compared)
     drawn = "".join(ElementTree.fromstring(compared._repr_html_()).itertext())
     assert "random: DP gap" in drawn
     json.dumps(compared)

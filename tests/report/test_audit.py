@@ -58,10 +58,10 @@ def test_a_table_with_three_columns_is_enough() -> None:
 def test_it_prints_as_the_terminals_table_and_shows_itself_in_a_notebook() -> None:
     found = audit(answers().assign(group=lambda frame: frame["group"].replace("F", "<F>")))
     text = str(found)
-    for words in ("Accuracy %", "DP gap", "Noise floor (95 %)", "Against x", " <F> "):
+    for words in ("Accuracy %", "DP gap", "The verdict on each gap", " <F> "):
         assert words in text
     words = "".join(ElementTree.fromstring(found._repr_html_()).itertext())
-    for part in ("<F>", "Yes, x", "Against x"):
+    for part in ("<F>", "Yes, x", "The verdict"):
         assert part in words
 
 
@@ -103,7 +103,6 @@ def test_few_draws_of_examples_say_that_it_cannot_be_told() -> None:
     assert test["accuracy"]["distinguishable"] is None
     assert "cannot be told with 3" in test["reason"]
     assert test["these_examples"]["accuracy"]["p_value"] is not None
-    assert "? " in str(found)
     assert "cannot be told with 3" in str(found)
 
 

@@ -209,7 +209,7 @@ def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Pat
     [
         (("--strategy", "best"), "unknown strategy 'best': choose one of zero"),
         (("--strategy", "nearest"), "nearest chooses anew for every queried row"),
-        (("--epsilon", "x"), "epsilon is 'x'"),
+        (("--epsilon", "x"), "epsilon: input should be a valid number"),
         (("--epsilon", "2"), "epsilon is 2.0"),
         (("--option", "slots"), "--option is not KEY=VALUE"),
         (("--option", "metric=l2"), "no option 'metric': it takes slots"),
