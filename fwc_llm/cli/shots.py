@@ -21,6 +21,7 @@ from fwc_llm.cli.options import (
 )
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
+from fwc_llm.shots.registry import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,10 +38,8 @@ def shots(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="How to choose: zero, random, balanced, fwc, strata, kmeans, kmedoids, kmedian-coreset, "
-            "indfair-coreset, fairlets, reweighing, uncertain, minority, counterfactual, flipped (a "
-            "diagnostic: its labels are not true), ids, or module:function; with --compare several, "
-            "comma-separated. "
+            help=f"How to choose: {', '.join(BUILT_IN)} (a diagnostic: its labels are not true), or "
+            "module:function; with --compare several, comma-separated. "
             "[default: fwc; all but flipped and ids with --compare]"
         ),
     ] = None,
@@ -100,7 +99,7 @@ def shots(
     """
     from fwc_llm.cli import console
     from fwc_llm.runs.defaults import fit_m
-    from fwc_llm.shots.on_disk import disk_shots
+    from fwc_llm.shots.coresets import disk_shots
 
     options, settings = read_pairs(option or [], "--option"), read(Settings, flags)
     _check_compared(compare, out, plot)

@@ -1,15 +1,9 @@
 """Choose the examples of a prompt: one interface, one registry, one file format."""
 
-from importlib import import_module
-
 from fwc_llm.shots.base import Certificate, Example, Request, Shots, Strategy
-from fwc_llm.shots.registry import accepted_options, is_per_row, strategy
-from fwc_llm.shots.registry import strategies as registered
+from fwc_llm.shots.registry import accepted_options, is_per_row, strategies, strategy
 from fwc_llm.shots.select import ORDERS, order_shots, select_shots
 from fwc_llm.shots.storage import load_shots, save_shots
-
-import_module("fwc_llm.shots.strategies")  # a folder that is imported later takes the place of the function
-strategies = registered
 
 __all__ = [
     "ORDERS",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from fwc_llm.notebook import MOST_ROWS, bar, figure, note, table
+from fwc_llm.notebook import MOST_ROWS, figure, note, table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,10 +52,6 @@ class Certificate(dict[str, Any]):
     def __repr__(self) -> str:
         return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
 
-    def _repr_html_(self) -> str:
-        rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]
-        return figure("certificate", table(("", "value"), rows))
-
 
 def _words(value: Any) -> str:
     """One entry, short enough for a line."""
@@ -98,8 +94,8 @@ class Shots:
     def untrue(self) -> str:
         """What is not true of the examples, in words; empty if all are real rows with their true labels."""
         kinds = Counter(example.altered.split(":")[0] for example in self.examples if example.altered)
-        said = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
-        return f"{sum(kinds.values())} of {self.m} examples are not true ({said})" if kinds else ""
+        counts = ", ".join(f"{count} with {kind}" for kind, count in kinds.items())
+        return f"{sum(kinds.values())} of {self.m} examples are not true ({counts})" if kinds else ""
 
     @property
     def weighted(self) -> bool:
@@ -146,12 +142,11 @@ class Shots:
         return f"<Shots {self.strategy} for {self.task}: {said}{proven}; seed {self.seed}{marked}>"
 
     def _repr_html_(self) -> str:
-        """The examples with their weights as bars, and the certificate."""
-        largest = max((example.weight or 0.0 for example in self.examples), default=0.0) or 1.0
+        """The examples with their weights, and the certificate."""
         shown = {example.row: weight or "" for example, weight in self.shown()}
         rows = []
         for example in self.examples[:MOST_ROWS]:
-            weight = "" if example.weight is None else bar(example.weight / largest, f"{example.weight:.3f}")
+            weight = "" if example.weight is None else f"{example.weight:.3f}"
             values = ", ".join(f"{name} {value}" for name, value in example.values.items())
             label = f"{example.label} ({example.altered})" if example.altered else example.label
             rows.append([example.row, label, weight, shown.get(example.row, "hidden"), values])

@@ -4,11 +4,16 @@ Slots are written as `women:no=1,women:yes=7,men:no=7,men:yes=1` (`read_slots`).
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from fwc_llm.coreset.problem.allocation import RULES, count_slots, read_counts
+from fwc_llm.coreset.problem.cells import find_cells
+from fwc_llm.coreset.weights import random_order, read_weights
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
 
@@ -20,8 +25,8 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 LABELS = ("no", "yes")
-RULES = ("balanced-positive", "proportional", "equal")
-_EXAMPLE = "slots=Female:no=1,Female:yes=7,Male:no=7,Male:yes=1"
+_PAIR = re.compile(r"\s*(.+):([^:=]+)=\s*(-?\d+)\s*")
+_made: dict[str, tuple[tuple[Any, ...], Any]] = {}
 
 
 def make_shots(
@@ -126,8 +131,6 @@ def draw(request: Request, rng: np.random.Generator, rows: np.ndarray, count: in
     """`count` of the rows (positions), without replacement: uniformly, or in proportion to their weights."""
     if request.weights is None:
         return np.asarray(rng.choice(rows, count, replace=False))
-    from fwc_llm.coreset.weights import random_order
-
     return np.asarray(rows[random_order(request.weights[rows], rng)[:count]])
 
 
@@ -179,6 +182,15 @@ def predict_classes(task: "Task", pool: "pd.DataFrame", codes: np.ndarray, train
     return probabilities
 
 
+def once_a_pool(request: Request, name: str, make: "Callable[[], _Item]") -> _Item:
+    """What `make` returns, kept under a name until it is made for another pool, or the pool is deleted."""
+    key = (id(request.pool), request.task.name, request.task.fingerprint)
+    if name not in _made or _made[name][0] != key:
+        _made[name] = key, make()
+        weakref.finalize(request.pool, _made.pop, name, None)
+    return _made[name][1]  # type: ignore[no-any-return]
+
+
 def labelled_pool(task: "Task", pool: "pd.DataFrame", weights: np.ndarray | None = None) -> "LabelledTable":
     """The rows of the pool as points: features, protected level and answer, encoded as FWC encodes them."""
     from fwc_llm.coreset.rivals.base import as_rows
@@ -212,82 +224,54 @@ def alternate(no: "Sequence[_Item] | np.ndarray", yes: "Sequence[_Item] | np.nda
 
 
 def read_slots(slots: Any, request: Request) -> dict[tuple[str, str], int]:
-    """The number of examples of every (protected level, "no" or "yes") that `slots` names.
+    """The number of examples of every cell (protected level, "no" or "yes").
 
-    `slots` is a text LEVEL:ANSWER=COUNT,… or a mapping of (level, answer) to counts. A level is written as in
-    the table or as prompts write it, in capitals or not; crossed levels as "Female & White". A rule by which
-    `fwc` fills its slots ("balanced-positive", "proportional", "equal") gives the same numbers here.
+    `slots` is a text LEVEL:ANSWER=COUNT,…, a mapping of (level, answer) to counts, or a rule by which `fwc`
+    fills its slots. A level is written as in the table or as prompts write it, in capitals or not; crossed
+    levels as "Female & White".
 
     Errors: `FwcError` for a text that does not read so, an unknown level or answer, a cell named twice,
     counts that are not whole, and counts that do not sum to m.
     """
-    if isinstance(slots, str) and slots in RULES:
-        return _by_rule(slots, request)
-    pairs = slots.items() if isinstance(slots, Mapping) else _parsed(str(slots))
-    levels = _levels(request)
-    wanted: dict[tuple[str, str], int] = {}
-    for (level, answer), count in pairs:
-        known = levels.get(str(level).strip().lower())
-        if known is None:
-            raise FwcError(f"slots: no protected level {level!r}; there are {', '.join(request.task.groups)}")
-        label = LABELS[answer] if answer in (0, 1) else str(answer).strip().lower()
-        if label not in LABELS:
-            raise FwcError(f"slots: the answer {answer!r} is neither no nor yes")
-        if (known, label) in wanted:
-            raise FwcError(f"slots: the cell {known}:{label} is named twice")
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise FwcError(f"slots: {known}:{label} is {count!r}: counts are whole and not negative")
-        wanted[known, label] = count
-    if sum(wanted.values()) != request.m:
-        raise FwcError(f"slots sum to {sum(wanted.values())}, but m={request.m}: they must agree")
-    return wanted
-
-
-def _by_rule(rule: str, request: Request) -> dict[tuple[str, str], int]:
-    from fwc_llm.coreset.problem.allocation import count_slots
-    from fwc_llm.coreset.problem.cells import find_cells
-    from fwc_llm.coreset.weights import read_weights
-
     task, pool = request.task, request.pool
     masses = read_weights(request.weights, len(pool))
     cells = find_cells(task.labels(pool), task.sensitive(pool), len(pool), masses)
-    rows = slice(None) if masses is None or masses.positive is None else masses.positive
-    available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
-    counts = count_slots(rule, request.m, cells, available, constrained=False)
-    return {
-        (cells.level_name(place // cells.n_outcomes), LABELS[cells.outcomes[place % cells.n_outcomes]]): int(
-            count
-        )
-        for place, count in enumerate(counts)
-    }
+    if isinstance(slots, str) and slots in RULES:
+        rows = slice(None) if masses is None or masses.positive is None else masses.positive
+        available = np.bincount(cells.cell[request.candidates[rows]], minlength=cells.n_cells)
+        counts = count_slots(slots, request.m, cells, available, constrained=False)
+    else:
+        counts = read_counts(_named_counts(slots, task), request.m, cells)
+    names = [cells.labels(g) for g in range(cells.n_cells)]
+    return {(level, LABELS[int(label)]): int(n) for (level, label), n in zip(names, counts, strict=True)}
 
 
-def is_table(slots: Any) -> bool:
-    """Whether `slots` names cells in the readable form."""
-    return isinstance(slots, str) and ":" in slots
-
-
-def _parsed(text: str) -> list[tuple[tuple[str, str], Any]]:
-    pairs = []
-    for part in text.split(","):
-        cell, separator, count = part.rpartition("=")
-        level, colon, answer = cell.rpartition(":")
-        if not (separator and colon and level.strip()):
-            raise FwcError(
-                f"slots: {part.strip()!r} is not LEVEL:ANSWER=COUNT; write, for example, {_EXAMPLE}"
-            )
-        number: Any = count.strip()
-        if number.isascii() and number.isdigit():
-            number = int(number)
-        pairs.append(((level, answer), number))
-    return pairs
-
-
-def _levels(request: Request) -> dict[str, str]:
-    """Every protected level by the ways to write it, in small letters."""
-    task = request.task
-    found = {level.lower(): level for level in task.groups}
+def _named_counts(slots: Any, task: "Task") -> dict[tuple[str, int], int]:
+    """The counts of a text or mapping, by the table's level and 0 or 1."""
+    levels = {level.lower(): level for level in task.groups}
     if len(task.protected) == 1:
         words = dict(task.column(task.protected[0]).values)
-        found |= {words[level].lower(): level for level in task.groups if level in words}
-    return found
+        levels |= {words[level].lower(): level for level in task.groups if level in words}
+    pairs = slots.items() if isinstance(slots, Mapping) else map(_read_pair, str(slots).split(","))
+    counts: dict[tuple[str, int], int] = {}
+    for (level, answer), count in pairs:
+        name = levels.get(str(level).strip().lower())
+        if name is None:
+            raise FwcError(f"slots: no protected level {level!r}; there are {', '.join(task.groups)}")
+        label = LABELS[answer] if answer in (0, 1) else str(answer).strip().lower()
+        if label not in LABELS:
+            raise FwcError(f"slots: the answer {answer!r} is neither no nor yes")
+        if (name, LABELS.index(label)) in counts:
+            raise FwcError(f"slots: the cell {name}:{label} is named twice")
+        counts[name, LABELS.index(label)] = count
+    return counts
+
+
+def _read_pair(part: str) -> tuple[tuple[str, str], int]:
+    match = _PAIR.fullmatch(part)
+    if match is None:
+        raise FwcError(
+            f"slots: {part.strip()!r} is not LEVEL:ANSWER=COUNT; write, for example, "
+            "slots=Female:no=1,Female:yes=7,Male:no=7,Male:yes=1"
+        )
+    return (match[1], match[2]), int(match[3])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from fwc_llm.data.locate import cache_folder
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import DEFAULT_M, Shots
-from fwc_llm.shots.registry import is_built_in
+from fwc_llm.shots.registry import is_kept
 from fwc_llm.shots.select import select_shots
 from fwc_llm.shots.storage import load_shots, save_shots
 from fwc_llm.version import __version__
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from fwc_llm.tasks import Task
 
-_QUICK = {"zero", "random", "balanced", "ids", "nearest"}  # chosen sooner than read
 _LIBRARIES = ("numpy", "scipy", "pandas", "numba", "scikit-learn")
 
 
@@ -39,15 +38,12 @@ def kept_shots(
     candidates: "np.ndarray | None" = None,
     **options: Any,
 ) -> Shots:
-    """Return what `select_shots` returns, from the cache where it was chosen before.
-
-    Only our own strategies are kept: nothing tells when the code of another one changes.
-    """
+    """Return what `select_shots` returns, from the cache where it was chosen before."""
 
     def choose() -> Shots:
         return select_shots(task, strategy, m, epsilon, seed, pool, candidates, progress=False, **options)
 
-    if strategy in _QUICK or not is_built_in(strategy):
+    if not is_kept(strategy):
         return choose()
     try:
         key = _key(task, [strategy, m, epsilon, seed, options], pool, candidates)

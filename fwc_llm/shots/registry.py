@@ -12,27 +12,29 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "fwc_llm.strategies"
 
+# Where ours are. "by name": taken only when named, since the rows of `ids` must be named and the labels of
+# `flipped` are not true; "quick": chosen sooner than read from the cache.
 _BUILT_IN = {
-    "zero": "baselines:zero",
-    "random": "baselines:uniform",
-    "balanced": "baselines:balanced",
-    "fwc": "coresets:fwc",
-    "strata": "baselines:strata",
-    "nearest": "retrieval:nearest",
-    "kmeans": "clustering:kmeans",
-    "kmedoids": "clustering:kmedoids",
-    "kmedian-coreset": "coresets:kmedian_coreset",
-    "indfair-coreset": "coresets:indfair_coreset",
-    "fairlets": "clustering:fairlets",
-    "reweighing": "baselines:reweighing",
-    "ids": "baselines:ids",
-    "uncertain": "retrieval:uncertain",
-    "minority": "baselines:minority",
-    "counterfactual": "diagnostics:counterfactual",
-    "flipped": "diagnostics:flipped",
+    "zero": ("baselines:zero", "quick"),
+    "random": ("baselines:uniform", "quick"),
+    "balanced": ("baselines:balanced", "quick"),
+    "fwc": ("coresets:fwc",),
+    "strata": ("baselines:strata",),
+    "nearest": ("retrieval:nearest", "quick"),
+    "kmeans": ("clustering:kmeans",),
+    "kmedoids": ("clustering:kmedoids",),
+    "kmedian-coreset": ("coresets:kmedian_coreset",),
+    "indfair-coreset": ("coresets:indfair_coreset",),
+    "fairlets": ("clustering:fairlets",),
+    "reweighing": ("baselines:reweighing",),
+    "ids": ("baselines:ids", "quick", "by name"),
+    "uncertain": ("retrieval:uncertain",),
+    "minority": ("baselines:minority",),
+    "counterfactual": ("diagnostics:counterfactual",),
+    "flipped": ("diagnostics:flipped", "by name"),
 }
-# Taken only when named: the rows of `ids` must be named, the labels of `flipped` are not true.
-ONLY_BY_NAME = frozenset({"ids", "flipped"})
+BUILT_IN = tuple(_BUILT_IN)
+ONLY_BY_NAME = frozenset(name for name, marks in _BUILT_IN.items() if "by name" in marks)
 
 _F = TypeVar("_F", bound=Callable[..., Shots])
 
@@ -42,9 +44,9 @@ def strategies() -> tuple[str, ...]:
     return (*_BUILT_IN, *sorted(name for name in _plugins() if name not in _BUILT_IN))
 
 
-def is_built_in(name: str) -> bool:
-    """Whether the strategy is one of ours."""
-    return name in _BUILT_IN
+def is_kept(name: str) -> bool:
+    """Whether the examples of the strategy go into the cache: nothing tells when others' code changes."""
+    return name in _BUILT_IN and "quick" not in _BUILT_IN[name]
 
 
 def find_strategy(name: str) -> Strategy:
@@ -53,7 +55,7 @@ def find_strategy(name: str) -> Strategy:
     Errors: `FwcError` for an unknown name (with the list) and for a module that cannot be imported.
     """
     if name in _BUILT_IN:
-        return _load(name, f"fwc_llm.shots.strategies.{_BUILT_IN[name]}")
+        return _load(name, f"fwc_llm.shots.{_BUILT_IN[name][0]}")
     plugins = _plugins()
     if name in plugins:
         return _load(name, plugins[name].value)

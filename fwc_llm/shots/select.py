@@ -56,10 +56,12 @@ def select_shots(
     hidden = progress is None and query is not None
     with show(False if hidden else progress).working(f"choosing {request.m} examples by {strategy}"):
         shots = _chosen(choose, strategy, request)
-    _check_result(shots, strategy, request, pool_checked=_is_own(choose))
+    _check_result(shots, strategy, request)
+    if not _is_ours(choose):
+        _check_rows(shots, strategy, request)
     if request.weights is not None:
-        said = "given" if sample_weight is not None else task.weight
-        shots = replace(shots, options={**shots.options, "sample_weight": said})
+        weights = "given" if sample_weight is not None else task.weight
+        shots = replace(shots, options={**shots.options, "sample_weight": weights})
     return order_shots(replace(shots, strategy=strategy), order, seed)
 
 
@@ -70,12 +72,12 @@ def _chosen(choose: Strategy, strategy: str, request: Request) -> Any:
     except FwcError:
         raise
     except Exception as error:
-        if _is_own(choose):
+        if _is_ours(choose):
             raise
         raise FwcError(f"strategy {strategy!r} failed: {type(error).__name__}: {error}") from error
 
 
-def _is_own(choose: Any) -> bool:
+def _is_ours(choose: Any) -> bool:
     return str(getattr(choose, "__module__", "")).startswith("fwc_llm.")
 
 
@@ -128,10 +130,8 @@ def _whole(value: Any, name: str) -> int:
         raise FwcError(f"{name} is {value!r}: give a whole number") from None
 
 
-def _check_result(shots: Any, strategy: str, request: Request, pool_checked: bool) -> None:
-    """Refuse a result that is not a valid choice; compare the values of a plugin's rows with the table."""
-    import pandas as pd
-
+def _check_result(shots: Any, strategy: str, request: Request) -> None:
+    """Refuse a result that is not a valid choice."""
     if not isinstance(shots, Shots) or not all(isinstance(example, Example) for example in shots.examples):
         raise FwcError(f"strategy {strategy!r} returned {type(shots).__name__}, not Shots made of Examples")
     check_examples(shots.examples, f"strategy {strategy!r}")
@@ -139,29 +139,22 @@ def _check_result(shots: Any, strategy: str, request: Request, pool_checked: boo
         raise FwcError(f"strategy {strategy!r} returned shots of another task or table ({shots.task!r})")
     if shots.m > request.m and strategy != "ids":
         raise FwcError(f"strategy {strategy!r} returned {shots.m} examples, {request.m} were asked for")
-    if pool_checked:
-        return
-    rows = pd.Index([example.row for example in shots.examples], dtype=object)
-    positions = request.pool.index.get_indexer(rows)
-    for example, position in zip(shots.examples, positions, strict=True):
-        if position < 0:
-            raise FwcError(
-                f"strategy {strategy!r} returned the row {example.row!r}, which is not in the pool"
-            )
-        if not request.candidates[position]:
-            raise FwcError(f"strategy {strategy!r} returned the row {example.row!r}, which is no candidate")
-        row = request.pool.iloc[position]
-        wrong = [
-            column.name
-            for column in request.task.shown
-            if column.name not in example.values or example.values[column.name] != row[column.name]
-        ]
-        if wrong:
-            raise FwcError(
-                f"strategy {strategy!r}: row {example.row!r} does not have the table's {wrong[0]!r}"
-            )
-        if example.label != row[request.task.outcome]:
-            raise FwcError(f"strategy {strategy!r}: row {example.row!r} does not have its true label")
+
+
+def _check_rows(shots: Shots, strategy: str, request: Request) -> None:
+    """Refuse examples of a plugin that are not the table's own rows."""
+    from fwc_llm.shots.examples import make_examples
+
+    places = {str(row): place for place, row in enumerate(request.pool.index)}
+    for example in shots.examples:
+        where = f"strategy {strategy!r} returned the row {example.row!r}, which"
+        if example.row not in places:
+            raise FwcError(f"{where} is not in the pool")
+        if not request.candidates[places[example.row]]:
+            raise FwcError(f"{where} is no candidate")
+        (true,) = make_examples(request.task, request.pool.iloc[[places[example.row]]])
+        if (example.values, example.label) != (true.values, true.label):
+            raise FwcError(f"{where} differs from the table's: return its own values and label")
 
 
 def check_examples(examples: tuple[Example, ...], where: str) -> None:

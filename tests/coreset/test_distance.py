@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from evals.synthetic import synthetic
 from fwc_llm.coreset import FairCoreset
-from fwc_llm.coreset.distance import balance, capacities, grown_pieces, wasserstein
+from fwc_llm.coreset.distance import balance, capacities, wasserstein
 from fwc_llm.errors import FwcError
 
 
@@ -99,13 +99,6 @@ def test_any_prices_may_be_the_start() -> None:
         bound = (cost - prices).min(axis=1).sum() + capacity @ prices / unit
         assert values[-1] == pytest.approx(bound, abs=1e-9)
     assert values == pytest.approx([values[0]] * 3, abs=1e-9)
-
-
-def test_growing_keeps_the_pieces_and_adds_free_ones() -> None:
-    pieces, unused = np.arange(18).reshape(3, 6), np.array([2, 99, 99])
-    grown, free, count = grown_pieces(pieces, unused, 1)
-    assert np.array_equal(grown[:3], pieces)
-    assert sorted(free[:count]) == [2, 3, 4, 5]
 
 
 def test_the_objective_of_a_fair_coreset_is_its_distance() -> None:

@@ -90,5 +90,5 @@ def test_many_may_choose_the_same_at_once(task: Task, cache: Path) -> None:
 
 def test_what_is_quick_and_what_is_not_ours_is_not_kept(task: Task, cache: Path) -> None:
     kept_shots(task, "random", 4)
-    kept_shots(task, "fwc_llm.shots.strategies.clustering:kmeans", 4)
+    kept_shots(task, "fwc_llm.shots.clustering:kmeans", 4)
     assert not files(cache)

@@ -16,8 +16,8 @@ from fwc_llm.coreset import FairCoreset, certify
 from fwc_llm.data import disk_cleaning
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import select_shots
+from fwc_llm.shots.coresets import disk_shots
 from fwc_llm.shots.examples import features_frame
-from fwc_llm.shots.on_disk import disk_shots
 from fwc_llm.tasks import load_task
 
 TOML = """

@@ -141,7 +141,7 @@ def test_surprising_examples_are_those_whose_label_the_features_predict_least(tw
         ("c:no=8", "no protected level 'c'; there are"),
         ("a:perhaps=8", "neither no nor yes"),
         ("a:no=-8", "counts are whole"),
-        ("a:no=x", "counts are whole"),
+        ("a:no=x", "is not LEVEL:ANSWER=COUNT"),
         ("a:no", "is not LEVEL:ANSWER=COUNT"),
     ],
 )

@@ -9,6 +9,8 @@ from fwc_llm.apportion import largest_remainder
 from fwc_llm.coreset.problem.cells import Cells, as_known, empty_cell
 from fwc_llm.errors import InputError
 
+RULES = ("balanced-positive", "proportional", "equal")
+
 
 def count_slots(
     slots: str | Sequence[Any] | np.ndarray | Mapping[Any, int],
@@ -34,7 +36,7 @@ def count_slots(
             )
     needed = available > 0
     if not isinstance(slots, str):
-        return _explicit(slots, m, cells, needed)
+        return _filled(read_counts(slots, m, cells), cells, needed)
     if m < needed.sum():
         raise InputError(f"m={m} is smaller than the {int(needed.sum())} cells, which need one each: raise m")
     if m > available.sum():
@@ -47,9 +49,7 @@ def count_slots(
         return _equal(cells.sizes, m, available)
     if slots == "balanced-positive":
         return _balanced_positive(m, cells, available, positive)
-    raise InputError(
-        f"slots={slots!r} is unknown: use 'proportional', 'balanced-positive', 'equal' or a table of counts"
-    )
+    raise InputError(f"slots={slots!r} is unknown: use {', '.join(RULES)} or a table of counts")
 
 
 def _by_share(sizes: np.ndarray, m: int, available: np.ndarray) -> np.ndarray:
@@ -96,15 +96,15 @@ def _balanced_positive(m: int, cells: Cells, available: np.ndarray, positive: An
     return seats
 
 
-def _explicit(slots: Any, m: int, cells: Cells, needed: np.ndarray) -> np.ndarray:
-    """Counts as (G,) or (|D|, |Y|) in cell order, or {(level, outcome): count}: taken as given or refused."""
-    shape = (cells.n_levels, cells.n_outcomes)
+def read_counts(slots: Any, m: int, cells: Cells) -> np.ndarray:
+    """The counts (G,) of a table (|D|, |Y|) or (G,) in cell order, or of {(level, outcome): count}.
+
+    Raises:
+        InputError: a cell without rows, another shape, counts that are not whole or do not sum to `m`.
+    """
     if isinstance(slots, Mapping):
-        table = np.zeros(cells.n_cells, np.int64)
-        places = {
-            (cells.level_name(g // shape[1]), str(cells.outcomes[g % shape[1]])): g
-            for g in range(cells.n_cells)
-        }
+        counts = np.zeros(cells.n_cells)
+        places = {cells.labels(g): g for g in range(cells.n_cells)}
         for key, count in slots.items():
             level, outcome = key if isinstance(key, tuple) and len(key) == 2 else (key, None)
             place = places.get((" & ".join(map(str, np.atleast_1d(level))), str(outcome)))
@@ -112,18 +112,21 @@ def _explicit(slots: Any, m: int, cells: Cells, needed: np.ndarray) -> np.ndarra
                 raise InputError(
                     f"slots names the cell {key!r}, which no row is in: use (level, outcome) pairs"
                 )
-            table[place] = count
-        given = table
+            counts[place] = count
     else:
-        given = np.asarray(slots)
-        if given.shape not in {shape, (cells.n_cells,)}:
-            raise InputError(f"slots has shape {given.shape}: give counts as {shape}, level by outcome")
-    flat = np.asarray(given, dtype=float).ravel()
-    if not np.isfinite(flat).all() or (flat < 0).any() or (flat != np.round(flat)).any():
-        raise InputError(f"slots {flat.tolist()}: counts are whole and not negative")
-    seats = flat.astype(np.int64)
-    if seats.sum() != m:
-        raise InputError(f"slots sum to {int(seats.sum())}, but m={m}: they must agree")
+        counts, shape = np.asarray(slots, dtype=float), (cells.n_levels, cells.n_outcomes)
+        if counts.shape not in {shape, (cells.n_cells,)}:
+            raise InputError(f"slots has shape {counts.shape}: give counts as {shape}, level by outcome")
+        counts = counts.ravel()
+    if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.round(counts)).any():
+        raise InputError(f"slots {counts.tolist()}: counts are whole and not negative")
+    if counts.sum() != m:
+        raise InputError(f"slots sum to {int(counts.sum())}, but m={m}: they must agree")
+    return counts.astype(np.int64)
+
+
+def _filled(seats: np.ndarray, cells: Cells, needed: np.ndarray) -> np.ndarray:
+    """The caller's counts (G,), refused where a cell lacks its representative or has too few rows."""
     for g in range(cells.n_cells):
         if needed[g] and seats[g] == 0:
             raise InputError(f"slots gives the cell {cells.name(g)} no representative, but it needs one")

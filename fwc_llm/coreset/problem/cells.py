@@ -55,10 +55,15 @@ class Cells:
         """The level in the user's terms; crossed attributes are joined by " & "."""
         return " & ".join(str(value) for value in np.atleast_1d(self.levels[d]))
 
+    def labels(self, g: int) -> tuple[str, str]:
+        """The level and the outcome of a cell, as text."""
+        level, outcome = divmod(g, self.n_outcomes)
+        return self.level_name(level), str(self.outcomes[outcome])
+
     def name(self, g: int) -> str:
         """The cell in the user's terms."""
-        level, outcome = divmod(g, self.n_outcomes)
-        return f"(sensitive = {self.level_name(level)}, y = {self.outcomes[outcome]})"
+        level, outcome = self.labels(g)
+        return f"(sensitive = {level}, y = {outcome})"
 
 
 def find_cells(y: Any, sensitive: Any, n: int, masses: Masses | None = None) -> Cells:

@@ -1,25 +1,32 @@
-"""Coresets: Fair Wasserstein Coresets, and two that draw by sensitivity."""
+"""Fair Wasserstein Coresets, in memory or from a table on disk, and two that draw by sensitivity."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fwc_llm.coreset.problem.allocation import RULES
+from fwc_llm.data.disk_table import LABEL, LEVEL
 from fwc_llm.errors import FwcError
-from fwc_llm.shots.base import Request, Shots
+from fwc_llm.shots.base import DEFAULT_M, Request, Shots
 from fwc_llm.shots.examples import (
     LABELS,
     features_frame,
-    is_table,
     labelled_pool,
+    make_examples,
     make_shots,
     make_weighted,
     read_slots,
 )
 from fwc_llm.shots.registry import strategy
+from fwc_llm.shots.select import order_shots
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fwc_llm.coreset import FairCoreset
+    from fwc_llm.tasks import Task
 
 _DRAWS = 10_000  # times m: far beyond what any table of distinct rows needs
 
@@ -46,7 +53,7 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     task, pool = request.task, request.pool
     settings: dict[str, Any] = {} if n_init is None else {"n_init": n_init}
     counts = slots
-    if is_table(slots):
+    if isinstance(slots, str) and ":" in slots:
         counts = {(level, LABELS.index(label)): n for (level, label), n in read_slots(slots, request).items()}
     estimator = FairCoreset(
         request.m,
@@ -68,16 +75,68 @@ def fwc(request: Request, slots: Any, n_init: int | None, max_iter: int) -> Shot
     order = np.argsort(-weights, kind="stable")
     recorded = slots if isinstance(slots, str) else "given"
     shots = make_shots(request, "fwc", rows[order], weights[order], epsilon=request.epsilon, slots=recorded)
-    return certified(shots, estimator, task.sensitive(pool.iloc[rows]), task.labels(pool.iloc[rows]))
+    return _certified(shots, estimator, task, pool.iloc[rows])
 
 
-def certified(shots: Shots, estimator: "FairCoreset", sensitive: np.ndarray, labels: np.ndarray) -> Shots:
-    """The shots with their certificate; `sensitive` (m,) and `labels` (m,) are those of the rows."""
+def disk_shots(
+    task: "Task",
+    m: int = DEFAULT_M,
+    epsilon: float | None = 0.01,
+    seed: int = 0,
+    order: str = "given",
+    say: Callable[[str], None] = lambda words: None,
+    **options: Any,
+) -> Shots:
+    """The examples that the strategy `fwc`, with its `options`, chooses from a task's table on disk.
+
+    Raises:
+        FwcError: an unknown option, a table of slots, or a table that `FairCoreset.fit` refuses.
+    """
+    from fwc_llm.coreset import FairCoreset
+
+    settings: dict[str, Any] = {"slots": "balanced-positive", "max_iter": 300} | options
+    if unknown := sorted(set(settings) - {"slots", "max_iter", "n_init"}):
+        raise FwcError(f"the strategy has no option {unknown[0]!r}: it takes slots, n_init, max_iter")
+    if settings["slots"] not in RULES:
+        raise FwcError(f"slots={settings['slots']!r}: for a table on disk, name one of {', '.join(RULES)}")
+    whole = task.whole
+    assert whole is not None
+    columns = [column.name for column in task.features]
+    extra = [task.weight] if task.weight and task.weight not in columns else []
+    weight = whole.names[task.weight] if task.weight else None
+    estimator = FairCoreset(m, epsilon=epsilon, support="rows", random_state=seed, **settings).fit(
+        whole.dataset([*columns, *extra]), LABEL, LEVEL, sample_weight=weight, progress=say
+    )
+    weights, positions = np.asarray(estimator.weights_), np.asarray(estimator.row_index_)
+    heaviest = np.argsort(-weights, kind="stable")
+    rows = whole.take(positions[heaviest])
+    recorded = {"m": m, "epsilon": epsilon, "slots": settings["slots"]}
+    if task.weight:
+        recorded["sample_weight"] = task.weight
+    say("a checksum of the table")
+    examples = make_examples(task, rows, weights[heaviest])
+    shots = Shots(
+        "fwc", task.name, task.fingerprint, seed, examples, options=recorded, protected=task.protected
+    )
+    return order_shots(_certified(shots, estimator, task, rows), order, seed)
+
+
+def _certified(shots: Shots, estimator: "FairCoreset", task: "Task", rows: "pd.DataFrame") -> Shots:
+    """The shots with their certificate; `rows` (m) are the chosen ones."""
+    sensitive, labels = task.sensitive(rows), task.labels(rows)
     certificate = {
         "objective": float(estimator.objective_),
         "lower_bound": float(estimator.lower_bound_),
         "violation": float(estimator.violation_),
-        "slots": _slots(sensitive, labels),
+        "slots": [
+            {
+                "level": str(level),
+                "label": LABELS[label],
+                "count": int(np.sum((sensitive == level) & (labels == label))),
+            }
+            for level in np.unique(sensitive)
+            for label in (0, 1)
+        ],
         "rows": [example.row for example in shots.examples],
         "weights": [example.weight for example in shots.examples],
         "iterations": int(estimator.n_iter_),
@@ -87,19 +146,6 @@ def certified(shots: Shots, estimator: "FairCoreset", sensitive: np.ndarray, lab
         "fingerprint": shots.fingerprint,
     }
     return replace(shots, certificate=certificate)
-
-
-def _slots(sensitive: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
-    """How many examples each cell got."""
-    return [
-        {
-            "level": str(level),
-            "label": LABELS[label],
-            "count": int(np.sum((sensitive == level) & (labels == label))),
-        }
-        for level in np.unique(sensitive)
-        for label in (0, 1)
-    ]
 
 
 @strategy(k=50)

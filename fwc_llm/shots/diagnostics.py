@@ -6,9 +6,9 @@ import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Example, Request, Shots
+from fwc_llm.shots.baselines import draw_strata
 from fwc_llm.shots.examples import make_shots, shuffle
 from fwc_llm.shots.registry import strategy
-from fwc_llm.shots.strategies.baselines import draw_strata
 
 FLIPS = ("parity", "all")
 

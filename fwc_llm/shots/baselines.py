@@ -2,9 +2,7 @@
 
 import hashlib
 import json
-import weakref
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from fwc_llm.shots.examples import (
     draw,
     equal_shares,
     make_shots,
+    once_a_pool,
     plain,
     predict_classes,
     read_slots,
@@ -30,7 +29,6 @@ REDRAW = ("once", "per-row")
 PICKS = ("uniform", "surprising")
 _SURPRISING_SHARE, _MOST_ROWS = 0.1, 5000
 LABELLED = {"balanced": 0.5, "unbalanced": 1.0}
-_likely_of: dict[tuple[int, str, str], np.ndarray] = {}
 
 
 @strategy()
@@ -166,7 +164,7 @@ def draw_strata(
     else:
         wanted_of, said = read_slots(slots, request), {"slots": slots if isinstance(slots, str) else "given"}
     rng = np.random.default_rng(request.seed)
-    likely = _likely(request) if pick == "surprising" else None
+    likely = once_a_pool(request, "likely", lambda: _likely(request)) if pick == "surprising" else None
     if likely is not None:
         said["pick"] = pick
     drawn: dict[str, list[int]] = {"no": [], "yes": []}
@@ -186,20 +184,11 @@ def draw_strata(
 
 
 def _likely(request: Request) -> np.ndarray:
-    """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed.
-
-    The last one is kept until its pool is deleted.
-    """
-    key = (id(request.pool), request.task.name, request.task.fingerprint)
-    if key in _likely_of:
-        return _likely_of[key]
+    """How likely each row's own label is by its features (n,), learned on rows that do not vary by seed."""
     labels = request.task.labels(request.pool).astype(np.int64)
     train = np.random.default_rng(0).permutation(len(labels))[:_MOST_ROWS]
     probabilities = predict_classes(request.task, request.pool, labels, train)
-    _likely_of.clear()
-    _likely_of[key] = np.asarray(probabilities[np.arange(len(labels)), labels])
-    weakref.finalize(request.pool, partial(_likely_of.pop, key, None))
-    return _likely_of[key]
+    return np.asarray(probabilities[np.arange(len(labels)), labels])
 
 
 def _by_shares(

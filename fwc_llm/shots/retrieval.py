@@ -1,20 +1,25 @@
 """Examples chosen by what the columns say: rows like the queried one, rows whose group is hard to predict."""
 
-import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fwc_llm.errors import FwcError
 from fwc_llm.shots.base import Request, Shots
-from fwc_llm.shots.examples import equal_shares, features_frame, make_shots, predict_classes, shuffle
+from fwc_llm.shots.examples import (
+    equal_shares,
+    features_frame,
+    make_shots,
+    once_a_pool,
+    predict_classes,
+    shuffle,
+)
 from fwc_llm.shots.registry import strategy
 
 if TYPE_CHECKING:
     from fwc_llm.coreset.problem.encoding import Encoder
+    from fwc_llm.tasks import Task
 
 _DIGITS = 9  # digits of a distance that count, so that rounding breaks no tie
 _MOST_ROWS = 5000  # to learn from, and as many to calibrate on
@@ -37,8 +42,8 @@ def nearest(request: Request, within: str) -> Shots:
         raise FwcError("nearest chooses examples for a queried row: pass query, or use it in `fwc-llm eval`")
     if within not in {"all", "cell"}:
         raise FwcError(f"within is {within!r}: choose 'all' or 'cell'")
-    pool = _Pool.of(request)
-    distance = pool.distances(request.query)
+    encoded = once_a_pool(request, "nearest", lambda: _encode(request))
+    distance = _distances(request.task, request.query, *encoded)
     distance[~request.candidates] = np.inf
     if within == "all":
         chosen = _smallest(distance, request.m)
@@ -58,58 +63,27 @@ def _smallest(distance: np.ndarray, m: int) -> np.ndarray:
     return np.asarray(within[np.argsort(distance[within], kind="stable")][:m])
 
 
-@dataclass(frozen=True)
-class _Pool:
-    """A pool encoded once for all queries: `columns` are its table's numbers (k, n) and codes (c, n)."""
+def _encode(request: Request) -> "tuple[Encoder, np.ndarray, np.ndarray]":
+    """The encoder of the pool, and the pool's numbers (k, n) and codes (c, n)."""
+    from fwc_llm.coreset.problem.encoding import Encoder
 
-    encoder: "Encoder"
-    columns: tuple[np.ndarray, np.ndarray]
-
-    @classmethod
-    def of(cls, request: Request) -> "_Pool":
-        """The encoded pool; the last one is cached until its pool is deleted."""
-        key = (id(request.pool), request.task.name, request.task.fingerprint)
-        if key not in _pools:
-            _pools.clear()
-            _pools[key] = cls._encode(request)
-            weakref.finalize(request.pool, partial(_pools.pop, key, None))
-        return _pools[key]
-
-    @classmethod
-    def _encode(cls, request: Request) -> "_Pool":
-        from fwc_llm.coreset.problem.encoding import Encoder
-
-        task, pool = request.task, request.pool
-        encoder, table = Encoder.fit(features_frame(task, pool, protected=True))
-        columns = np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
-        return cls(encoder, columns)
-
-    def distances(self, query: Mapping[str, Any]) -> np.ndarray:
-        """(n,) distance of every row to the query; an unseen category differs from all."""
-        from fwc_llm.coreset.problem.ground_cost import column_costs
-
-        numbers: list[float] = []
-        codes: list[int] = []
-        for column in self.encoder.columns:
-            if column.name not in query:
-                raise FwcError(f"the queried row has no value for {str(column.name)!r}")
-            value = query[column.name]
-            if column.kind == "categorical":
-                codes.append(column.place(str(value)))
-                continue
-            if column.kind == "ordinal":
-                value = column.place(value)
-            try:
-                numbers.append((float(value) - column.mean) / column.scale)
-            except (TypeError, ValueError):
-                raise FwcError(
-                    f"the queried row has {value!r} for {str(column.name)!r}, which is no number"
-                ) from None
-        costs = column_costs(*self.columns, np.array(numbers), np.array(codes), "l1")
-        return costs.round(_DIGITS)
+    encoder, table = Encoder.fit(features_frame(request.task, request.pool, protected=True))
+    return encoder, np.ascontiguousarray(table.numbers.T), np.ascontiguousarray(table.codes.T)
 
 
-_pools: dict[tuple[int, str, str], _Pool] = {}
+def _distances(
+    task: "Task", query: Mapping[str, Any], encoder: "Encoder", numbers: np.ndarray, codes: np.ndarray
+) -> np.ndarray:
+    """(n,) distance of every row to the query; an unseen category differs from all."""
+    import pandas as pd
+
+    from fwc_llm.coreset.problem.ground_cost import column_costs
+
+    if lacking := [name for name in encoder.order if name not in query]:
+        raise FwcError(f"the queried row has no value for {str(lacking[0])!r}")
+    asked = features_frame(task, pd.DataFrame([dict(query)]), protected=True)
+    point = encoder.encode(asked, strict=False, what="the queried row")
+    return column_costs(numbers, codes, point.numbers[0], point.codes[0], "l1").round(_DIGITS)
 
 
 @strategy(coverage=0.95)

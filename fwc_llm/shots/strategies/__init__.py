@@ -1,1 +1,0 @@
-"""The strategies; `fwc_llm.shots.registry` finds them by name."""
