@@ -24,8 +24,9 @@ import numpy.typing as npt
 from fwc_llm.metrics.probability import auc
 from fwc_llm.metrics.thresholds import most_accurate, threshold_curve
 from fwc_llm.models import open_model
+from fwc_llm.progress import Progress
 from fwc_llm.prompts import Prompt
-from fwc_llm.runs.execute import Progress, execute
+from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Call, Journal
 from fwc_llm.runs.plan import rows_of
 from fwc_llm.runs.splits import draw_split, hold_out

@@ -1,20 +1,12 @@
-"""Building blocks for values in notebooks: text, tables, bars and lines, as HTML without scripts.
-
-Everything that is not `Markup` is data and is escaped. Colours suit light and dark pages.
-"""
+"""Values in notebooks: text, tables and bars, as HTML without scripts. What is not `Markup` is escaped."""
 
 import html
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
 
-COLOURS = ("#8a8780", "#2f7fd1", "#c2700a", "#0c9482", "#8b66d4", "#d1495b", "#7a8b00", "#c03f86")
 MOST_ROWS = 20
 _LONGEST_CELL = 90
-# Characters that could reorder or hide the text around them are shown by their number instead.
-_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn"}
-_KEPT = {"\n", "\t"}
 _FRAME = (
     "font:13px/1.45 system-ui,sans-serif;max-width:60em;overflow-x:auto;font-variant-numeric:tabular-nums"
 )
@@ -26,26 +18,19 @@ class Markup(str):
     __slots__ = ()
 
 
-class Shell(Protocol):
-    """What a notebook's kernel offers to the code that runs in it."""
-
-    kernel: Any
-
-
-def shell() -> Shell | None:
-    """Return the shell of the notebook that this code runs in, or None."""
+def in_notebook() -> bool:
+    """Return whether this code runs in a notebook's kernel."""
     find = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    found = find() if find is not None else None
-    return found if getattr(found, "kernel", None) is not None else None
+    return getattr(find() if find is not None else None, "kernel", None) is not None
 
 
 def visible(text: str) -> str:
-    """Return the text with control and formatting characters made visible."""
+    """Return the text with characters that could reorder or hide it shown by their number."""
     if text.isprintable():
         return text
     return "".join(
         f"⟨U+{ord(character):04X}⟩"
-        if character not in _KEPT and unicodedata.category(character) in _INVISIBLE
+        if character not in "\n\t" and unicodedata.category(character) in ("Cc", "Cf", "Cs", "Co", "Cn")
         else character
         for character in text
     )
@@ -62,11 +47,9 @@ def join(parts: Iterable[object]) -> Markup:
 
 
 def element(name: str, *parts: object, **attributes: object) -> Markup:
-    """Return an element; `_` in an attribute's name stands for `-`, and a closing `_` is dropped."""
-    said = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items()
-    )
-    return Markup(f"<{name}{said}>{join(parts)}</{name}>")
+    """Return an element with its content and attributes."""
+    written = "".join(f' {key}="{escape(value)}"' for key, value in attributes.items())
+    return Markup(f"<{name}{written}>{join(parts)}</{name}>")
 
 
 def figure(title: str, *parts: Markup, simulated: bool = False, reference: bool = False) -> str:
@@ -115,27 +98,5 @@ def _cell(kind: str, cell: object, side: str) -> Markup:
 def bar(share: float, text: str = "") -> Markup:
     """Return a bar as long as a share between 0 and 1, with its text behind it."""
     width = f"{6 * min(max(share, 0.0), 1.0):.2f}em"
-    style = f"display:inline-block;height:.7em;width:{width};background:{COLOURS[1]};margin-right:.4em"
-    drawn = join([element("span", style=style), text])
-    return element("span", drawn)
-
-
-def sparkline(values: Sequence[float], label: str, width: float = 240.0, height: float = 44.0) -> Markup:
-    """Return a small line plot of the values, the lowest at the bottom."""
-    if len(values) < 2:
-        return Markup("")
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    step, scale = (width - 4) / (len(values) - 1), (height - 6) / span
-    points = " ".join(
-        f"{2 + step * place:.1f},{height - 3 - scale * (value - low):.1f}"
-        for place, value in enumerate(values)
-    )
-    line = element("polyline", points=points, fill="none", stroke=COLOURS[1], stroke_width="1.5")
-    return svg(width, height, label, line)
-
-
-def svg(width: float, height: float, label: str, *parts: object) -> Markup:
-    """Return a drawing of this size; `label` says in words what it shows."""
-    box, shape = f"0 0 {width:g} {height:g}", f"display:block;width:{width:g}px;max-width:100%"
-    return element("svg", *parts, viewBox=box, style=shape, role="img", aria_label=label)
+    style = f"display:inline-block;height:.7em;width:{width};background:#2f7fd1;margin-right:.4em"
+    return element("span", element("span", style=style), text)

@@ -7,83 +7,82 @@ import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from fwc_llm.notebook import element, join, shell
+from fwc_llm.notebook import element, in_notebook, join
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
 _LINE_SECONDS = 5.0  # between two lines where nothing can be overwritten
 
 
-class State(Protocol):
-    """Counts of a run's questions so far."""
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started.
+
+    `done` questions have a reply, `errors` none; `skipped` were answered before. `cost` is what the run has
+    cost so far, earlier passes included, in dollars; None where no price is known.
+    """
+
+    done: int
+    errors: int
+    skipped: int
+    total: int | None
+    rate: float
+    cost: float | None = None
 
     @property
-    def done(self) -> int:
-        """Questions with a reply."""
+    def passed(self) -> int:
+        """Questions that need not be asked any more."""
+        return self.done + self.errors + self.skipped
 
-    @property
-    def errors(self) -> int:
-        """Questions that got no reply."""
-
-    @property
-    def skipped(self) -> int:
-        """Questions that were answered before."""
-
-    @property
-    def rate(self) -> float:
-        """Questions a second."""
-
-    @property
-    def cost(self) -> float | None:
-        """Dollars so far; None where it is not known."""
+    def words(self, total: int) -> list[str]:
+        """Return rate, errors, cost and time left, as far as there is something to say."""
+        words = [f"{self.rate:.0f}/s" if self.rate >= 10 else f"{self.rate:.1f}/s"]
+        if self.errors:
+            words.append(f"{self.errors:,} without reply")
+        if self.cost is not None:
+            words.append(f"${self.cost:.2f}" if self.cost >= 1 else f"${self.cost:.4f}")
+        if self.rate > 0 and total > self.passed:
+            words.append(f"{_in_words((total - self.passed) / self.rate)} left")
+        return words
 
 
-def in_words(seconds: float) -> str:
-    """A duration as one says it: 40 s, 3 min, 2.5 h."""
+def _in_words(seconds: float) -> str:
+    """Return a duration as people say it: 40 s, 3 min, 2.5 h."""
     if seconds < 100.0:
         return f"{max(1, round(seconds))} s"
     return f"{round(seconds / 60)} min" if seconds < 100 * 60.0 else f"{seconds / 3600:.1f} h"
 
 
-def asked_words(state: State, total: int) -> list[str]:
-    """How far the questions have come: rate, errors, cost, time left, as far as there is something to say."""
-    words = [f"{state.rate:.0f}/s" if state.rate >= 10 else f"{state.rate:.1f}/s"]
-    if state.errors:
-        words.append(f"{state.errors:,} without reply")
-    if state.cost is not None:
-        words.append(f"${state.cost:.2f}" if state.cost >= 1 else f"${state.cost:.4f}")
-    left = total - state.done - state.errors - state.skipped
-    if state.rate > 0 and left > 0:
-        words.append(f"{in_words(left / state.rate)} left")
-    return words
+class Silent:
+    """Shows nothing; the interface of the other two."""
 
-
-class Display(Protocol):
-    """A place that shows progress."""
-
-    def working(self, words: str) -> AbstractContextManager[Callable[[str], None]]:
+    @contextmanager
+    def working(self, words: str) -> Iterator[Callable[[str], None]]:
         """Show these words during a step; call the value to change them."""
+        yield lambda words: None
 
-    def asking(self, total: int) -> AbstractContextManager[Callable[[State], None]]:
+    @contextmanager
+    def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
         """Show how many of `total` questions are answered; call the value with the state."""
+        yield lambda state: None
 
     def say(self, line: str) -> None:
         """Show a line that stays."""
 
 
-def choose(progress: bool | None = None) -> Display:
+def choose(progress: bool | None = None) -> Silent:
     """Return where to show progress: in a notebook, on a terminal's standard error, or nowhere.
 
     `progress` False shows nothing anywhere; True writes to standard error even when that is no terminal.
     """
     if progress is False:
         return Silent()
-    if shell() is not None:
+    if in_notebook():
         return Notebook()
     if progress or (sys.stderr is not None and sys.stderr.isatty()):
         from rich.console import Console
@@ -92,24 +91,7 @@ def choose(progress: bool | None = None) -> Display:
     return Silent()
 
 
-class Silent:
-    """Shows nothing."""
-
-    @contextmanager
-    def working(self, words: str) -> Iterator[Callable[[str], None]]:
-        """Show nothing."""
-        yield lambda words: None
-
-    @contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[State], None]]:
-        """Show nothing."""
-        yield lambda state: None
-
-    def say(self, line: str) -> None:
-        """Show nothing."""
-
-
-class Terminal:
+class Terminal(Silent):
     """Shows a spinner and a bar on a terminal; where the output goes elsewhere, a plain line now and then."""
 
     def __init__(self, console: "Console", seconds: float = _LINE_SECONDS) -> None:
@@ -127,25 +109,21 @@ class Terminal:
             yield lambda words: status.update(Text(words))
 
     @contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[State], None]]:
+    def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
         """Show a bar with rate, errors, cost and time left; it vanishes at the end."""
         if not self._console.is_terminal:
             write = self._line_now_and_then()
-            yield lambda state: write(_asked_line(state, total))
+            yield lambda s: write(f"asked {s.passed:,} of {total:,} ({', '.join(s.words(total))})")
             return
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+        from rich import progress
 
-        columns = (BarColumn(bar_width=20),) if self._console.width >= 80 else ()
-        with Progress(
-            *columns, MofNCompleteColumn(), TextColumn("{task.fields[words]}"),
+        columns = (progress.BarColumn(bar_width=20),) if self._console.width >= 80 else ()
+        with progress.Progress(
+            *columns, progress.MofNCompleteColumn(), progress.TextColumn("{task.fields[words]}"),
             console=self._console, transient=True,
         ) as bar:  # fmt: skip
             task = bar.add_task("asking", total=total, words="")
-            yield lambda state: bar.update(
-                task,
-                completed=state.done + state.errors + state.skipped,
-                words=" · ".join(asked_words(state, total)),
-            )
+            yield lambda s: bar.update(task, completed=s.passed, words=" · ".join(s.words(total)))
 
     def say(self, line: str) -> None:
         """Print the line."""
@@ -164,12 +142,7 @@ class Terminal:
         return write
 
 
-def _asked_line(state: State, total: int) -> str:
-    passed = state.done + state.errors + state.skipped
-    return f"asked {passed:,} of {total:,} ({', '.join(asked_words(state, total))})"
-
-
-class Notebook:
+class Notebook(Silent):
     """Shows one line, which changes in place, below the cell; it needs no widgets.
 
     At the end the line says what was done and how long it took.
@@ -195,29 +168,29 @@ class Notebook:
         self._show(f"{latest}: {time.monotonic() - began:.1f} s")
 
     @contextmanager
-    def asking(self, total: int) -> Iterator[Callable[[State], None]]:
+    def asking(self, total: int) -> Iterator[Callable[[Progress], None]]:
         """Show a bar, then how many questions were asked."""
-        began, done, errors = time.monotonic(), 0, 0
+        began, latest = time.monotonic(), Progress(0, 0, 0, total, 0.0)
 
-        def change(state: State) -> None:
-            nonlocal done, errors
-            done, errors = state.done, state.errors
-            passed = done + errors + state.skipped
-            drawn = element("progress", value=passed, max=total, style="margin-right:.6em")
-            self._show(" · ".join([f"{passed:,} of {total:,}", *asked_words(state, total)]), drawn)
+        def change(state: Progress) -> None:
+            nonlocal latest
+            latest = state
+            bar = element("progress", value=state.passed, max=total, style="margin-right:.6em")
+            self._show(" · ".join([f"{state.passed:,} of {total:,}", *state.words(total)]), bar)
 
         yield change
-        without = f", {errors:,} without reply" if errors else ""
-        self._show(f"{done + errors:,} questions asked{without}: {time.monotonic() - began:.1f} s")
+        without = f", {latest.errors:,} without reply" if latest.errors else ""
+        asked = latest.done + latest.errors
+        self._show(f"{asked:,} questions asked{without}: {time.monotonic() - began:.1f} s")
 
     def say(self, line: str) -> None:
         """Show the line above the one that changes."""
         self._lines.append(line)
         self._show(*self._now)
 
-    def _show(self, words: str, drawn: str = "") -> None:
-        self._now = words, drawn
-        lines = [*(element("div", line) for line in self._lines), element("div", drawn, words)]
+    def _show(self, words: str, bar: str = "") -> None:
+        self._now = words, bar
+        lines = [*(element("div", line) for line in self._lines), element("div", bar, words)]
         bundle = {"text/html": str(join(lines)), "text/plain": "\n".join([*self._lines, words])}
         if self._output is None:
             show = importlib.import_module("IPython.display").display

@@ -27,7 +27,8 @@ from typing import Any
 
 from fwc_llm.models.base import Message
 from fwc_llm.models.openai.chat import ChatModel
-from fwc_llm.runs.execute import Progress, execute
+from fwc_llm.progress import Progress
+from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Call, Journal
 
 CONCURRENCY = 64

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fwc_llm.cli.options import print_json
 from fwc_llm.cli.power import plan_lines, smallest_json
-from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError, Scored
+from fwc_llm.errors import FwcError, IncompleteRunError, InterruptedRunError, ProviderError
 
 if TYPE_CHECKING:
     from fwc_llm.evaluation.job import Job
@@ -145,7 +145,7 @@ def before_asking(out: Path | None) -> Iterator[None]:
 
 def ask_all(
     jobs: "Sequence[Job]", out: Path | None, cancel_batch: bool, closing: str = "", as_json: bool = False
-) -> dict[str, Scored]:
+) -> "dict[str, Result]":
     """Ask each model under a progress bar, print what was found, then the closing words.
 
     Several models have a folder each below that of the group; a model that its provider rejects does not keep
@@ -159,7 +159,7 @@ def ask_all(
 
     group = _begin(jobs, out) if len(jobs) > 1 else None
     used = {job.model.name: job.used(group.folder(job.model.name)) for job in jobs} if group else {}
-    results: dict[str, Scored] = {}
+    results: dict[str, Result] = {}
     rejected: dict[str, ProviderError] = {}
     for number, job in enumerate(jobs, 1):
         name = job.model.name
@@ -253,13 +253,13 @@ def _interrupted(
     return error
 
 
-def _answered(results: Mapping[str, Scored]) -> dict[str, Scored]:
+def _answered(results: "Mapping[str, Result]") -> "dict[str, Result]":
     """Return the results with any reply."""
     return {name: result for name, result in results.items() if result.unanswered < result.data["requests"]}
 
 
 def _print_results(
-    jobs: "Sequence[Job]", results: Mapping[str, Scored], group: "Group | None", as_json: bool
+    jobs: "Sequence[Job]", results: "Mapping[str, Result]", group: "Group | None", as_json: bool
 ) -> None:
     """Print what runs found, in whole or in part; nothing where no request has a reply."""
     from fwc_llm.cli import console
@@ -302,7 +302,7 @@ def _print_results(
 
 def _problem(
     jobs: "Sequence[Job]",
-    results: Mapping[str, Scored],
+    results: "Mapping[str, Result]",
     rejected: Mapping[str, ProviderError],
     group: "Group | None",
 ) -> FwcError | None:
@@ -325,12 +325,12 @@ def _problem(
     )
 
 
-def _n_missing(result: Scored) -> int:
+def _n_missing(result: "Result") -> int:
     """Return how many requests have no reply, those about rows of the pool included."""
     return int(result.unanswered + (result.data.get("pool_unanswered") or 0))
 
 
-def _first_missing(result: Scored) -> str:
+def _first_missing(result: "Result") -> str:
     """Name the first rows without a reply, and the most frequent reason."""
     from fwc_llm.runs.folder import RunFolder
 
@@ -369,7 +369,7 @@ def run_json(folder: Path, results: Mapping[str, Any], price: "Price | None" = N
     return found
 
 
-def eval_json(jobs: "Sequence[Job]", results: Mapping[str, Scored]) -> dict[str, Any]:
+def eval_json(jobs: "Sequence[Job]", results: "Mapping[str, Result]") -> dict[str, Any]:
     """What `fwc-llm eval --json` prints, before its gates are decided."""
     shown = {job.model.name: job.price for job in jobs if job.model.name in results}
     runs = [run_json(results[name].folder, results[name].data, price) for name, price in shown.items()]

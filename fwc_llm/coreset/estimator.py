@@ -301,7 +301,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         return tags
 
     def _repr_html_(self) -> str:
-        """The cells with their weight and the course of the objective, once fitted."""
+        """The certificate and the cells with their weight, once fitted."""
         return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

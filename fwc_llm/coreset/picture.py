@@ -1,14 +1,14 @@
-"""What a fitted coreset shows in a notebook: the certificate, the cells, the course of the objective."""
+"""A fitted coreset in a notebook: the certificate, and the cells with their weight."""
 
 from typing import Any
 
 import numpy as np
 
-from fwc_llm.notebook import bar, figure, note, sparkline, table
+from fwc_llm.notebook import bar, figure, note, table
 
 
 def draw_coreset(fitted: Any) -> str:
-    """Return the picture of a fitted `FairCoreset`: its cells with their weight, and its history."""
+    """Return the HTML of a fitted `FairCoreset`: its certificate, and its cells with their weight."""
     facts = [
         f"objective {fitted.objective_:.6g}",
         f"lower bound {fitted.lower_bound_:.6g}",
@@ -32,6 +32,5 @@ def draw_coreset(fitted: Any) -> str:
         repr(fitted),
         note(" · ".join(facts)),
         table(("level", "outcome", "representatives", "share of the weight"), rows),
-        sparkline(history, "objective before each move and after the last"),
         note(f"objective from {history[0]:.6g} to {history[-1]:.6g}") if len(history) > 1 else note(""),
     )

@@ -14,7 +14,7 @@ from fwc_llm.runs.settings import Settings
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.execute import Progress
+    from fwc_llm.progress import Progress
     from fwc_llm.tasks import Task
 
 _T = TypeVar("_T")

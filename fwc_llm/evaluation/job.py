@@ -29,8 +29,9 @@ from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
     from fwc_llm.models.openai.prices import Price
+    from fwc_llm.progress import Progress
     from fwc_llm.runs.budget import Budget, Forecast
-    from fwc_llm.runs.execute import Outcome, Progress
+    from fwc_llm.runs.execute import Outcome
     from fwc_llm.tasks import Task
 
 

@@ -161,8 +161,7 @@ class Result:
         return f"<Result {self._title}{label}: {names}{missing}; {self.folder}>"
 
     def _repr_html_(self) -> str:
-        """The arms as a table, and each group's rate of yes as a picture."""
-        from fwc_llm.evaluation.picture import draw_rates
+        """The arms as a table."""
         from fwc_llm.report.format import interval, number, percent
 
         found = self._statistics
@@ -177,7 +176,7 @@ class Result:
                 cells.append(number(within["value"], digits, scale) + wide)
             rows.append([*cells, percent(arm["coverage"])])
         headings = ("arm", "answers", "accuracy %", "DP gap", "coverage")
-        parts = [table(headings, rows), *([draw_rates(found)] if found else [])]
+        parts = [table(headings, rows)]
         parts += [note(self._missing)] if self.unanswered else []
         parts += [note(f"in brackets 95 % intervals; everything is in {self.folder}")]
         marks = {"simulated": bool(self.data["simulated"]), "reference": bool(self.data.get("reference"))}

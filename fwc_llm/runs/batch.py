@@ -30,8 +30,9 @@ from fwc_llm.models.openai.batch import (
 )
 from fwc_llm.models.openai.chat import read_reply
 from fwc_llm.models.openai.retry import AttemptError, Reach
+from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
-from fwc_llm.runs.execute import Outcome, Progress
+from fwc_llm.runs.execute import Outcome
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import one_line, parse_json

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
+from fwc_llm.progress import Progress
 from fwc_llm.runs.budget import Budget
 from fwc_llm.runs.journal import Call, Journal, call_id, make_record, parameters_json
 
@@ -16,21 +17,6 @@ _REPORT_SECONDS = 0.1
 _GIVE_WAY_SECONDS = 0.1
 # After a fatal error or at the cost limit, what is already under way may still come in (it may be paid for).
 _GRACE_SECONDS = 5.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands. `total` is None when unknown; `rate` is requests a second since it started.
-
-    `cost` is what the run has cost so far, earlier passes included, in dollars; None where no price is known.
-    """
-
-    done: int
-    errors: int
-    skipped: int
-    total: int | None
-    rate: float
-    cost: float | None = None
 
 
 @dataclass(frozen=True)

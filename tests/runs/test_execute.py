@@ -11,7 +11,8 @@ import pytest
 
 from fwc_llm.errors import FwcError, ProviderError
 from fwc_llm.models.base import Messages, Reply, Usage
-from fwc_llm.runs.execute import Outcome, Progress, execute
+from fwc_llm.progress import Progress
+from fwc_llm.runs.execute import Outcome, execute
 from fwc_llm.runs.journal import Call, Journal
 
 
