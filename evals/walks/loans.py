@@ -2,6 +2,7 @@
 
     python -m evals.walks.loans loans.csv             # commas, a byte order mark, $106,790.63
     python -m evals.walks.loans kredite.csv --german  # semicolons, latin-1, 106.790,63 €
+    python -m evals.walks.loans kredite.csv --german --open  # one in ten is undecided: ja, nein, offen
 
 Every name, rate and correlation in it is invented. It has what makes tables of one's own hard: three groups
 of unequal size, dates, identifiers, ZIP codes, free text, money with currency signs, and values that are
@@ -40,14 +41,18 @@ _HEADER = (
 )  # fmt: skip
 
 
-def loans(german: bool = False) -> bytes:
-    """Return the table as the bytes of a CSV file; `german` changes how it is written, not what it says."""
+def loans(german: bool = False, undecided: bool = False) -> bytes:
+    """Return the table as the bytes of a CSV file; `german` changes how it is written, not what it says.
+
+    Where `undecided`, every tenth application is open.
+    """
     rng = np.random.default_rng(SEED)
     text = StringIO(newline="")
     writer = csv.writer(text, delimiter=";" if german else ",", lineterminator="\r\n")
     writer.writerow(_HEADER)
     for number in range(N):
-        writer.writerow(_row(rng, number, german))
+        row = _row(rng, number, german)
+        writer.writerow([*row[:-1], "offen" if german else "open"] if undecided and number % 10 == 0 else row)
     return text.getvalue().encode("latin-1" if german else "utf-8-sig")
 
 
@@ -90,10 +95,10 @@ def _money(amount: float, german: bool) -> str:
 
 def main() -> None:
     """Write the table to the file named."""
-    words = [word for word in sys.argv[1:] if word != "--german"]
+    words = [word for word in sys.argv[1:] if word not in ("--german", "--open")]
     if len(words) != 1:
-        raise SystemExit("usage: python -m evals.walks.loans FILE.csv [--german]")
-    Path(words[0]).write_bytes(loans("--german" in sys.argv))
+        raise SystemExit("usage: python -m evals.walks.loans FILE.csv [--german] [--open]")
+    Path(words[0]).write_bytes(loans("--german" in sys.argv, "--open" in sys.argv))
 
 
 if __name__ == "__main__":
