@@ -63,8 +63,8 @@ def statistics(run: Answered, references: Lines | None = None) -> dict[str, Any]
 
     Keys: `groups` (name, n, base_rate, small, judged), `arms` (one object each, see `arm_statistics`),
     `comparisons`, `context` (answers that need no model), `frontier` (gap, accuracy), `with_examples`
-    (false where no answer is known to have had any), `perfect_gap` (the DP gap of a perfect model on rows that
-    the design chose by group and label; None where it chose none), `labelled`, `margin`, `min_group`,
+    (false where no answer is known to have had any), `perfect_gap` (the DP gap of a perfect model, on rows
+    drawn by group and label, else None), `labelled`, `margin`, `min_group`,
     `reference_lines` (None, or what the lines describe), `notes`.
     """
     estimates = {arm: estimate(sample) for arm, sample in run.samples.items()}
