@@ -88,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
         "seed": given.seed,
         "runs": runs,
+        "of": len(list(populations())),
     }
     result = as_json(about, worlds, tallies)
     folder = given.out or (None if given.quick or given.only else RESULTS)

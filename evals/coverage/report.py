@@ -30,10 +30,10 @@ def as_markdown(result: Mapping[str, Any]) -> str:
             "",
             f"Made by `{result['command']}` on {result['machine']}, seed {result['seed']}. Simulated.",
             "",
-            f"{len(populations)} populations with known rates, {result['runs']:,} runs each ({runs:,} runs, "
-            f"{given:,} intervals). A run draws a table from the population, the test rows of every "
-            "repeat from the table, sets of examples, and the answers of two arms; `audit` sees the answers "
-            "alone. The truth is the population's.",
+            f"{len(populations)} of {result['of']} populations with known rates, {result['runs']:,} runs "
+            f"each ({runs:,} runs, {given:,} intervals). A run draws a table from the population, the test "
+            "rows of every repeat from the table, sets of examples, and the answers of two arms; `audit` "
+            "sees the answers alone. The truth is the population's.",
             "",
             f"Accepted is what the simulation shows to be better than a coverage of {LEAST_COVERAGE} "
             f"(95 % are claimed) or a type-I error of {MOST_TYPE_I} (5 %): the 95 % limit of the simulated "

@@ -65,7 +65,11 @@ def probability_statistics(a: Answers, order: tuple[str, ...], labels_fixed: boo
         "auc": auc(p, labels),
         "brier": brier(p, labels),
         "calibration_error": of_all["error"],
-        "calibration": {"mean": bins["mean"], "share": bins["share"], "rows": bins["questions"]},
+        "calibration": {
+            "mean": bins["mean"],
+            "share": bins["share"],
+            "rows": [float(n) for n in bins["questions"]],
+        },
         "mean_probability_gap": probability_gap(p, groups),
         "frontier": {
             "threshold": curve.thresholds[best].tolist(),

@@ -29,7 +29,7 @@ EQUAL = TWO["equal arms"]
 def test_the_short_version_is_accepted(world: World) -> None:
     """Statistics that count a row anew in every repeat fail on most of these populations."""
     tally = measure(world, runs=80)
-    assert not faults(tally)
+    assert not faults(tally, strict=False)
     assert min(one.given for one in tally.intervals.values()) > 0
 
 

@@ -143,5 +143,5 @@ def test_the_short_version_of_the_record_is_accepted(name: str) -> None:
     """Intervals of a rate that the design has instead of the table's fail on the first."""
     (world,) = [world for world in worlds() if world.name.startswith(name)]
     tally = measure(world, runs=60)
-    assert not faults(tally)
+    assert not faults(tally, strict=False)
     assert sum(one.given for one in tally.intervals.values()) > 300
