@@ -8,12 +8,11 @@ import asyncio
 import contextvars
 import inspect
 import json
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from numbers import Real
 from queue import SimpleQueue
 from threading import Thread
@@ -79,12 +78,12 @@ class FunctionModel:
         if name is not None and (not isinstance(name, str) or not name.strip() or not name.isprintable()):
             raise FwcError(f"name is {name!r}: give the function a name in words")
         try:
-            json.dumps(dict(parameters or {}), allow_nan=False, sort_keys=True)
-        except (TypeError, ValueError, RecursionError) as error:
+            json.dumps(dict(parameters or {}), allow_nan=False)
+        except (TypeError, ValueError) as error:
             raise FwcError(f"parameters cannot be written as JSON ({one_line(str(error))})") from None
         self.simulated = simulated
         self._in_batches = isinstance(function, BatchFunction)
-        self._function: Any = function
+        self._function: Any = function.ask_many if isinstance(function, BatchFunction) else function
         self._qualified = qualified_name(function)
         self.name = name or PREFIX + self._qualified
         self.parameters: Mapping[str, Any] = {
@@ -126,36 +125,29 @@ class FunctionModel:
 
     async def _call(self, argument: Any) -> Any:
         """The function's value, awaited if need be, within `timeout`."""
-        function = self._function
-        if self._in_batches:
-            function = partial(_batch_answers, function.ask_many)
-        if _is_async(self._function.ask_many if self._in_batches else function):
-            return await self._within(function(argument))
+        if _is_async(self._function):
+            return await self._within(self._function(argument))
         async with self._semaphore():
-            value = await self._in_a_thread(partial(function, argument))
+            value = await self._in_a_thread(partial(self._function, argument))
         return await self._within(value) if inspect.isawaitable(value) else value
 
     async def _in_a_thread(self, call: Callable[[], Any]) -> Any:
         worker = self._idle.pop() if self._idle else _Worker()
+        lost = False
         try:
-            value = await self._within(worker.run(call))
-        except asyncio.CancelledError:
-            worker.close()  # it ends when the function returns, if it ever does
-            raise
-        except NoAnswerError:
-            worker.close()
-            self._hung += 1
+            return await self._within(worker.run(call))
+        except (asyncio.CancelledError, NoAnswerError) as error:
+            lost = True
+            self._hung += isinstance(error, NoAnswerError)
             if self._hung >= _MOST_HUNG:
                 raise ProviderError(
                     f"{self._qualified} has not come back from {self._hung} calls: the run is stopped; what "
                     "was answered is kept, and the same command continues there"
                 ) from None
             raise
-        except Exception:
-            self._idle.append(worker)
-            raise
-        self._idle.append(worker)
-        return value
+        finally:
+            # A lost worker ends when the function returns, if it ever does.
+            worker.close() if lost else self._idle.append(worker)
 
     async def _within(self, work: Awaitable[Any]) -> Any:
         try:
@@ -167,11 +159,6 @@ class FunctionModel:
             raise  # the function's own
         except SystemExit as error:  # it would end the process, with the function's exit code
             raise RuntimeError(f"SystemExit: {error}") from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            raise RuntimeError("it cancelled itself") from None
 
     def _semaphore(self) -> asyncio.Semaphore:
         """As many turns as threads; a new one for each event loop."""
@@ -198,7 +185,7 @@ class FunctionModel:
             if not batch:
                 return
             try:
-                values = await self._call([messages for messages, _ in batch])
+                values = _list_of(await self._call([messages for messages, _ in batch]), len(batch))
             except asyncio.CancelledError:
                 for _, answer in (*batch, *self._waiting):
                     answer.cancel()
@@ -218,36 +205,14 @@ class _Worker:
     """One daemon thread, for one call after another."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         Thread(target=self._work, name="fwc-llm-function", daemon=True).start()
 
     def run(self, call: Callable[[], Any]) -> "asyncio.Future[Any]":
         """A future of the call's value; an exception of the call becomes the future's."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        context = contextvars.copy_context()
-
-        def settle(value: Any, error: BaseException | None) -> None:
-            if future.done():  # too late, or nobody waits any more
-                return
-            if error is None:
-                future.set_result(value)
-            elif isinstance(error, Exception) and not isinstance(error, StopIteration):
-                future.set_exception(error)
-            else:  # SystemExit and its kind end a process, StopIteration cannot be set: neither is meant here
-                future.set_exception(RuntimeError(f"{type(error).__name__}: {error}"))
-
-        def work() -> None:
-            value, error = None, None
-            try:
-                value = context.run(call)
-            except BaseException as raised:
-                error = raised
-            with suppress(RuntimeError):  # the event loop has ended meanwhile
-                loop.call_soon_threadsafe(settle, value, error)
-
-        self._calls.put(work)
-        return future
+        future: Future[Any] = Future()
+        self._calls.put((future, partial(contextvars.copy_context().run, call)))
+        return asyncio.wrap_future(future)
 
     def close(self) -> None:
         """End once the present call has come back."""
@@ -255,28 +220,23 @@ class _Worker:
 
     def _work(self) -> None:
         while (work := self._calls.get()) is not None:
-            work()
-
-
-def _batch_answers(ask_many: Callable[[Any], Any], conversations: list[Messages]) -> Any:
-    """What `ask_many` returns, as a list of the right length; an awaitable of it where it is async."""
-    value = ask_many(conversations)
-    if inspect.isawaitable(value):
-
-        async def later() -> list[Any]:
-            return _list_of(await value, len(conversations))
-
-        return later()
-    return _list_of(value, len(conversations))
+            future, call = work
+            with suppress(InvalidStateError):  # too late: nobody waits any more
+                try:
+                    future.set_result(call())
+                except InvalidStateError:
+                    raise
+                except BaseException as error:
+                    usual = isinstance(error, Exception) and not isinstance(error, StopIteration)
+                    future.set_exception(error if usual else RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _list_of(value: Any, length: int) -> list[Any]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise TypeError(f"ask_many returned {_kind(value)}, not a list with an answer for each row")
-    answers = list(islice(value, length + 1))  # what it returns may have no end
+    answers = list(value)
     if len(answers) != length:
-        more = "more than " * (len(answers) > length)
-        raise ValueError(f"ask_many returned {more}{min(len(answers), length)} answers to {length} rows")
+        raise ValueError(f"ask_many returned {len(answers)} answers to {length} rows")
     return answers
 
 
@@ -289,13 +249,9 @@ def read_answer(answer: Any) -> Reply:
         return Reply(text=shortened(storable(answer)))
     if isinstance(answer, bool) or not isinstance(answer, Real):
         return Reply(text=None, error=f"it returned {_kind(answer)}: {wanted}")
-    try:
-        probability = float(answer)
-    except OverflowError:
-        probability = math.inf
-    if not 0.0 <= probability <= 1.0:  # NaN fails too
-        return Reply(text=None, error=f"it returned {probability:g}, which is no probability: {wanted}")
-    return Reply(text="yes" if probability >= 0.5 else "no", p_yes=probability)
+    if not 0.0 <= answer <= 1.0:  # NaN fails too
+        return Reply(text=None, error=f"it returned {str(answer)[:20]}, which is no probability: {wanted}")
+    return Reply(text="yes" if answer >= 0.5 else "no", p_yes=float(answer))
 
 
 def _checked(reply: Reply) -> Reply:
@@ -304,19 +260,15 @@ def _checked(reply: Reply) -> Reply:
 
     try:
         reply = TypeAdapter(Reply).validate_python(vars(reply))
+        raw = reply.raw if json.dumps(reply.raw) else None
     except ValidationError as wrong:
         field = wrong.errors()[0]["loc"][0]
-        return Reply(
-            text=None, error=f"it returned a Reply whose {field} is {_kind(getattr(reply, str(field)))}"
-        )
-    for p in (reply.p_yes, *(reply.others or {}).values()):
-        if p is not None and not 0.0 <= p <= 1.0:
-            return Reply(text=None, error="it returned a Reply whose p_yes is no probability")
-    try:
-        json.dumps(reply.raw)
-        raw = reply.raw
-    except (TypeError, ValueError, RecursionError):
+        words = f"it returned a Reply whose {field} is {_kind(getattr(reply, str(field)))}"
+        return Reply(text=None, error=words)
+    except (TypeError, ValueError):
         raw = None
+    if any(p is not None and not 0.0 <= p <= 1.0 for p in (reply.p_yes, *(reply.others or {}).values())):
+        return Reply(text=None, error="it returned a Reply whose p_yes is no probability")
     error = "it gave no text and no reason" if reply.text is None and not reply.error else reply.error
     return replace(
         reply,
@@ -360,14 +312,13 @@ def qualified_name(function: Any) -> str:
 
 
 def _check_function(function: Any) -> None:
-    if isinstance(function, type) or not (callable(function) or isinstance(function, BatchFunction)):
+    called = function.ask_many if isinstance(function, BatchFunction) else function
+    if isinstance(function, type) or not callable(called):
         raise FwcError(f"{_kind(function)} is no function: give one that takes the messages and returns text")
     try:
-        signature = inspect.signature(function.ask_many if isinstance(function, BatchFunction) else function)
-    except (TypeError, ValueError):  # some built-in functions have none
+        inspect.signature(called).bind([])
+    except ValueError:  # some built-in functions have no signature
         return
-    try:
-        signature.bind([])
     except TypeError as error:
         raise FwcError(
             f"{qualified_name(function)} cannot be called with the messages alone ({error}): give a function "
@@ -379,27 +330,24 @@ def _bound(function: Any) -> dict[str, Any]:
     """What `functools.partial` has bound, as far as it has a lasting form."""
     if not isinstance(function, partial):
         return {}
-    plain = (str, int, float, bool, type(None))
-    values = [value if isinstance(value, plain) else _kind(value) for value in function.args]
-    named = {k: value if isinstance(value, plain) else _kind(value) for k, value in function.keywords.items()}
-    return {"bound": [*values, named]}
+
+    def lasting(value: Any) -> Any:
+        return value if isinstance(value, str | int | float | bool | None) else _kind(value)
+
+    named = {name: lasting(value) for name, value in function.keywords.items()}
+    return {"bound": [*map(lasting, function.args), named]}
 
 
 def _is_async(function: Any) -> bool:
     inner = function.func if isinstance(function, partial) else function
-    called = vars(type(inner)).get("__call__")  # of an object
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(called)
+    return any(map(inspect.iscoroutinefunction, (inner, vars(type(inner)).get("__call__"))))
 
 
 def _words(error: Exception) -> str:
     """What a function raised, on one line."""
     if isinstance(error, NoAnswerError):
         return str(error)
-    try:
-        words = str(error)
-    except Exception:
-        words = ""
-    return one_line(f"it raised {type(error).__name__}: {words}".rstrip(": "))
+    return one_line(f"it raised {type(error).__name__}: {error}".rstrip(": "))
 
 
 def _kind(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 import asyncio
 import functools
-import itertools
 import math
 import os
 import signal
@@ -71,25 +70,15 @@ def test_text_a_probability_and_a_reply_are_answers(
     assert probability(reply) == p_yes
 
 
-class NamelessError(Exception):
-    def __str__(self) -> str:
-        raise RuntimeError("no words")
-
-
 @pytest.mark.parametrize(
     ("value", "words"),
     [
         (None, "nothing (None)"),
         (math.nan, "nan, which is no probability"),
         (1.7, "1.7, which is no probability"),
-        (-0.1, "-0.1"),
-        (10**400, "inf"),
         (True, "a bool"),
         (b"yes", "a bytes"),
-        (["yes"], "a list"),
-        ({"yes": 1}, "a dict"),
         (np.array([0.3]), "a ndarray"),
-        ((part for part in "yes"), "a generator"),
         (Reply(text=3), "a Reply whose text is an int"),  # type: ignore[arg-type]
         (Reply(text="x", logprobs=5), "a Reply whose logprobs is an int"),  # type: ignore[arg-type]
         (Reply(text="yes", p_yes=1.7), "p_yes is no probability"),
@@ -98,9 +87,7 @@ class NamelessError(Exception):
         (Reply(text=None), "no text and no reason"),
         (ValueError("bad\nrow \x1b[31m"), "it raised ValueError: bad row \N{REPLACEMENT CHARACTER}[31m"),
         (ValueError("x" * 10_000), "it raised ValueError: xxx"),
-        (NamelessError(), "it raised NamelessError"),
         (SystemExit(3), "SystemExit: 3"),
-        (KeyboardInterrupt(), "KeyboardInterrupt"),
         (StopIteration(), "StopIteration"),
         (TimeoutError("theirs"), "TimeoutError: theirs"),
         (FwcError("not for us"), "FwcError: not for us"),
@@ -193,15 +180,11 @@ def test_what_hangs_is_given_up_and_many_of_it_end_the_run() -> None:
         await asyncio.sleep(60)
         return "yes"
 
-    async def gives_up(messages: Messages) -> str:
-        raise asyncio.CancelledError
-
     assert ask(FunctionModel(forever, timeout=0.01))[0].error == "it gave no answer within 0.01 s"
 
     async def leaves(messages: Messages) -> str:
         raise SystemExit(0)
 
-    assert "cancelled itself" in str(ask(FunctionModel(gives_up))[0].error)
     assert "SystemExit: 0" in str(ask(FunctionModel(leaves))[0].error)
 
 
@@ -249,7 +232,6 @@ def test_batches_are_bounded_in_size_and_in_time() -> None:
         (lambda n: "yes", "ask_many returned a str, not a list"),
         (lambda n: {1: "yes"}, "ask_many returned a dict"),
         (lambda n: None, "ask_many returned nothing"),
-        (lambda n: itertools.repeat("yes"), "ask_many returned more than 3 answers to 3 rows"),
         (lambda n: 1 / 0, "it raised ZeroDivisionError"),
     ],
 )
@@ -305,7 +287,7 @@ def test_what_is_no_model_is_refused(model: Any, words: str) -> None:
     [
         *({"timeout": 0}, {"timeout": math.nan}, {"threads": 0}, {"threads": True}, {"name": " "}),
         *({"name": name} for name in ("a\0", "\x1b[31mred", "two\nlines", "\u202eback")),
-        *({"parameters": given} for given in (5, "x", [1], {"x": object()}, {"x": {1: 2, "a": 3}})),
+        *({"parameters": given} for given in (5, "x", [1], {"x": object()})),
         {"parameters": {"x": [math.nan]}},
     ],
 )
