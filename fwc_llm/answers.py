@@ -6,7 +6,6 @@ both words is ambiguous. What is not parsed is kept apart by reason, because ref
 
 import math
 import re
-import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -18,8 +17,7 @@ Reason = Literal["", "refused", "truncated", "filtered", "empty", "ambiguous", "
 # Providers list at most 20 tokens; one that is not listed has at most 1/20. Below that mass of yes and no, a
 # spelling that was cut off could turn P(yes) over.
 LEAST_MASS = 0.05
-_MOST_MARKS = 30
-_LETTERS = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+")  # letters with their accents
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|unable to|cannot|(?:can|won)['’]?t"
     r"|i (?:could|would|will|do|am)\s?(?:not|n['’]t)|i['’]m not|as an? (?:ai|artificial|language|large))\b",
@@ -49,11 +47,10 @@ def parse_answer(reply: Reply) -> Answer:
     if reply.finish_reason == "content_filter":
         return Answer(None, "filtered")
     truncated = reply.finish_reason == "length"
-    words = [word.lower() for word in _LETTERS.findall(_composed(reply.text))]
+    words = [word.lower() for word in _WORD.findall(reply.text)]
     if not words and not reply.text.strip():
         return Answer(None, "truncated" if truncated else "empty")
-    said = {"yes", "no"} & set(words)
-    if len(said) == 2:
+    if {"yes", "no"} <= set(words):
         return Answer(None, "ambiguous")
     if words and words[0] == "yes":
         return Answer("yes")
@@ -64,30 +61,12 @@ def parse_answer(reply: Reply) -> Answer:
     return Answer(None, "truncated" if truncated else "other")
 
 
-def _composed(text: str) -> str:
-    """`text` with accents in their letters.
-
-    A letter keeps 30 of them, as Unicode's stream-safe format has it: the time to sort them grows with the
-    square of their number.
-    """
-    if text.isascii():
-        return text
-    kept, run = [], 0
-    for character in text:
-        run = run + 1 if unicodedata.combining(character) else 0
-        if run <= _MOST_MARKS:
-            kept.append(character)
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
 def probability(reply: Reply) -> float | None:
     """P(yes) of a reply, in [0, 1]: by its log-probabilities, else what the model itself says; or None."""
     if reply.logprobs:
         return p_yes(reply.logprobs)
-    said = reply.p_yes
-    return (
-        abs(said) if said is not None and 0.0 <= said <= 1.0 else None
-    )  # no -0.0, which CSV takes for a formula
+    p = reply.p_yes
+    return abs(p) if p is not None and 0.0 <= p <= 1.0 else None  # no -0.0, which CSV takes for a formula
 
 
 def p_yes(logprobs: Iterable[tuple[str, float]] | None) -> float | None:

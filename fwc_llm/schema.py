@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from fwc_llm.errors import FwcError, did_you_mean
+from fwc_llm.untrusted import LIKE_A_KEY
 
 _LONGEST = 300  # characters of a part of a message
 
@@ -54,5 +55,8 @@ def first_mistake(error: ValidationError, data: Any) -> str:
     if mistake["type"] == "missing":
         message = "it is missing"
     elif mistake["type"] != "value_error":
-        message = f"{message[:1].lower()}{message[1:]}; found {repr(mistake['input'])[:_LONGEST]}"
+        value = repr(mistake["input"])[:_LONGEST]
+        if mistake["type"] == "dict_type" or LIKE_A_KEY.search(value):  # `params="sk-…"` is not repeated
+            value = f"a value of type {type(mistake['input']).__name__}"
+        message = f"{message[:1].lower()}{message[1:]}; found {value}"
     return f"{at}: {message}" if at else message

@@ -1,7 +1,6 @@
 """Makes what others wrote harmless, in one place: JSON, numbers and texts from services, files and cells.
 
-Code behind this module need not expect endless numbers, endless nesting, half a character, a command to the
-terminal, or a key.
+Code behind this module need not expect endless numbers, half a character, commands to the terminal, or a key.
 """
 
 import base64
@@ -10,36 +9,32 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from itertools import accumulate
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-DEEPEST = 100  # levels of nesting that JSON may have
 LONGEST_TEXT = 65_536  # characters of one text; a CSV reader takes twice as many by default
 LARGEST_VALUE = 1_000_000  # characters of all texts of one value
 _LARGEST_WHOLE = 2**53  # beyond it floats, JavaScript and spreadsheets round
 _MOST_DIGITS = 4_000  # Python refuses to read more than 4,300
-_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)', re.DOTALL)  # or to the end: linear
-_NO_BRACKET = re.compile(r"[^\[\]{}]+")
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n＝＋－＠]")
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _LONGEST_LINE = 300
 _TAG = re.compile(r"<[^<>]{1,500}>")
+LIKE_A_KEY = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
 _SHORTEST_KEY = 8  # a word like "x" or "EMPTY" is no secret
 
 
 def parse_json(text: str | bytes, strict: bool = False) -> Any:
     """The value that `text` writes. `ValueError` for text that is not JSON or is nested too deep.
 
-    NaN, infinities and numbers too large for a float become None; `strict` refuses them.
+    NaN, infinities and numbers too large for a float become None; `strict` refuses the former two.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8")  # UnicodeDecodeError is a ValueError
     text = text.removeprefix("\ufeff")
-    _check_depth(text)
-    constant, number = (_refuse_constant, _refuse_overflow) if strict else (lambda name: None, _float)
+    constant = _refuse_constant if strict else lambda name: None
     try:
-        return json.loads(text, parse_constant=constant, parse_float=number, parse_int=_int)
+        return json.loads(text, parse_constant=constant, parse_float=_float, parse_int=_int)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -129,7 +124,29 @@ def from_cell(cell: str) -> str:
 
 def tamed(value: Any, clean: Callable[[str], str] = storable) -> Any:
     """Parsed JSON whose every text is clean, and cut where one is too long or all together are too large."""
-    return _Tamer(clean).value(value)
+    left = LARGEST_VALUE
+
+    def text_of(text: str) -> str:
+        nonlocal left
+        cleaned = shortened(storable(clean(text)), min(LONGEST_TEXT, max(left, 0)))
+        left -= len(cleaned)
+        return cleaned
+
+    def value_of(value: Any) -> Any:
+        nonlocal left
+        if isinstance(value, str):
+            return text_of(value)
+        left -= 1
+        if isinstance(value, list):
+            return [value_of(item) for item in value] if left > 0 else []
+        if isinstance(value, dict):
+            return {text_of(name): value_of(item) for name, item in value.items() if left > 0}
+        return value
+
+    try:
+        return value_of(value)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def visible(text: str) -> str:
@@ -159,45 +176,8 @@ def _visible(character: str) -> str:
     return character
 
 
-class _Tamer:
-    """Walks one value with what is left of the characters that it may have."""
-
-    def __init__(self, clean: Callable[[str], str]) -> None:
-        self.clean, self.left = clean, LARGEST_VALUE
-
-    def value(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
-        self.left -= 1
-        if isinstance(value, list):
-            return [self.value(item) for item in value] if self.left > 0 else []
-        if isinstance(value, dict):
-            return {self.text(name): self.value(item) for name, item in value.items() if self.left > 0}
-        return value
-
-    def text(self, text: str) -> str:
-        cleaned = shortened(storable(self.clean(text)), min(LONGEST_TEXT, max(self.left, 0)))
-        self.left -= len(cleaned)
-        return cleaned
-
-
-def _check_depth(text: str) -> None:
-    """Refuse nesting before the parser meets it: how deep that one can go differs between versions."""
-    if text.count("[") + text.count("{") <= DEEPEST:
-        return
-    brackets = _NO_BRACKET.sub("", _QUOTED.sub("", text))
-    if max(accumulate(1 if bracket in "[{" else -1 for bracket in brackets), default=0) > DEEPEST:
-        raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-
-
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _refuse_overflow(text: str) -> float:
-    if (number := _float(text)) is None:
-        raise ValueError(f"{text[:20]} is too large")
-    return number
 
 
 def _float(text: str) -> float | None:

@@ -1,5 +1,7 @@
 """`fwc-llm tune`: find the examples that reach a fairness target for one model, and test them once."""
 
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,7 +75,8 @@ def tune(
     except ValueError:
         raise FwcError(f"--m is {m!r}: give whole numbers, comma-separated") from None
     settings, client = read(Settings, options), read(Client, options)
-    with before_asking(out):
+    # What a function of the user prints is no output of ours.
+    with before_asking(out), redirect_stdout(sys.stderr):
         found = run(
             task if protected is None else load_task(task, data_dir, protected=protected),
             model, target_dp, max_loss, target=target, rows=rows, candidates=candidates, m=sizes,

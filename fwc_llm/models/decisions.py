@@ -170,7 +170,7 @@ class DecisionModel(ChatModel):
         """The format, which is part of a request's identity, and what was chosen."""
         options = self._options
         chosen = {
-            *self._chosen,
+            *self._options.params,
             *["max_tokens"] * (options.max_tokens is not None),
             *["logprobs"] * options.logprobs,
         }
@@ -181,8 +181,8 @@ class DecisionModel(ChatModel):
             )
         if taken := sorted(chosen & _OURS):
             raise FwcError(f"parameter {taken[0]!r} cannot be set: the client sets it itself; leave it out")
-        request_parameters(self._name, self._chosen)  # refuses what looks like a key
-        return {"api": self._api, **self._chosen}
+        request_parameters(self._name, self._options.params)  # refuses what looks like a key
+        return {"api": self._api, **self._options.params}
 
     def request_body(self, messages: Messages) -> dict[str, Any]:
         """The body of the request that asks `messages`."""
@@ -204,7 +204,7 @@ class DecisionModel(ChatModel):
                     name: {"type": "noul", "instructions": words} for name, words in parts.questions.items()
                 },
             }
-        return {"model": self._served_name, **body, **self._chosen}
+        return {"model": self._served_name, **body, **self._options.params}
 
     def read(self, body: Any, messages: Messages) -> Reply:
         """The reply in the body of a response to `messages`. Raises `AttemptError` where there is none."""
@@ -243,6 +243,10 @@ class DecisionModel(ChatModel):
             self._tell(f"{self._where} takes no messages of several roles: every prompt is sent as one text")
         return True
 
+    def explain(self, failure: AttemptError) -> str:
+        """As for chats; a service without the address, or the model, does not speak this format."""
+        return self.redact(self._explain(failure))
+
     def _explain(self, failure: AttemptError) -> str:
         if failure.parameter == "model" or failure.code in MODEL_CODES:
             return (
@@ -255,4 +259,4 @@ class DecisionModel(ChatModel):
                 f"{self._where} has no POST {self._path} ({failure}): it does not speak --api {self.api}; "
                 f"check the base URL, or try --api {other} or --api chat"
             )
-        return super()._explain(failure)
+        return super().explain(failure)

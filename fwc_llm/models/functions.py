@@ -249,9 +249,10 @@ def read_answer(answer: Any) -> Reply:
         return Reply(text=shortened(storable(answer)))
     if isinstance(answer, bool) or not isinstance(answer, Real):
         return Reply(text=None, error=f"it returned {_kind(answer)}: {wanted}")
-    if not 0.0 <= answer <= 1.0:  # NaN fails too
-        return Reply(text=None, error=f"it returned {str(answer)[:20]}, which is no probability: {wanted}")
-    return Reply(text="yes" if answer >= 0.5 else "no", p_yes=float(answer))
+    value: Any = answer
+    if not 0.0 <= value <= 1.0:  # NaN fails too
+        return Reply(text=None, error=f"it returned {str(value)[:20]}, which is no probability: {wanted}")
+    return Reply(text="yes" if value >= 0.5 else "no", p_yes=float(value))
 
 
 def _checked(reply: Reply) -> Reply:

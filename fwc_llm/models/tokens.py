@@ -9,12 +9,14 @@ import os
 import tempfile
 import time
 import urllib.request
+from bisect import bisect_right
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
+from fwc_llm.files import whole_file
 from fwc_llm.models.base import Messages
 
 if TYPE_CHECKING:
@@ -74,11 +76,7 @@ def largest_m(count_tokens: Callable[[int], int], limit: int, most: int = 1024) 
             f"one example already makes {count_tokens(1)} prompt tokens, more than {limit}: "
             "raise --max-prompt-tokens or use a shorter template"
         )
-    low, high = 1, most + 1  # low fits; high does not, or is beyond what was asked for
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if count_tokens(middle) <= limit else (low, middle)
-    return low
+    return bisect_right(range(1, most + 1), limit, key=count_tokens)
 
 
 def _encoding_name(model: str) -> tuple[str, bool]:
@@ -126,19 +124,15 @@ def _is_good(file: Path, name: str) -> bool:
 def fetch_rank_file(name: str, file: Path) -> bool:
     """Fetch a rank file within `FETCH_SECONDS` in all; False when that does not work."""
     ends = time.monotonic() + FETCH_SECONDS
-    partial = file.with_name(f"{file.name}.{os.getpid()}.partial")
+    content = b""
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with urllib.request.urlopen(URL.format(name), timeout=3.0) as response, partial.open("wb") as out:
-            while chunk := response.read1(1 << 16):
-                out.write(chunk)
-                if time.monotonic() > ends:
-                    return False
-        if not _is_good(partial, name):
+        with urllib.request.urlopen(URL.format(name), timeout=3.0) as response:
+            while (chunk := response.read1(1 << 16)) and time.monotonic() < ends:
+                content += chunk
+        if hashlib.sha256(content).hexdigest() != _RANK_FILES[name]:
             return False
-        os.replace(partial, file)
+        with whole_file(file) as out:
+            out.write(content.decode())
     except (OSError, ValueError):
         return False
-    finally:
-        partial.unlink(missing_ok=True)
     return True

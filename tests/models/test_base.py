@@ -6,6 +6,7 @@ import pytest
 
 from fwc_llm.errors import FwcError
 from fwc_llm.models import Client, Messages, Model, Traits, open_model, traits
+from tests.models.asking import KEY
 from tests.models.four_members import FourMembers
 
 
@@ -44,6 +45,13 @@ def test_the_surrogate_and_services_say_what_they_are() -> None:
     assert traits(open_model("gpt-4", max_tokens=3)).completion_limit == 3
     with pytest.raises(FwcError, match="OPENAI_API_KEY"):
         traits(open_model("gpt-4")).require_key()
+
+
+def test_a_key_in_the_wrong_place_is_not_repeated() -> None:
+    for options in ({"params": KEY}, {"params": KEY[:9]}, {"max_tokens": KEY}, {"rpm": f"Bearer {KEY}"}):
+        with pytest.raises(FwcError, match=next(iter(options))) as caught:
+            Client(**options)  # type: ignore[arg-type]
+        assert KEY[:9] not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,14 @@ from fwc_llm.runs.execute import execute
 from fwc_llm.runs.journal import Call, Journal
 
 PRICE = Price(
-    "test", input=10.0, cached=1.0, output=100.0, batch=0.5, context=2000, date="2026-01-01", source="test"
+    model="test",
+    input=10.0,
+    cached=1.0,
+    output=100.0,
+    batch=0.5,
+    context=2000,
+    date="2026-01-01",
+    source="test",
 )
 
 

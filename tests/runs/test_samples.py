@@ -68,7 +68,9 @@ def test_every_prompt_is_asked_so_often_each_a_request_of_its_own(task: Task) ->
     messages = {(call.arm, call.repeat // 3, call.row): call.messages for call in calls}
     assert all(messages[call.arm, call.repeat // 3, call.row] == call.messages for call in calls)
     assert len(messages) == once.n_calls
-    price = Price("dice", 1.0, 0.5, 1.0, 0.5, None, "2030-01-01", "a test")
+    price = Price(
+        model="dice", input=1.0, cached=0.5, output=1.0, batch=0.5, date="2030-01-01", source="a test"
+    )
     numbers = [forecast(Dice(), plan.calls(), price) for plan in (once, thrice)]
     assert numbers[1].dollars_most == pytest.approx(3 * (numbers[0].dollars_most or 0.0))
 

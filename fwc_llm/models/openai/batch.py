@@ -145,11 +145,10 @@ class BatchClient:
                     return await call(client)
             except AttemptError as error:
                 failure = error
+            except (ConnectionError, TimeoutError) as error:
+                failure = AttemptError(Reach.ATTEMPT, f"the connection failed ({type(error).__name__})")
             except OSError as error:
-                if isinstance(error, ConnectionError | TimeoutError):
-                    failure = AttemptError(Reach.ATTEMPT, f"the connection failed ({type(error).__name__})")
-                else:
-                    raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
+                raise StorageError(f"cannot read or write a batch file: {reason(error)}") from None
             except Exception as error:
                 failure = self._model.failure_of(error)
             if failure.status == 404 and not failure.code.startswith(("model", "deployment")):

@@ -1,6 +1,7 @@
 """Any service that speaks OpenAI's chat-completions protocol, asked with patience; Azure OpenAI is one."""
 
 import asyncio
+import json
 import math
 import os
 import random
@@ -27,7 +28,17 @@ from fwc_llm.models.openai.retry import (
     body_failure,
     http_failure,
 )
-from fwc_llm.untrusted import Secret, finite, one_line, parse_json, shortened, tamed, visible, whole
+from fwc_llm.untrusted import (
+    LIKE_A_KEY,
+    Secret,
+    finite,
+    one_line,
+    parse_json,
+    shortened,
+    tamed,
+    visible,
+    whole,
+)
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,11 +50,12 @@ AZURE_VERSION = "2024-10-21"
 ANSWER_TOKENS = 20  # enough for "Yes" and for telling a refusal from it (DecodingTrust's limit)
 REASONING_TOKENS = 2000  # the limit of a reasoning model includes its reasoning
 EFFORT = "reasoning_effort"
-_TOP_LOGPROBS, _FEWER_TOP_LOGPROBS = 20, 5
+_TOP_LOGPROBS = 20
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _OURS = {"model", "messages", "stream", "n"}
-_SECRET_NAME = re.compile(r"api.?key|authorization|password|secret|extra.headers|credential", re.IGNORECASE)
-_SECRET_VALUE = re.compile(r"\b(?:Bearer|Basic)\s+\S{8}|\b[spr]k-[\w-]{12}", re.IGNORECASE)
+_NAMES_A_KEY = re.compile(
+    r"(?:api.?key|authorization|password|secret|extra.headers|credential)[^\"]*\":", re.I
+)
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,15}|[A-Z][A-Z0-9]*_[A-Z0-9_]{1,60}")
 _NO_KEY = "no-key"  # what a server that needs no key is sent
 _LONGEST_NAME = 200  # characters of a token or a model's name
@@ -70,7 +82,8 @@ def request_parameters(
     Errors: `FwcError` for a parameter that this client sets itself, and for one that may hold a key.
     """
     for parameter, value in params.items():
-        if _holds_key({parameter: value}):
+        text = json.dumps({parameter: value}, default=str)
+        if _NAMES_A_KEY.search(text) or LIKE_A_KEY.search(text):
             raise FwcError(
                 f"parameter {visible(parameter)[:40]!r} may hold a key, which a run's files would show: put "
                 "the key into an environment variable and name that with --api-key-env"
@@ -92,31 +105,15 @@ def request_parameters(
     return sent | dict(params)
 
 
-def _holds_key(value: Any) -> bool:
-    """Whether a parameter's name, or a text inside, looks like a key."""
-    if isinstance(value, Mapping):
-        return any(_SECRET_NAME.search(str(name)) or _holds_key(each) for name, each in value.items())
-    if isinstance(value, list | tuple):
-        return any(map(_holds_key, value))
-    return isinstance(value, str) and bool(_SECRET_VALUE.search(value))
-
-
 def adapted(parameters: Mapping[str, Any], refused: str) -> tuple[dict[str, Any], str] | None:
     """Parameters without the one that the model refuses, and what to say; None if there is no way."""
     sent = dict(parameters)
-    if refused not in sent:
-        return None
-    value = sent.pop(refused)
+    value = sent.pop(refused, None)
     if refused == "temperature":
         return sent, "it accepts no temperature: sent without, so replies may vary"
     if refused in _LIMITS:
         other = _LIMITS[1 - _LIMITS.index(refused)]
         return sent | {other: value}, f"it takes {other} in place of {refused}: sent so"
-    if refused == "top_logprobs" and value > _FEWER_TOP_LOGPROBS:
-        return (
-            sent | {refused: _FEWER_TOP_LOGPROBS},
-            f"it gives at most {_FEWER_TOP_LOGPROBS} top_logprobs: sent so",
-        )
     return None
 
 
@@ -308,7 +305,6 @@ class ChatModel(Service):
         **options: Any,
     ) -> None:
         self._options = client = client or Client(**options)
-        self._chosen = dict(client.params)
         self._name = name
         super().__init__(name, self._request_parameters(), notice, breaker or max(30, 4 * client.concurrency))
         named_url = os.environ.get(self._url_variable, "").strip().rstrip("/") or None
@@ -332,30 +328,28 @@ class ChatModel(Service):
         """Say where the question goes, what a reasoning model makes of it, and when the model ends."""
         if self._url_is_named:
             self._tell(f"{self.name} is asked at {self._base_url}, which {self._url_variable} names")
+        effort = self._parameters.get(EFFORT)
         if self._reasons and "temperature" not in self._parameters:
-            sure = self._base_url is None and "/" not in self._name and family_of(self._served_name).known
+            sure = self._base_url is None and family_of(self._served_name).known
             what = "is a reasoning model" if sure else "is taken for a reasoning model, by its name"
             self._tell(
                 f"{self._name} {what}: no temperature is sent, so replies may vary "
                 "(--param reasoning_effort=none turns reasoning off where the model allows it)"
             )
-        if self._reasons and self._parameters.get("logprobs"):
-            if self._parameters.get(EFFORT) != "none":
-                self._tell(
-                    f"{self._name} reasons before it answers, and may refuse to give log-probabilities"
-                )
-            elif EFFORT not in self._chosen:
-                self._tell(
-                    f"{self._name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
-                    "sent (--param reasoning_effort=… says otherwise)"
-                )
+        if self._reasons and self._parameters.get("logprobs") and effort != "none":
+            self._tell(f"{self._name} reasons before it answers, and may refuse to give log-probabilities")
+        elif self._reasons and effort == "none" and EFFORT not in self._options.params:
+            self._tell(
+                f"{self._name} gives log-probabilities without reasoning alone: reasoning_effort=none is "
+                "sent (--param reasoning_effort=… says otherwise)"
+            )
         if self._ending is not None and self._ending.soon(self._today):
             self._tell(f"{self._ending.words(self._today)}: see {DEPRECATIONS}")
 
     def _request_parameters(self) -> Mapping[str, Any]:
         """What is sent with every request, and is part of its identity."""
         return request_parameters(
-            self._served_name, self._chosen, self._options.max_tokens, self._options.logprobs
+            self._served_name, self._options.params, self._options.max_tokens, self._options.logprobs
         )
 
     @property
@@ -509,46 +503,44 @@ class ChatModel(Service):
         return began + self._deadline - time.monotonic()
 
     def _no_reply(self, failure: AttemptError, attempts: int, seconds: float) -> Reply:
+        why = f"the service refuses this row ({failure})"
         if failure.reach is Reach.ATTEMPT:
-            why = (
-                f"no reply within the deadline of {self._deadline:g} s ({attempts} attempts; last: {failure})"
-            )
-        else:
-            why = f"the service refuses this row ({failure})"
+            waited = f"{self._deadline:g} s ({attempts} attempts; last: {failure})"
+            why = f"no reply within the deadline of {waited}"
         return Reply(text=None, error=why, attempts=attempts, latency=seconds)
 
     def explain(self, failure: AttemptError) -> str:
         """One line about a failure that stops the run: what, where, what to do, and the service's words."""
-        return self.redact(self._explain(failure))
-
-    def _explain(self, failure: AttemptError) -> str:
         said = f"({failure})"
         if failure.parameter:
-            return (
-                f"{self._where} refuses the parameter {failure.parameter!r} for {self.name} {said}: "
-                "change or drop it (--param, --logprobs, --max-tokens)"
+            why = (
+                f"refuses the parameter {failure.parameter!r} for {self.name} {said}: change or drop it "
+                "(--param, --logprobs, --max-tokens)"
             )
-        if failure.status is not None and 300 <= failure.status < 400:
-            return f"{self._where} redirects, which is not followed {said}"
-        if failure.status == 404 or failure.code in MODEL_CODES:
-            return f"{self._where} does not know the model {self.name!r} {said}: {self._where_to_look}"
-        if failure.code in QUOTA_CODES or failure.status == 402:
-            return f"{self._where} says that the quota is used up {said}: check the account's billing"
-        return f"{self._where} rejects the key {said}: {self._key_hint}"
+        elif failure.status is not None and 300 <= failure.status < 400:
+            why = f"redirects, which is not followed {said}"
+        elif failure.status == 404 or failure.code in MODEL_CODES:
+            why = f"does not know the model {self.name!r} {said}: {self._where_to_look}"
+        elif failure.code in QUOTA_CODES or failure.status == 402:
+            why = f"says that the quota is used up {said}: check the account's billing"
+        else:
+            why = f"rejects the key {said}: {self._key_hint}"
+        return self.redact(f"{self._where} {why}")
 
     def _adapt(self, failure: AttemptError, messages: Messages, sent: Mapping[str, Any]) -> bool:
         """Leave out or rename a parameter of ours that the model refuses: once each, and said once."""
         name = failure.parameter
-        if failure.reach is not Reach.RUN or name in self._chosen or name not in sent:
+        if name in self._options.params or name not in sent:
             return False
-        if self._sent.get(name) == sent[name]:
-            if name in self._adapted or (change := adapted(self._sent, name)) is None:
+        if self._sent.get(name) == sent[name]:  # else another worker has adapted already
+            change = None if name in self._adapted else adapted(self._sent, name)
+            if change is None:
                 return False
             changed, note = change
             self._adapted |= {name, *(set(changed) - set(self._sent))}  # what comes in is not swapped back
             self._sent = changed
             self._tell(f"{self.name}: {note}")
-        return True  # another worker may have adapted already
+        return True
 
     def _check_model(self, reply: Reply) -> None:
         served, wanted = (reply.model or "").rpartition("/")[2], self._served_name.rpartition("/")[2]

@@ -9,8 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, Field, NonNegativeFloat, ValidationError
+
 from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Usage
+from fwc_llm.schema import first_mistake
 
 _PRICES = Path(__file__).with_name("prices.toml")
 _FAMILIES = Path(__file__).with_name("families.toml")
@@ -19,19 +22,18 @@ _BEFORE = re.compile(r"(?:ft:)?(?:[\w.-]+/)*")
 _SOON_DAYS = 60
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(BaseModel, frozen=True):
     """One model's prices in dollars per million tokens. `date` and `source` say how far to trust them.
 
     `batch` is the share of the price that the Batch API charges; `context` the model's window in tokens.
     """
 
     model: str
-    input: float
-    cached: float
-    output: float
-    batch: float
-    context: int | None
+    input: NonNegativeFloat
+    cached: NonNegativeFloat = Field(default_factory=lambda entry: entry["input"])
+    output: NonNegativeFloat
+    batch: float = 1.0
+    context: int | None = None
     date: str
     source: str
 
@@ -44,7 +46,7 @@ class Price:
 
 def no_price(model: str) -> Price:
     """The price of a model that this process runs itself: nothing."""
-    return Price(model, 0.0, 0.0, 0.0, 1.0, None, "any day", "asked on this machine")
+    return Price(model=model, input=0.0, output=0.0, date="any day", source="asked on this machine")
 
 
 def price_of(model: str, path: str | Path | None = None, api: str = "chat") -> Price | None:
@@ -79,10 +81,7 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
     """The lists of prices by interface; a list has its own date and source, or those of the file."""
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise FwcError(f"cannot read the price file {path}: {error}") from None
-    try:
-        tables = {"chat": content} | {
+        tables: dict[str, Any] = {"chat": content | {"date": content["date"]}} | {
             name: {**content, **table}
             for name, table in content.items()
             if isinstance(table, dict) and "models" in table
@@ -91,21 +90,18 @@ def _read(path: Path) -> dict[str, dict[str, Price]]:
             api: {name: _price(name, entry, table, path) for name, entry in table["models"].items()}
             for api, table in tables.items()
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        why = first_mistake(error, {}) if isinstance(error, ValidationError) else error
         raise FwcError(
-            f"{path} is not a price file ({error!r}): it needs `date` and, under [models], "
+            f"{path} is not a price file ({why}): it needs `date` and, under [models], "
             'lines like "gpt-4o" = { input = 2.5, cached = 1.25, output = 10 }, in dollars per million tokens'
         ) from None
 
 
-def _price(name: str, entry: dict[str, float], table: dict[str, Any], path: Path) -> Price:
-    fresh, output = float(entry["input"]), float(entry["output"])
-    cached = float(entry.get("cached", fresh))
-    if not min(fresh, cached, output) >= 0.0:
-        raise ValueError(f"a price of {name} is negative")
-    context = int(entry["context"]) if "context" in entry else None
-    batch, source = float(table.get("batch", 1.0)), str(table.get("source", path))
-    return Price(name, fresh, cached, output, batch, context, str(table["date"]), source)
+def _price(name: str, entry: dict[str, Any], table: dict[str, Any], path: Path) -> Price:
+    shared: dict[str, Any] = {key: table[key] for key in ("batch", "source") if key in table}
+    values: dict[str, Any] = {"date": str(table["date"]), "source": str(path), **shared, **entry}
+    return Price(model=name, **values)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,10 @@ _ROW_WORDS = re.compile(
     r"maximum context length|context (window|size)|prompt is too long|exceeds? the .*context", re.I
 )
 _KEY_WORDS = re.compile(
-    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error", re.I
-)
-_PARAMETER_WORDS = re.compile(
-    r"(unsupported|unknown) (parameter|value)|unrecognized request argument|does not support .*parameter",
+    r"(invalid|incorrect|missing|no) (api[ _-]?key|auth(entication)?)\b|authentication error"
+    r"|unrecognized request argument",
     re.I,
 )
-_QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_WORD = 100
 _LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
 _LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
@@ -83,15 +80,10 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         parameter = _word(error, "param")
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
             reach = Reach.ROW
-        elif _KEY_WORDS.search(message) or parameter == "model":
-            reach = Reach.RUN
-        elif not parameter.startswith("messages") and (
-            code in _PARAMETER_CODES or _PARAMETER_WORDS.search(message)
-        ):
-            quoted = _QUOTED.search(message)
-            reach, parameter = Reach.RUN, parameter or (quoted[1] if quoted else "")
         else:
-            reach = Reach.UNCLEAR
+            ours = parameter and code in _PARAMETER_CODES and not parameter.startswith("messages")
+            for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
+            reach = Reach.RUN if for_all else Reach.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
     return AttemptError(reach, reason, status, code or kind, parameter, retry_after(headers))
 
