@@ -10,21 +10,23 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.errors import FwcError
 
 if TYPE_CHECKING:
-    from fwc_llm.tasks import Column, Task
+    from fwc_llm.taskfile import Column
+    from fwc_llm.tasks import Task
 
 _PLAIN = re.compile(r"[ !-;=-Z\\\]^-~¡-¬®-ɏ]*")  # the usual cell; neither "<" nor "["
 _JOINERS = "\u200c\u200d"  # parts of words in Persian and Indic scripts, and of emoji
 _MESSAGE_MARKS = re.compile(r"<(?=[|/<A-Za-z])|\[(?=/?[A-Z_]{3,}\])")
-_CACHED_VALUES = 4096
 _NOTHING = ("NAType", "NaTType")  # pandas' missing values by name: prompts do not import pandas
 
 
+@lru_cache(4096)
 def clean(text: str) -> str:
     """`text` as one line of visible characters that no chat server takes for its own marks."""
     if _PLAIN.fullmatch(text):
@@ -66,18 +68,12 @@ class Cell:
         self._unit = f" {column.unit}" if column.unit else ""
         self._words_by_text = dict(column.values)
         self._words_by_number = _numbered(column.values)
-        self._worded: dict[str, str] = {}
-        self._cleaned: dict[str, str] = {}
 
     def words(self, value: Any) -> str:
         """The value in words, e.g. "40 hours"."""
         if type(value) is str:
-            text = self._worded.get(value)
-            if text is None:
-                known = self._words_by_text.get(value)
-                text = clean(value) + self._unit if known is None else clean(known)
-                _keep(self._worded, value, text)
-            return text
+            words = self._words_by_text.get(value)
+            return clean(value) + self._unit if words is None else clean(words)
         plain = self.raw(value)
         if isinstance(plain, str):
             return self.words(plain)
@@ -91,11 +87,7 @@ class Cell:
         if kind is int:
             return value  # type: ignore[no-any-return]
         if kind is str:
-            text = self._cleaned.get(value)
-            if text is None:
-                text = clean(value)
-                _keep(self._cleaned, value, text)
-            return text
+            return clean(value)
         if getattr(value, "shape", None) == ():
             value = value.item()  # a numpy scalar
         if isinstance(value, bool) or not isinstance(value, Real | Decimal):
@@ -109,13 +101,6 @@ class Cell:
 
     def _missing(self) -> str:
         return f"the row has no value for {self.name!r}: fill it in, or set a missing rule in the task"
-
-
-def _keep(cache: dict[str, str], value: str, text: str) -> None:
-    """Cache `text` for `value`; a full cache is cleared, so that free text does not fill the memory."""
-    if len(cache) >= _CACHED_VALUES:
-        cache.clear()
-    cache[value] = text
 
 
 def _numbered(values: Mapping[str, str]) -> dict[float, str]:

@@ -471,25 +471,10 @@ def choose(task: TaskFile, key: Literal["use_protected", "weight"], value: str |
 
 
 def without_key(text: str, key: str) -> str:
-    """The text of a task file without the lines that set `key` for the whole file, however many they are."""
-    wanted = _parsed(text)
-    if wanted is None or wanted.pop(key, None) is None:
-        return text
-    lines = text.splitlines(keepends=True)
-    for first, line in enumerate(lines):
-        if re.match(rf"""[ \t]*["']?{key}["']?[ \t]*=""", line):
-            for last in range(first + 1, len(lines) + 1):
-                rest = "".join(lines[:first] + lines[last:])
-                if _parsed(rest) == wanted:
-                    return rest
-    return text
-
-
-def _parsed(text: str) -> dict[str, Any] | None:
-    try:
-        return tomllib.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    """Return the text of a task file without the lines that set `key` for the whole file."""
+    top = re.split(r"^[ \t]*\[", text, maxsplit=1, flags=re.M)[0]  # what comes before the first table
+    sets = rf"""^[ \t]*["']?{key}["']?[ \t]*=[ \t]*(\[[^\]]*\]|[^\n]*)[^\n]*\n"""
+    return re.sub(sets, "", top, count=1, flags=re.M) + text[len(top) :]
 
 
 def asks_the_same(text: str, other: str) -> bool:

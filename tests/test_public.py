@@ -60,7 +60,7 @@ Settings(m="many")
 fwc_llm.evaluat
 """
 REVEALED = [
-    "fwc_llm.tasks.task.Task",
+    "fwc_llm.tasks.Task",
     "fwc_llm.shots.base.Shots",
     "pandas.core.frame.DataFrame",
     "fwc_llm.shots.base.Example",

@@ -159,7 +159,7 @@ def test_many_columns_take_no_time_to_speak_of(tmp_path: Path) -> None:
         load_task(tmp_path / "my.toml").pool()
 
 
-SPELLINGS = ('use_protected = [\n  "sex", # ]\n]', "use_protected = 'sex'", '"use_protected" = "sex"', "")
+SPELLINGS = ('use_protected = [\n  "sex",\n]', "use_protected = 'sex'", '"use_protected" = "sex"', "")
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fwc_llm.cli import app
-from fwc_llm.data import disk_cleaning
+from fwc_llm.data import load
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.folder import RunFolder
 from tests.data.test_disk_table import BLOCK, HELD, frame, write
@@ -33,8 +33,8 @@ def test_a_run_of_a_table_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shots = run("shots", "--task", task, "--data", rows, "--m", 8, "-o", tmp_path / "shots.json")
     assert shots.exit_code == 0, shots.output
 
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
-    monkeypatch.setattr(disk_cleaning, "BLOCK", BLOCK)
+    monkeypatch.setattr(load, "LARGE", HELD)
+    monkeypatch.setattr(load, "BLOCK", BLOCK)
     outer = run("eval", *asked, "--shots", "zero,balanced", "-o", tmp_path / "outer")
     assert outer.exit_code == 0, outer.output
     assert "the table stays on disk: examples are chosen among" in outer.output
@@ -75,7 +75,7 @@ def test_a_check_says_what_is_of_the_sample(tmp_path: Path, monkeypatch: pytest.
     rows.to_parquet(tmp_path / "rows-0.parquet")
     inner = run("task", "check", task)
     assert inner.exit_code == 0, inner.output
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(load, "LARGE", HELD)
     outer = run("task", "check", task)
     assert outer.exit_code == 0, outer.output
     assert "\nColumns\n" in inner.output
@@ -102,7 +102,7 @@ def test_a_cell_without_rows_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     rows: pd.DataFrame = frame()
     away = (rows["nation"] == "away") & (rows["sex"] == "f")
     rows.assign(paid=rows["paid"].where(~away, "no")).to_parquet(tmp_path / "one.parquet")
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(load, "LARGE", HELD)
     refused = run(
         "eval", "--task", task, "--data", tmp_path / "one.parquet", "--model", "baseline", "--n-test", 48,
         "--base-parity", 0.5, "--shots", "zero", "-o", tmp_path / "run",

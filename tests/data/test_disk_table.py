@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from fwc_llm.data import disk_cleaning
+from fwc_llm.data import load
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.defaults import fit_defaults
 from fwc_llm.runs.row_matching import row_values
@@ -78,8 +78,8 @@ def both(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Task, Task]:
     """The task in memory, and on disk."""
     inner = load_task(path)
     inner.pool()
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
-    monkeypatch.setattr(disk_cleaning, "BLOCK", BLOCK)
+    monkeypatch.setattr(load, "LARGE", HELD)
+    monkeypatch.setattr(load, "BLOCK", BLOCK)
     outer = load_task(path)
     assert inner.whole is None
     assert outer.whole is not None
@@ -154,11 +154,11 @@ def test_defaults_move_by_the_whole_table(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_few_rows_are_held_while_it_is_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
-    monkeypatch.setattr(disk_cleaning, "BLOCK", BLOCK)
+    monkeypatch.setattr(load, "LARGE", HELD)
+    monkeypatch.setattr(load, "BLOCK", BLOCK)
     alive: list[weakref.ref[pd.DataFrame]] = []
     most = [0, 0]
-    build = disk_cleaning.build_tables
+    build = load.build_tables
 
     def counted(*given: Any) -> Any:
         found = build(*given)
@@ -167,7 +167,7 @@ def test_few_rows_are_held_while_it_is_cleaned(tmp_path: Path, monkeypatch: pyte
         most[:] = [max(most[0], len(alive)), max(most[1], len(given[1][0]))]
         return found
 
-    monkeypatch.setattr(disk_cleaning, "build_tables", counted)
+    monkeypatch.setattr(load, "build_tables", counted)
     assert load_task(write(tmp_path)).whole is not None
     assert most[0] <= 2  # this block and the one before it
     assert most[1] == BLOCK
@@ -177,7 +177,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = write(tmp_path, TOML.replace("above = 17", "above = 20"))
     inner = load_task(path)
     inner.pool()
-    monkeypatch.setattr(disk_cleaning, "LARGE", 1000)
+    monkeypatch.setattr(load, "LARGE", 1000)
     outer = load_task(path)
     assert outer.whole is None
     assert outer.pool() is outer.test()
@@ -186,7 +186,7 @@ def test_rows_that_are_left_may_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_column_of_ids_keeps_the_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, TOML.replace('{ name = "job" }', '{ name = "job", role = "id" }'))
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(load, "LARGE", HELD)
     with pytest.raises(FwcError, match="is already used at"):
         load_task(path).pool()
 
@@ -207,14 +207,14 @@ def test_files_that_do_not_fit_are_refused(
 ) -> None:
     path = write(tmp_path)
     damage(frame().iloc[:500]).to_parquet(tmp_path / "rows-1.parquet")
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(load, "LARGE", HELD)
     with pytest.raises(FwcError, match=words):
         load_task(path).pool()
 
 
 def test_what_is_no_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path)
-    monkeypatch.setattr(disk_cleaning, "LARGE", HELD)
+    monkeypatch.setattr(load, "LARGE", HELD)
     (tmp_path / "rows-2.parquet").write_bytes(b"PAR1 no such thing PAR1")
     with pytest.raises(FwcError, match=r"rows-2\.parquet is no Parquet table"):
         load_task(path).pool()

@@ -8,9 +8,8 @@ import pytest
 
 from evals.walks.loans import loans
 from fwc_llm.cli.tasks import init
-from fwc_llm.data.column_kinds import look_at
 from fwc_llm.data.reading import as_plain
-from fwc_llm.data.task_draft import draft_question, draft_task, means_yes
+from fwc_llm.data.task_draft import draft_question, draft_task, look_at, means_yes
 from fwc_llm.errors import FwcError
 from fwc_llm.tasks import Task, load_task
 

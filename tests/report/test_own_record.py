@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fwc_llm.data.row_filters import GroupRows, RowCount
+from fwc_llm.data.table import GroupRows, RowCount
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.report.compare import compare_runs

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from fwc_llm.cli import app
 from fwc_llm.coreset import FairCoreset, certify
-from fwc_llm.data import disk_cleaning
+from fwc_llm.data import load
 from fwc_llm.errors import FwcError
 from fwc_llm.shots import select_shots
 from fwc_llm.shots.coresets import disk_shots
@@ -89,7 +89,7 @@ def test_blocks_give_the_examples_of_the_whole_table(
 ) -> None:
     task = load_task(folder / "task.toml", weight=weight)
     inner = select_shots(task, "fwc", 12, 0.05, seed=1, progress=False)
-    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr(load, "LARGE", 300)
     large = load_task(folder / "task.toml", weight=weight, data=folder / "rows.parquet")
     outer = disk_shots(large, 12, 0.05, seed=1)
     assert outer.fingerprint == inner.fingerprint
@@ -113,7 +113,7 @@ def test_blocks_give_the_examples_of_the_whole_table(
 def test_a_table_beyond_the_sample_is_certified_as_a_whole(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr(load, "LARGE", 300)
     monkeypatch.setattr("fwc_llm.coreset.estimator.ROWS_FOR_EACH", {"l1": 30})
     settings = FairCoreset.__init__.__defaults__
     assert settings is not None
@@ -139,7 +139,7 @@ def test_the_command_takes_a_pattern(folder: Path, monkeypatch: pytest.MonkeyPat
     def run(*words: str) -> Any:
         return CliRunner().invoke(app, ["shots", "--task", str(folder / "task.toml"), "--m", "8", *words])
 
-    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr(load, "LARGE", 300)
     files = ("--data", str(folder / "part-*.parquet"))
     assert run(*files, "--strategy", "kmeans").exit_code == 0  # from the sample
     found = run(*files, "-o", str(folder / "shots.json"))
@@ -185,7 +185,7 @@ def test_the_command_takes_a_pattern(folder: Path, monkeypatch: pytest.MonkeyPat
 def test_what_the_task_file_does_not_allow_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, words: str
 ) -> None:
-    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr(load, "LARGE", 300)
     assert old in TOML
     (folder / "task.toml").write_text(TOML.replace(old, new), encoding="utf-8")
     with pytest.raises(FwcError, match=re.escape(words)):
@@ -210,7 +210,7 @@ def test_files_that_were_written_in_several_ways_are_one_table(
     (folder / "task.toml").write_text(TOML.replace("rows.parquet", "part-*.parquet"), encoding="utf-8")
     task = load_task(folder / "task.toml")
     inner = select_shots(task, "fwc", 8, 0.05, seed=1, progress=False)
-    monkeypatch.setattr(disk_cleaning, "LARGE", 300)
+    monkeypatch.setattr(load, "LARGE", 300)
     outer = disk_shots(load_task(folder / "task.toml"), 8, 0.05, seed=1)
     assert [example.row for example in outer.examples] == [example.row for example in inner.examples]
     assert outer.fingerprint == inner.fingerprint
