@@ -20,29 +20,18 @@ import numpy as np
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 M, P = 250, 25
-FORMS = ("float32", "float64", "DataFrame", "mixed")
+FORMS = ("float32", "float64")
 SUPPORTS = ("free", "rows")
-TARGET = 3.0  # units, for G up to 16 and for mixed tables
+TARGET = 3.0  # units, for G up to 16
 
 
 def make_table(n: int, cells: int, form: str) -> tuple[Any, np.ndarray, np.ndarray]:
-    """n rows of `P` columns, outcomes and levels; a "mixed" table is a DataFrame with ten text columns."""
-    import pandas as pd
-
+    """n rows of `P` columns in this type, outcomes and levels."""
     from evals.synthetic import synthetic
 
     outcomes = 2 if cells < 64 else 4
     features, outcome, sensitive = synthetic(n, P, levels=cells // outcomes, outcomes=outcomes)
-    if form == "float32":
-        return features, outcome, sensitive
-    if form == "float64":
-        return features.astype(np.float64), outcome, sensitive
-    frame = pd.DataFrame(features).rename(columns=lambda k: f"x{k}")
-    if form == "mixed":
-        rng = np.random.default_rng(1)
-        for k in range(P - 10, P):
-            frame[f"x{k}"] = pd.Categorical.from_codes(rng.integers(0, 8, n), pd.Index(list("abcdefgh")))
-    return frame, outcome, sensitive
+    return features.astype(form, copy=False), outcome, sensitive
 
 
 def resident(name: str) -> int:
@@ -82,8 +71,7 @@ def report(found: dict[str, Any]) -> str:
         f"`{found['command']}` on {found['machine']}",
         "",
         f"m = {M}, p = {P}, the default call. Peak resident memory during the fit above what is resident "
-        "before it (libraries, the caller's table and labels), in units of the table as float32 numbers. "
-        "Mixed: a DataFrame of 15 numeric and 10 categorical columns.",
+        "before it (libraries, the caller's table and labels), in units of the table as float32 numbers.",
         "",
         "| n | support | G | " + " | ".join(FORMS) + " |",
         "|---:|---|---:|" + "---:|" * len(FORMS),

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwc_llm.coreset.checks import check_choice, check_epsilon, check_not_negative
 from fwc_llm.coreset.descent.plain import share_out
-from fwc_llm.coreset.distance import Distance, wasserstein
+from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.problem.cells import find_cells, overall_target
 from fwc_llm.coreset.problem.encoding import ArrayScaler, Encoder, Encoding, encode_array
 from fwc_llm.coreset.problem.frames import as_pandas, is_frame, plain_array, take_named
@@ -24,7 +24,6 @@ from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError
 
 _EXACT = 1e-9  # by which a violation may exceed its limit
-_EXTREME = 500  # power of two from which sums of costs may overflow or vanish
 
 
 @dataclass(frozen=True)
@@ -271,22 +270,11 @@ def certified(points: Represented, rows: Rows, weights: Any) -> CoresetCertifica
         objective, lower_bound, weight = _best_weights(points, rows, n_cells)
     else:
         weight = _checked(weights, points.m)
-        found = distance(points.costs(rows), weight, rows.masses)
-        objective, lower_bound = found.value, found.lower_bound
+        distance = wasserstein(points.costs(rows), weight, rows.masses)
+        objective, lower_bound = distance.value, distance.lower_bound
     weight = weight * (points.m / weight.sum())
-    held = np.bincount(points.cell_of, weight, n_cells)
-    return CoresetCertificate(
-        objective, lower_bound, violation(held, points.target), weight, points.epsilon, rows.table.n
-    )
-
-
-def distance(costs: np.ndarray, weights: np.ndarray, masses: Masses | None) -> Distance:
-    """`wasserstein`, for costs of any size; it changes `costs` (n, m) where they are extreme."""
-    exponent = int(np.frexp(costs.max())[1])
-    if abs(exponent) < _EXTREME:
-        return wasserstein(costs, weights, masses)
-    found = wasserstein(np.ldexp(costs, -exponent, out=costs), weights, masses)
-    return Distance(float(np.ldexp(found.value, exponent)), float(np.ldexp(found.lower_bound, exponent)))
+    apart = violation(np.bincount(points.cell_of, weight, n_cells), points.target)
+    return CoresetCertificate(objective, lower_bound, apart, weight, points.epsilon, rows.table.n)
 
 
 def _best_weights(points: Represented, rows: Rows, n_cells: int) -> tuple[float, float, np.ndarray]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Cluster
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified, distance, published
+from fwc_llm.coreset.certificate import CoresetCertificate, Represented, Rows, certified, published
 from fwc_llm.coreset.checks import (
     candidate_mask,
     check_choice,
@@ -22,10 +21,10 @@ from fwc_llm.coreset.checks import (
 )
 from fwc_llm.coreset.descent.loop import Descent, Steps
 from fwc_llm.coreset.descent.updates import Shares
+from fwc_llm.coreset.distance import wasserstein
 from fwc_llm.coreset.out_of_core.blocks import Table as BlockTable
 from fwc_llm.coreset.out_of_core.blocks import is_on_disk
 from fwc_llm.coreset.out_of_core.sources import open_table
-from fwc_llm.coreset.picture import draw_coreset
 from fwc_llm.coreset.problem.allocation import count_slots
 from fwc_llm.coreset.problem.cells import check_levels, overall_target
 from fwc_llm.coreset.problem.encoding import Encoder, Encoding, encode_array, pick
@@ -38,7 +37,6 @@ from fwc_llm.coreset.search.restarts import best_start
 from fwc_llm.coreset.search.schedule import Effort, Solver
 from fwc_llm.coreset.transport.parity import violation
 from fwc_llm.errors import InputError
-from fwc_llm.notebook import figure
 
 _STARTS = ("k-means++", "random")
 # Rows of a sample for a representative: the objective is then about 0.1 % above that of a fit of all rows.
@@ -207,8 +205,17 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
                 return self
             X, y, sensitive, sample_weight = table.whole()
         X, y, sensitive, sample_weight = take_named(X, y, sensitive, sample_weight)
-        rows, problem = self._read(X, y, sensitive, candidates, sample_weight)
-        self._fit_rows(rows, problem, X, y is not None, sensitive is not None)
+        rows = read_rows(X, y, sensitive, sample_weight, self.cost, self.scale, self.epsilon)
+        problem = self._problem(rows, candidates)
+        best, steps = self._solve(problem, rows)
+        places = None if best.rows is None else rows.positions(best.rows)
+        chosen = None if places is None else pick(X, places)
+        known = rows.encoding, y is not None, sensitive is not None
+        points = self._represent(best.points, places, chosen, problem, *known)
+        inner, shares = steps.certify(points)
+        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
+        self.labels_ = np.full(rows.n, -1, np.int32)
+        self.labels_[rows.of_all(np.arange(rows.n))] = main_labels(shares)
         return self
 
     def predict(self, X: Any, y: Any = None, sensitive: Any = None) -> np.ndarray:
@@ -236,7 +243,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         float64.
         """
         points, rows = self._rows(X, y, sensitive, sample_weight)
-        return -distance(points.costs(rows), self.weights_, rows.masses).value
+        return -wasserstein(points.costs(rows), self.weights_, rows.masses).value
 
     def certify(
         self, X: Any, y: Any, sensitive: Any, weights: Any = None, sample_weight: Any = None
@@ -287,7 +294,9 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         sample_weight: Any = None,
     ) -> Problem:
         """The problem that `fit` solves, checked and encoded; for your own searches."""
-        return self._read(X, y, sensitive, candidates, sample_weight)[1]
+        self._check_parameters()
+        rows = read_rows(X, y, sensitive, sample_weight, self.cost, self.scale, self.epsilon)
+        return self._problem(rows, candidates)
 
     @property
     def _n_features_out(self) -> int:
@@ -299,35 +308,6 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.epsilon is not None
         return tags
-
-    def _repr_html_(self) -> str:
-        """The certificate and the cells with their weight, once fitted."""
-        return draw_coreset(self) if hasattr(self, "history_") else figure(repr(self))
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
-    def _fit_rows(self, rows: InputRows, problem: Problem, X: Any, has_y: bool, has_levels: bool) -> None:
-        """Solves a table in memory."""
-        rng = generator(self.random_state)
-        solver = self._solver(problem)
-        best = self._best(solver, rows, rng)
-        self._keep(best, solver.steps, rows, X, has_y, has_levels)
-
-    def _read(
-        self, X: Any, y: Any, sensitive: Any, candidates: Any, sample_weight: Any
-    ) -> tuple[InputRows, Problem]:
-        self._check_parameters()
-        terms = self.cost, self.scale, self.epsilon
-        rows = read_rows(X, y, sensitive, sample_weight, *terms)
-        return rows, self._encoded(rows, candidates)
-
-    def _encoded(self, rows: InputRows, candidates: Any) -> Problem:
-        """The problem of these rows."""
-        problem = self._problem(rows, candidates)
-        if isinstance(rows.encoding, Encoder) and rows.encoding.has_ranks:
-            problem = replace(problem, to_ranks=rows.encoding.to_ranks)
-        return problem
 
     def _check_parameters(self) -> None:
         check_choice("cost", self.cost, COSTS)
@@ -350,7 +330,7 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         check_not_negative("cost_outcome", self.cost_outcome)
 
     def _problem(self, rows: InputRows, candidates: Any) -> Problem:
-        """Cells, slots and the rows that may stand for each cell."""
+        """The problem of these rows: cells, slots and the rows that may stand for each cell."""
         table, cells = rows.table, rows.cells
         if self.epsilon is not None:
             check_levels(cells)
@@ -385,8 +365,10 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
         cell_of = np.repeat(np.arange(cells.n_cells), seats)
         target = overall_target(cells, self.target)
         move = between_cells(cells, self.cost_sensitive, self.cost_outcome)
+        encoding = rows.encoding
+        to_ranks = encoding.to_ranks if isinstance(encoding, Encoder) and encoding.has_ranks else None
         terms = (target, self.epsilon, self.cost, self.support)
-        return Problem(table, cells, cell_of, *terms, move, pools, ids, masses=rows.masses)
+        return Problem(table, cells, cell_of, *terms, move, pools, ids, to_ranks, rows.masses)
 
     def _given_rows(self, among: InputRows) -> np.ndarray:
         """The rows given as `init`, checked, in cell order."""
@@ -417,20 +399,19 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             raise InputError(f"init has shape {points.shape}: give points as ({self.m}, {problem.table.p})")
         return points
 
-    def _solver(self, problem: Problem) -> Solver:
-        named = isinstance(self.init, str)
-        starts = 1 if self.n_init == "auto" or not named else int(self.n_init)
+    def _solve(self, problem: Problem, rows: InputRows) -> tuple[Descent, Steps]:
+        """The best descent from what `init` says, and its steps."""
+        rng = generator(self.random_state)
+        starts = None if self.n_init == "auto" else int(self.n_init)
         effort = Effort(int(self.max_iter), self.swaps, self.progressive, check_jobs(self.n_jobs))
-        return Solver(problem, effort, starts)
-
-    def _best(self, solver: Solver, rows: InputRows, rng: np.random.Generator) -> Descent:
-        """The best descent from what `init` says."""
         if isinstance(self.init, str):
-            starts = None if self.n_init == "auto" else int(self.n_init)
+            solver = Solver(problem, effort, starts or 1)
             best, self.n_starts_, self.n_agreeing_, self.proven_ = best_start(solver, self.init, rng, starts)
-            return best
-        self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
-        return solver.from_start(self._given_start(solver.problem, rows), rng)
+        else:
+            solver = Solver(problem, effort, 1)
+            self.n_starts_, self.n_agreeing_, self.proven_ = 1, 1, False
+            best = solver.from_start(self._given_start(problem, rows), rng)
+        return best, solver.steps
 
     def _sample_size(self) -> int:
         """The rows of a table on disk that are solved in memory."""
@@ -452,45 +433,23 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
             tick=lambda share: say(f"reading 1, columns and a sample: {share:.0%}"),
         )
         say(f"solving a sample of {seen.rows.n:,} rows")
-        problem = self._encoded(seen.rows, None)
-        solver = self._solver(problem)
-        best = self._best(solver, seen.rows, generator(self.random_state))
-        solver.steps.rest()
-        positions = None if best.rows is None else seen.positions[best.rows]
+        problem = self._problem(seen.rows, None)
+        best, steps = self._solve(problem, seen.rows)
+        steps.rest()
+        places = None if best.rows is None else seen.positions[best.rows]
         chosen = None if best.rows is None else pick(seen.raw, best.rows)
-        given = problem, seen.rows.encoding, seen.has_y, seen.has_levels
-        points = self._represent(best.points, positions, chosen, *given)
+        known = seen.rows.encoding, seen.has_y, seen.has_levels
+        points = self._represent(best.points, places, chosen, problem, *known)
         found = certify_table(
             table, seen, problem, points, lambda k, share: say(f"reading {k + 1}, distances: {share:.0%}")
         )
         self._certify(found.weights, found.objective, found.lower_bound, best, problem)
         self.labels_, self.proven_ = None, False
 
-    def _keep(
-        self, best: Descent, steps: Steps, rows: InputRows, X: Any, has_y: bool, has_levels: bool
-    ) -> None:
-        """Sets the fitted attributes."""
-        problem = steps.problem
-        found = None if best.rows is None else rows.positions(best.rows)
-        points = self._represent(
-            best.points,
-            found,
-            None if found is None else pick(X, found),
-            problem,
-            rows.encoding,
-            has_y,
-            has_levels,
-        )
-        inner, shares = steps.certify(points)
-        self._certify(shares.weights(), inner.objective, inner.lower_bound, best, problem)
-        labels = np.full(rows.n, -1, np.int32)
-        labels[rows.of_all(np.arange(rows.n))] = main_labels(shares)
-        self.labels_ = labels
-
     def _represent(
         self,
         points: np.ndarray,
-        found: np.ndarray | None,
+        places: np.ndarray | None,
         chosen: Any,
         problem: Problem,
         encoding: Encoding,
@@ -499,13 +458,13 @@ class FairCoreset(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixi
     ) -> np.ndarray:
         """Sets the attributes of the representatives, and returns them as published: in the precision of X.
 
-        They are `points` (m, p), or the rows `chosen`, which are those in the places `found` of X.
+        They are `points` (m, p), or the rows `chosen`, which are those in these `places` of X.
         """
         cells = problem.cells
         level, outcome = np.divmod(problem.cell_of, cells.n_outcomes)
         self.sensitive_ = cells.levels[level] if has_levels else None
         self.y_ = cells.outcomes[outcome] if has_y else None
-        self.row_index_ = found
+        self.row_index_ = places
         points, self.representatives_ = published(points, chosen, problem.table, encoding)
         self.n_features_in_ = problem.table.p
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit

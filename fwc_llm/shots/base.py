@@ -52,6 +52,10 @@ class Certificate(dict[str, Any]):
     def __repr__(self) -> str:
         return f"Certificate({', '.join(f'{name}={words}' for name, words in self.facts().items())})"
 
+    def _repr_html_(self) -> str:
+        rows = [(name.replace("_", " "), words) for name, words in self.facts().items()]
+        return figure("certificate", table(("", "value"), rows))
+
 
 def _words(value: Any) -> str:
     """One entry, short enough for a line."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 
 from fwc_llm.coreset.problem.frames import as_pandas, column_kind, is_frame, plain_array, row_name
+from fwc_llm.coreset.problem.ground_cost import MISMATCH
 from fwc_llm.coreset.problem.table import Table
 from fwc_llm.coreset.weights import Masses, read_weights
 from fwc_llm.errors import InputError, ScaleWarning
@@ -376,7 +377,7 @@ def one_hot(encoder: Encoder, frame: "pd.DataFrame") -> "sparse.csr_array":
     blocks = [sparse.csr_array(table.numbers)]
     if kinds:
         hot = OneHotEncoder(categories=kinds, handle_unknown="ignore").fit_transform(table.codes)
-        blocks.append(sparse.csr_array(hot * 0.5))
+        blocks.append(sparse.csr_array(hot * (MISMATCH / 2)))
     return sparse.csr_array(sparse.hstack(blocks))
 
 
