@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 340.0, 330.0
 _GUTTER = 116.0  # where a chart with a name before every line has its axis
 _TOP, _BOTTOM, _LEFT = 14, 288, 46
 _NEAR = 17.0  # marks closer than this are drawn as one
-DASHES = ("", "7 3", "2 3", "8 3 2 3")
+_MOST_GROUPS = 4  # in a chart of P(yes)
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _size(weight: float | None, heaviest: float) -> float:
 
 def shown_groups(stats: Mapping[str, Any]) -> list[str]:
     """Return the groups that the charts of P(yes) show: all, or the largest of more than four."""
-    largest = sorted(stats["groups"], key=lambda group: -group["n"])[: len(DASHES)]
+    largest = sorted(stats["groups"], key=lambda group: -group["n"])[:_MOST_GROUPS]
     return [group["group"] for group in stats["groups"] if group in largest]
 
 
@@ -256,46 +256,6 @@ def calibration_by_group(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[
             for mean, share, low, high, count in zip(*columns, strict=True)
         ]
     return {"width": WIDTH, "height": HEIGHT, "x": x, "y": y, "marks": marks}
-
-
-def by_threshold(arm: Mapping[str, Any], groups: Sequence[str]) -> dict[str, Any]:
-    """Return the chart of one arm's rates per group, accuracy and gap at every threshold, as steps."""
-    thresholds = arm["probabilities"]["thresholds"]
-    curve = thresholds["curve"]
-    # The last threshold is infinite; where it is reached does not matter, so it stands at the right end.
-    finite = [value for value in curve["threshold"] if value is not None]
-    low, high = min([*finite, 0.5]), max([*finite, 0.5])
-    margin = max(0.02, 0.04 * (high - low))
-    x = axis(max(0.0, low - margin), min(1.0, high + margin), _LEFT, WIDTH - 14)
-    y = axis(0.0, 1.0, _BOTTOM, _TOP, percent=True)
-    places = [x.at(value) if value is not None else x.end for value in curve["threshold"]]
-
-    def steps(values: Iterable[float | None]) -> list[tuple[float, float]]:
-        """A threshold answers as the next value of P(yes) does: each step reaches to the left."""
-        points, before = [], x.start
-        for place, value in zip(places, values, strict=True):
-            if value is not None:
-                points += [(before, y.at(value)), (place, y.at(value))]
-            before = place
-        return points
-
-    gap = steps(curve["demographic_parity_difference"])
-    least = thresholds["chosen"]["least_gap_keeping_half"]
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "x": x,
-        "y": y,
-        "rates": [
-            {"dash": DASHES[shape], "points": steps(curve["rates"][name]), "name": name}
-            for shape, name in enumerate(groups)
-            if name in curve["rates"]
-        ],
-        "accuracy": steps(curve["accuracy"]),
-        "gap": [(gap[0][0], y.start), *gap, (gap[-1][0], y.start)] if gap else [],
-        "half": x.at(0.5),
-        "least": None if least is None else x.at(least["threshold"]),
-    }
 
 
 def wrapped(name: str, longest: int = 24) -> list[str]:

@@ -35,20 +35,14 @@ def compare_runs(first: Run, second: Run) -> dict[str, Any]:
     if first.described.get("fingerprint") != second.described.get("fingerprint"):
         notes.append("The two runs saw different versions of the table.")
     if first.simulated or second.simulated:
-        which = "Both runs are" if first.simulated and second.simulated else "One of the runs is"
-        notes.append(f"{which} simulated: nothing here is a finding about a language model.")
+        notes.append("A simulated run is no finding about a language model.")
     files = first.described.get("task_file"), second.described.get("task_file")
-    if all(files) and len({_without_choice(str(text)) for text in files}) > 1:
+    if all(files) and len({without_key(str(text), "use_protected") for text in files}) > 1:
         notes.append("The two runs used different versions of the task file.")
     notes += [line for run in (first, second) for line in lost_lines(run.results.get("rows"))]
     notes += [f"{run.label} is incomplete: {run.missing}" for run in (first, second) if run.missing]
     if first.reference or second.reference:
-        which, whose = (
-            ("Both runs are references", "their")
-            if first.reference and second.reference
-            else ("One run is a reference", "its")
-        )
-        notes.append(f"{which}, no language model: {whose} answers come from the rows, not from prompts.")
+        notes.append("A reference is no language model: its answers come from the rows, not from prompts.")
     if first.described.get("protected") != second.described.get("protected"):
         notes.append(
             "The two runs protect different attributes: their gaps are between other groups, and no "
@@ -75,11 +69,6 @@ _SHOWN_ELSEWHERE = {
     "created", "command", "settings", "versions", "calls", "arms", "sources", "reference", "rows",
     "task_file", "task_folder",
 }  # fmt: skip
-
-
-def _without_choice(text: str) -> str:
-    """A recorded task file without what --protected chose: that is a setting, and said as one."""
-    return without_key(text, "use_protected")
 
 
 def _compare_arm(first: Run, second: Run, arm: str) -> dict[str, Any]:
@@ -114,18 +103,12 @@ def _own(run: Run, answers: Answers, fixed: bool) -> Estimates:
 
 def _changed(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Everything that run.json says differently, the date and the command left out."""
-    for name in sorted({*first, *second} - _SHOWN_ELSEWHERE):
-        if first.get(name) != second.get(name):
-            yield {"name": name, "first": _word(first.get(name)), "second": _word(second.get(name))}
-    for section in ("settings", "versions"):
-        one, other = first.get(section) or {}, second.get(section) or {}
-        for name in sorted({*one, *other}):
+    sections = [(first.get(name) or {}, second.get(name) or {}) for name in ("settings", "versions")]
+    for one, other in ((first, second), *sections):
+        for name in sorted({*one, *other} - _SHOWN_ELSEWHERE):
             if one.get(name) != other.get(name):
-                yield {"name": name, "first": _word(one.get(name)), "second": _word(other.get(name))}
-
-
-def _word(value: Any) -> str:
-    return as_words(value) or DASH
+                words = [as_words(side.get(name)) or DASH for side in (one, other)]
+                yield {"name": name, "first": words[0], "second": words[1]}
 
 
 def comparison_table(compared: Mapping[str, Any]) -> RenderableType:

@@ -46,9 +46,5 @@ def cost_line(results: Mapping[str, Any], price: Price | None = None) -> str:
         return line
     if results.get("local"):
         return f"{line}: nothing to pay, the model ran on this machine"
-    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}{_whose(found)}"
-
-
-def _whose(found: Mapping[str, Any]) -> str:
-    """A mark for prices that are not the provider's own word."""
-    return " (a third party's)" if "third part" in found["price_source"] else ""
+    whose = " (a third party's)" if "third part" in found["price_source"] else ""
+    return f"{line}: ${found['dollars']:.2f} by prices of {found['price_date']}{whose}"

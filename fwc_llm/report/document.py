@@ -93,7 +93,6 @@ def sections_of(run: Mapping[str, Any]) -> list[Section]:
         sections.references(stats),
         sections.context(stats, run["missing"]),
         *([sections.spread(stats, always=True)] if is_run else []),
-        *sections.certificates(run),
         *([costs(run)] if is_run else []),
         record(run),
     ]

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.metrics.arm_comparison import COMPARED
-from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN, UNTOLD
+from fwc_llm.metrics.intervals import DIFFERS, NOT_SHOWN
 from fwc_llm.metrics.planning import Assumptions, Design, Smallest, limit_of, smallest
 from fwc_llm.metrics.probability_checks import OPPOSITE, THRESHOLD
 from fwc_llm.metrics.variance import LEAST_SETS, THESE_EXAMPLES
-from fwc_llm.report.format import interval, number, percent, signed
+from fwc_llm.report.format import interval, number, percent
 
 if TYPE_CHECKING:
     from fwc_llm.report.read import Run
@@ -80,7 +80,7 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what a reader should take away: the arm that a sentence is about (`arm`), and the rest (`text`).
 
     The first arm's gap, then the arms that differ, with sizes, those against the first arm first; what does
-    not differ is one sentence. Last, the reference lines and a perfect classifier.
+    not differ is one sentence. Last, a perfect classifier.
     """
     first = found["arms"][0]
     sentences = [{"arm": first["arm"], "text": _gap_of(first)}]
@@ -104,8 +104,6 @@ def findings(found: Mapping[str, Any]) -> list[dict[str, str]]:
         sentences.append({"arm": "", "text": text})
     for why, arms in untold.items():
         sentences.append({"arm": "", "text": f"Whether {_listed(arms)} differ from {first['arm']} {why}."})
-    if against := _against_lines(found):
-        sentences.append({"arm": "", "text": against})
     oracle = next((row for row in found["context"] if row["name"] == "oracle"), None)
     if oracle and (oracle["demographic_parity_difference"] or 0) > 0:
         gap = number(oracle["demographic_parity_difference"], 2)
@@ -181,23 +179,6 @@ def _listed(names: Sequence[str]) -> str:
 
 def _cut(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
-
-
-def _against_lines(found: Mapping[str, Any]) -> str:
-    """Every arm less the last reference line without the protected attribute; empty without lines."""
-    references = found.get("reference_lines")
-    if references is None:
-        return ""
-    plain = [one["line"] for one in references["lines"] if not one["uses_protected"]]
-    tests = [test for test in references["comparisons"] if plain and test["line"] == plain[-1]]
-    parts = [
-        f"{test['arm']} {signed(test['accuracy']['difference'], 1, 100)} points of accuracy "
-        f"({test['accuracy']['verdict'] or UNTOLD}), DP gap {signed(test[GAP]['difference'], 3)} "
-        f"({test[GAP]['verdict'] or UNTOLD})"
-        for test in tests
-        if test["accuracy"]["difference"] is not None
-    ]
-    return f"On the same rows, against {plain[-1]}: {'; '.join(parts)}." if parts else ""
 
 
 def wording_lines(results: Mapping[str, Any]) -> Iterator[str]:

@@ -56,7 +56,7 @@ def read_predictions(
     columns: dict[str, Any] = {name: read[column] for name, column in wanted.items()}
     named: list[str] = ["label", *(["answer"] if answer else [])]
     outcomes = {name: mapped(columns[name], _plain) for name in named}
-    if answer and positive is None and looks_like_probability(outcomes["answer"].categories):
+    if answer and positive is None and looks_like_probability(outcomes["answer"].unique().tolist()):
         raise FwcError(f"{answer!r} looks like probabilities: name it with --p-yes in place of --answer")
     if positive is not None:
         outcomes = _yes_and_no(outcomes, _plain(positive))

@@ -140,9 +140,8 @@ def notes(stats: Stats) -> list[str]:
     if not arms:
         return []
     lines = [
-        "Thresholds but that of one half are chosen on these very rows, so that they look better here than "
-        "they will elsewhere. Half the gain: at least half of the accuracy that the most accurate one gains "
-        "over one answer for all. Held out: chosen on one half of the rows and used on the other."
+        "Thresholds but that of one half are chosen on these very rows, and look better here than elsewhere; "
+        "held out: chosen on one half of the rows and used on the other."
     ]
     if any(p["labels_fixed"] for _, p in arms):
         lines.append(
@@ -154,8 +153,7 @@ def notes(stats: Stats) -> list[str]:
             lines.append(f"{arm['arm']}: P(yes) is the same for all rows; it depends on nothing in them.")
         elif ties := p["thresholds"]["chosen"]["one_half"]["ties"]:
             lines.append(
-                f"{arm['arm']}: {ties:,} of {p['n']:,} answers lie just at one half. They count as yes, and "
-                "another rule would make them no."
+                f"{arm['arm']}: {ties:,} of {p['n']:,} answers lie just at one half and count as yes."
             )
         if p["coverage"] < 1:
             shares = ", ".join(f"{name} {percent(share)}" for name, share in p["coverage_by_group"].items())

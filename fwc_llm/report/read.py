@@ -1,6 +1,5 @@
 """A run's folder, read and checked: what the report, the comparison and the statistics start from."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy.typing as npt
 
 from fwc_llm.errors import FwcError
 from fwc_llm.files import read_text
-from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, names_of, one_name, questions_of
+from fwc_llm.metrics.answers import Answered, Answers, Variation, as_names, one_name, questions_of
 from fwc_llm.metrics.audit_table import by_base_rate
 from fwc_llm.metrics.counts import Cells, measure
 from fwc_llm.runs.folder import THRESHOLD_COLUMN, RunFolder, file_name
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
     from fwc_llm.metrics.answers import Names
     from fwc_llm.shots.base import Shots
 
-_NAMED = frozenset(("arm", "row", "variant", "group", "label", "answer", "reason", THRESHOLD_COLUMN))
+_NAMED = frozenset(
+    ("arm", "repeat", "row", "variant", "group", "label", "answer", "reason", "p_yes", THRESHOLD_COLUMN)
+)
 _BLOCK = 10_000  # lines that are held as texts
 KEY = "audit"  # of a document's `about`: says that decisions were made elsewhere, and where they stand
 
@@ -95,18 +96,9 @@ class Run:
 
     @property
     def _variations(self) -> dict[str, Variation]:
-        """What arms of one family differ in. Earlier versions kept their names alone, with the order."""
-        known = self.described.get("variations") or {}
-        if known:
-            return {arm: Variation(**known[arm]) for arm in self.arms if arm in known}
-        sources = self.described.get("sources") or {}
-        parts = {arm: (sources.get(arm, ""), *arm.partition("@")[::2]) for arm in self.arms}
-        alike = Counter((source, name) for source, name, _ in parts.values())
-        return {
-            arm: Variation(name, order, "")
-            for arm, (source, name, order) in parts.items()
-            if alike[source, name] > 1
-        }
+        """What arms of one family differ in."""
+        variations = self.described.get("variations") or {}
+        return {arm: Variation(**variations[arm]) for arm in self.arms if arm in variations}
 
     def _examples(self, arm: str) -> "Names":
         """A name of the set of examples under which each question was asked: two names, two prompts.
@@ -247,61 +239,49 @@ def _check_results(run: Run) -> None:
 
 def answers_by_arm(folder: RunFolder, arms: Sequence[str]) -> tuple[dict[str, Answers], dict[str, Answers]]:
     """Return every arm's answers as they were given, and those at the threshold where the run has one."""
-    where = folder.path / "answers.csv"
-    columns = _Columns(folder)
-    if not len(columns.repeat):
+    where, names = folder.path / "answers.csv", _columns(folder)
+    if not names:
         raise FwcError(f"{where} is empty: the run never began")
-    named = columns.names["arm"]
+    named = names["arm"]
     if strangers := [arm for arm in named.unique() if arm not in arms]:
         line = int((named == strangers[0]).argmax()) + 2
         raise damaged(where, f"line {line} names the arm {strangers[0]!r}, which run.json does not")
     if silent := [arm for arm in arms if not (named == arm).any()]:
         raise damaged(where, f"the arm {silent[0]!r} of run.json has no row")
-    answers, by_threshold = columns.answers(), columns.names.get(THRESHOLD_COLUMN)
+    texts: dict[str, Any] = {name: names[name] for name in ("row", "variant", "group", "reason")}
+    answers = Answers(
+        repeat=_numbers(names["repeat"]).astype(np.int64),
+        label=(names["label"] == "yes").astype(np.int8),
+        answer=_numbers(names["answer"]),
+        p_yes=_numbers(names["p_yes"]),
+        examples=one_name("", len(named)),
+        **texts,
+    )
     given = {str(arm): answers.where(named == arm) for arm in arms}
-    if by_threshold is None:
+    if THRESHOLD_COLUMN not in names:
         return given, {}
-    moved = _numbers(by_threshold)
+    moved = _numbers(names[THRESHOLD_COLUMN])
     return given, {arm: replace(a, answer=moved[named == arm]) for arm, a in given.items()}
 
 
-class _Columns:
-    """answers.csv by columns: texts as names, `repeat` and `p_yes` as numbers."""
+def _columns(folder: RunFolder) -> "dict[str, Names]":
+    """The columns of answers.csv but the replies, as names; block by block, to hold few texts at a time."""
+    import pandas as pd
+    from pandas.api.types import union_categoricals
 
-    def __init__(self, folder: RunFolder) -> None:
-        lines = folder.read_cells()
-        titles = list(next(lines))
-        known: dict[str, dict[str, int]] = {name: {} for name in titles if name in _NAMED}
-        codes: dict[str, list[npt.NDArray[np.int32]]] = {name: [] for name in known}
-        repeat, p_yes = [np.zeros(0, dtype=np.int64)], [np.zeros(0)]
-        while block := list(islice(lines, _BLOCK)):
-            by_name = dict(zip(titles, zip(*block, strict=True), strict=True))
-            for name, own in known.items():
-                codes[name].append(
-                    np.array([own.setdefault(text, len(own)) for text in by_name[name]], dtype=np.int32)
-                )
-            repeat.append(np.array(by_name["repeat"], dtype=np.int64))
-            p_yes.append(np.array([float(p) if p else np.nan for p in by_name["p_yes"]]))
-        none = np.zeros(0, dtype=np.int32)
-        self.repeat, self.p_yes = np.concatenate(repeat), np.concatenate(p_yes)
-        self.names = {
-            name: names_of(np.concatenate([none, *codes[name]]), list(own)) for name, own in known.items()
-        }
-
-    def answers(self) -> Answers:
-        texts: dict[str, Any] = {name: self.names[name] for name in ("row", "variant", "group", "reason")}
-        return Answers(
-            repeat=self.repeat,
-            label=(self.names["label"] == "yes").astype(np.int8),
-            answer=_numbers(self.names["answer"]),
-            p_yes=self.p_yes,
-            examples=one_name("", len(self.repeat)),
-            **texts,
-        )
+    lines = folder.read_cells()
+    titles, blocks = list(next(lines)), list[Any]()
+    kept = [name for name in titles if name in _NAMED]
+    while block := list(islice(lines, _BLOCK)):
+        blocks.append(pd.DataFrame(block, columns=titles)[kept].astype("category"))
+    return {name: as_names(union_categoricals([b[name].array for b in blocks])) for name in kept if blocks}
 
 
-def _numbers(answers: "Names") -> npt.NDArray[np.float64]:
-    return np.where(answers == "", np.nan, answers == "yes")
+def _numbers(names: "Names") -> npt.NDArray[np.float64]:
+    """Yes as 1, no as 0, a number as it is, an empty text as NaN."""
+    words = {"yes": 1.0, "no": 0.0, "": np.nan}
+    numbers = [words[text] if text in words else float(text) for text in names.categories]
+    return np.asarray(np.array(numbers, np.float64)[names.codes], np.float64)
 
 
 def damaged(path: Path, why: str) -> FwcError:

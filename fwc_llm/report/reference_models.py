@@ -246,18 +246,12 @@ def _fits(run: Run, task: "Task") -> Iterator[_Fit]:
             rows = rows.iloc[np.sort(chosen)]
         return _Fit(task, rows, test[here], here, int((~free).sum()))
 
-    everything = fit(np.ones(len(asked), dtype=bool)) if _spares(values, equal) else None
-    if everything is not None:
-        yield everything
+    everything = set(values)
+    if sum(key not in everything for key in equal) >= _ONE_FIT * len(equal):
+        yield fit(np.ones(len(asked), dtype=bool))
         return
     for repeat in np.unique(asked.repeat):
         yield fit(asked.repeat == repeat)
-
-
-def _spares(values: Sequence[Any], equal: Sequence[Any]) -> bool:
-    """Whether most of the pool is left without the test rows of all repeats."""
-    taken = set(values)
-    return sum(key not in taken for key in equal) >= _ONE_FIT * len(equal)
 
 
 def _check_table(run: Run, task: "Task") -> None:
@@ -288,9 +282,8 @@ def table_statistics(run: Run, task: "Task") -> dict[str, Any]:
 
 def _from_examples(
     run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """A logistic regression on each arm's own examples, with their weights, answering the same test rows."""
-    rows = []
     for arm in run.arms:
         shots, a = run.shots(arm), run.answers[arm]
         if not shots or any(not one.examples for one in shots.values()):
@@ -307,33 +300,28 @@ def _from_examples(
                 continue
             chosen = one_hot(encoder, _example_features(task, one, protected=True))
             used = frequent(chosen)
-            fitted = _logistic().fit(chosen[:, used], labels, weights)
+            fitted = _regression().fit(chosen[:, used], labels, weights)
             test = one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used]
             answers[here] = fitted.predict(test)
-        rows.append(_measured(run, f"logistic regression, {arm}'s examples", answers))
-    return rows
+        yield _measured(run, f"logistic regression, {arm}'s examples", answers)
 
 
 def _from_pool(run: Run, task: "Task", features: "pd.DataFrame", encoder: Encoder) -> dict[str, Any]:
     """A logistic regression on every row of the pool but the test rows, fitted once where they never meet."""
-    a = run.answers[run.arms[0]]
-    pool = task.pool()
-    labels = task.labels(pool)
-    encoded = one_hot(encoder, features.loc[pool.index] if len(features) > len(pool) else features)
+    a, pool, fitted = run.answers[run.arms[0]], task.pool(), None
+    labels, encoded = task.labels(pool), one_hot(encoder, features.loc[pool.index])
     used = frequent(encoded)
-    encoded = encoded[:, used]
     answers = np.full(len(a), np.nan)
-    fitted: Any = None
     for repeat in np.unique(a.repeat):
         here = a.repeat == repeat
         training = ~pool.index.isin(a.row[here].tolist())
         if fitted is None or not training.all():
-            fitted = _logistic().fit(encoded[training], labels[training])
+            fitted = _regression().fit(encoded[training][:, used], labels[training])
         answers[here] = fitted.predict(one_hot(encoder, _rows(features, a.row[here].tolist()))[:, used])
     return _measured(run, "logistic regression, all training rows", answers)
 
 
-def _logistic() -> Any:
+def _regression() -> Any:
     from sklearn.linear_model import LogisticRegression
 
     return LogisticRegression(max_iter=1000)

@@ -229,11 +229,8 @@ def _line_notes(lines: Mapping[str, Any]) -> Iterator[str]:
     if lines["thresholds_on"]:
         yield (
             f"Thresholds per group ({lines['thresholds_on']}) use {named} to decide, which is often "
-            "unlawful: a line to hold answers against, no recommendation. They are chosen on pool rows that "
-            "are weighted as the test rows are; the gap on test rows may be larger."
+            "unlawful: a line to hold answers against, no recommendation."
         )
-    if lines["missing"]:
-        yield f"Not here: {lines['missing']}."
 
 
 def context(stats: Stats, missing: str = "") -> Section:
@@ -366,16 +363,9 @@ def spread(stats: Stats, always: bool = False) -> Section:
         "in points, the DP gap (with its sign) as a share."
     )
     notes = [
-        "Test rows: other rows of the same design. Examples: another draw of them, what is left of the "
-        "spread over repeats; for arms without examples it only shows how rough this is. Order, wording: "
-        "another of those that were asked, with the same rows and examples. Asked again: the same prompts. "
-        "Where there is no interval, there are too few to give one."
+        "Test rows: other rows of the same design. Examples: another draw of them. Order, wording: another "
+        "of those that were asked. Asked again: the same prompts (--samples)."
     ]
-    if not measured("repetition"):
-        notes.append(
-            "Nothing was asked again (--samples): whether the model answers the same twice is not measured. "
-            "If it does not, that is in the test rows, and in order and wording."
-        )
     headings = ["Arms", "Value", *(heading for _, heading in parts)]
     return Section(title, headings, rows, notes, intro, keys=2, parts=[_again(stats)])
 
@@ -403,28 +393,12 @@ def _again(stats: Stats) -> Section:
                     *(number(p.get(name), 3) for name in ("auc", "brier", "calibration_error")),
                 ]
             )
-    notes = [
-        "Ranking and calibration are of P(yes) from samples: the share of yes among a prompt’s answers. With "
-        "few samples that share is coarse, which adds to the Brier score and to the calibration error."
-    ]
+    notes = ["Ranking and calibration are of the share of yes among a prompt’s answers."]
     headings = [
         *("Arm", "Same answer twice %", "Prompts with both answers %", "Prompts"),
         *("AUC", "Brier score", "Calibration error"),
     ]
     return Section("The same prompt asked again", headings, rows, notes)
-
-
-def certificates(run: Mapping[str, Any]) -> list[Section]:
-    """Return the certificate of every arm's first draw of examples."""
-    return [
-        Section(
-            f"Certificate of the examples: {arm}" + (f", repeat {draws[0]['repeat'] + 1}" * (len(draws) > 1)),
-            ["Entry", "Value"],
-            certificate_rows(draws[0]["certificate"]),
-        )
-        for arm, draws in run["examples"].items()
-        if draws and draws[0]["certificate"]
-    ]
 
 
 def certificate_rows(certificate: Mapping[str, Any]) -> list[tuple[str, str]]:

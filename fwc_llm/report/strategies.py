@@ -83,7 +83,8 @@ def compare(
                 for query in asked
             ]
             seconds = (time.perf_counter() - start) / len(chosen)
-            line = _average(name, [measure(shots, rows, pool) for shots in chosen], seconds, tokens(chosen))
+            line = _average([measure(shots, rows, pool) for shots in chosen])
+            line = replace(line, strategy=name, tokens=tokens(chosen), seconds=seconds)
             lines.append(replace(line, spent=time.perf_counter() - start))
         except FwcError as error:
             lines.append(Comparison(name, note=str(error)))
@@ -134,36 +135,19 @@ def _positives(rows: "LabelledTable", positions: np.ndarray) -> dict[str, tuple[
     }
 
 
-def _average(name: str, measured: list[Comparison], seconds: float, tokens: float) -> Comparison:
+def _average(measured: Sequence[Comparison]) -> Comparison:
     """The mean over the queries of a strategy that chooses per row; of any other there is one."""
     first = measured[0]
-    if first.positives is None:
-        return Comparison(name, first.m, tokens=tokens, seconds=seconds, note=first.note)
-
-    def mean(attribute: str) -> float:
-        return float(np.mean([getattr(line, attribute) for line in measured]))
-
-    positives = {
-        level: (
-            float(np.mean([line.positives[level][0] for line in measured if line.positives])),
-            float(np.mean([line.positives[level][1] for line in measured if line.positives])),
-        )
-        for level in first.positives
+    if len(measured) == 1 or first.positives is None:
+        return first
+    levels = [line.positives for line in measured if line.positives]
+    means = {
+        name: float(np.mean([getattr(line, name) for line in measured]))
+        for name in ("distance", "clustering_cost", "violation")
     }
-    note = first.note
-    if len(measured) > 1:
-        note = f"chosen per row: means over {len(measured)} test rows, the time too"
-    return Comparison(
-        name,
-        first.m,
-        mean("distance"),
-        mean("clustering_cost"),
-        mean("violation"),
-        positives,
-        tokens,
-        seconds,
-        note,
-    )
+    positives = {name: tuple(np.mean([one[name] for one in levels], axis=0).tolist()) for name in levels[0]}
+    note = f"chosen per row: means over {len(measured)} test rows, the time too"
+    return replace(first, **means, positives=positives, note=note)  # type: ignore[arg-type]
 
 
 def _queries(task: "Task", seed: int) -> list[Mapping[str, Any]]:

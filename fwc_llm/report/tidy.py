@@ -27,16 +27,8 @@ LL144_COLUMNS = (
 )
 _UNKNOWN = "unknown"
 _COUNTS = ("rows", "questions", "selected", "not_selected", "unparsed", "no_reply", "in_table")
-_RATES = {
-    "selection_rate": ("low", "high"),
-    "impact_ratio": ("impact_ratio_low", "impact_ratio_high"),
-    **{
-        rate: (f"{rate}_low", f"{rate}_high")
-        for rate in ("true_positive_rate", "false_positive_rate", "precision")
-    },
-}
+_RATES = ("true_positive_rate", "false_positive_rate", "precision")
 _CONFUSED = ("true_positives", "false_positives", "false_negatives", "true_negatives")
-_TESTS = ("p_value", "p_adjusted")
 
 
 def tidy_csv(document: Mapping[str, Any]) -> str:
@@ -88,8 +80,7 @@ def _lines(stats: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     n = stats["arms"][0]["n"]
     for one in (stats.get("reference_lines") or {"lines": ()})["lines"]:
         for metric in METRICS:
-            value = {name: one[metric][name] for name in ("value", "low", "high")}
-            yield {"arm": one["line"], "metric": metric, "n": n, "reference": "true", **value}
+            yield _line(metric, one[metric], arm=one["line"], n=n, reference="true")
 
 
 def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -101,11 +92,19 @@ def _rows(rows: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield of | {"metric": f"rows_lost: {reason}", "value": count}
 
 
+def _line(
+    metric: str, of: Mapping[str, Any], key: str = "value", ends: str = "", **more: Any
+) -> dict[str, Any]:
+    """A number with its interval, whose keys begin with `ends`."""
+    limits = {end: of[f"{ends}{end}"] for end in ("low", "high") if f"{ends}{end}" in of}
+    return {"metric": metric, "value": of[key], **limits, **more}
+
+
 def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     n = arm["n"]
     for metric in METRICS:
         value = arm[metric]
-        yield {"metric": metric, "value": value["value"], "low": value["low"], "high": value["high"], "n": n}
+        yield _line(metric, value, n=n)
         for repeat, single in enumerate(value["per_repeat"]):
             yield {"metric": metric, "repeat": repeat, "value": single, "n": n // len(value["per_repeat"])}
     yield {"metric": "coverage", "value": arm["coverage"], "n": n}
@@ -114,23 +113,15 @@ def _numbers(arm: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"metric": "noise_floor_95", "value": gap["noise_95"], "n": n}
     for name, group in arm["groups"].items():
         of = {"group": name, "n": group["n"]}
-        yield of | {"metric": "rate", "value": group["rate"], "low": group["low"], "high": group["high"]}
-        yield of | {"metric": "true_positive_rate", "value": group["true_positive_rate"]}
-        yield of | {"metric": "false_positive_rate", "value": group["false_positive_rate"]}
-        ends = {"low": group["coverage_low"], "high": group["coverage_high"]}
-        yield of | {"metric": "coverage", "value": group["coverage"]} | ends
-    yield from _probabilities(arm["probabilities"] or {"calibration_by_group": {}})
-
-
-def _probabilities(p: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """How far the mean P(yes) of each group is from its share of yes, and the error of its bins."""
-    for name, one in p["calibration_by_group"].items():
+        yield _line("rate", group, "rate", **of)
+        for rate in ("true_positive_rate", "false_positive_rate", "coverage"):
+            yield _line(rate, group, rate, f"{rate}_", **of)
+    for name, one in (arm["probabilities"] or {"calibration_by_group": {}})["calibration_by_group"].items():
         of = {"group": name, "n": one["n"]}
-        ends = {"low": one["low"], "high": one["high"]}
-        yield of | {"metric": "mean_probability", "value": one["mean"]}
-        yield of | {"metric": "calibration_difference", "value": one["difference"]} | ends
-        yield of | {"metric": "calibration_error", "value": one["error"]}
-        yield of | {"metric": "calibration_error_by_noise_95", "value": one["noise_95"]}
+        yield {"metric": "mean_probability", "value": one["mean"], **of}
+        yield _line("calibration_difference", one, "difference", **of)
+        yield {"metric": "calibration_error", "value": one["error"], **of}
+        yield {"metric": "calibration_error_by_noise_95", "value": one["noise_95"], **of}
 
 
 def _audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -151,37 +142,27 @@ def _audit(audit: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _of_group(group: Mapping[str, Any], reference: str | None) -> Iterator[dict[str, Any]]:
-    n = {"n": group["rows"]}
+    n, to = {"n": group["rows"]}, {"against": reference or ""}
     for name in (*_COUNTS, *_CONFUSED):
         if group[name] is not None:
             yield n | {"metric": name, "value": group[name]}
-    to = {"against": reference or ""}
-    for name, ends in _RATES.items():
+    for name in ("selection_rate", "impact_ratio", *_RATES):
         why = group["reasons"].get(name, "") or (group["reason"] if group[name] is None else "")
-        line = n | {"metric": name, "value": group[name], "note": why}
-        yield (
-            line
-            | dict(zip(("low", "high"), (group[end] for end in ends), strict=True))
-            | (to if name == "impact_ratio" else {})
-        )
-    flag = group["four_fifths"]
-    if flag is not None:
+        line = _line(name, group, name, "" if name == "selection_rate" else f"{name}_", note=why)
+        yield n | line | (to if name == "impact_ratio" else {})
+    if (flag := group["four_fifths"]) is not None:
         note = "" if flag["settled"] else "the interval leaves it open"
         yield n | to | {"metric": "below_four_fifths", "value": int(flag["below"]), "note": note}
         yield n | to | {"metric": "shortfall", "value": group["shortfall"]}
-    if group["small"]:
-        yield n | {"metric": "share", "value": group["share"], "note": "under 2 %"}
-    elif group["share"] is not None:
-        yield n | {"metric": "share", "value": group["share"]}
+    if group["share"] is not None:
+        yield n | {"metric": "share", "value": group["share"], "note": "under 2 %" * group["small"]}
 
 
 def _of_pair(pair: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    ends = {"low": pair["low"], "high": pair["high"]}
-    yield {"metric": "selection_rate_difference", "value": pair["difference"]} | ends
-    ratio = {"low": pair["ratio_low"], "high": pair["ratio_high"]}
+    yield _line("selection_rate_difference", pair, "difference")
     why = "0/0: no group was answered yes even once" if pair["ratio"] is None else ""
-    yield {"metric": "selection_rate_ratio", "value": pair["ratio"], "note": why} | ratio
-    for name in _TESTS:
+    yield _line("selection_rate_ratio", pair, "ratio", "ratio_", note=why)
+    for name in ("p_value", "p_adjusted"):
         yield {"metric": name, "value": pair[name], "note": pair["test"]}
 
 

@@ -142,21 +142,6 @@ def test_local_law_144(make_folder: Callable[..., Path]) -> None:
     assert found["sex & race", "unknown"]["applicants"] == "1"
 
 
-def test_notes_say_what_counts_and_rates_are_of(make_folder: Callable[..., Path]) -> None:
-    asked = [
-        answer(k, "ab\u202e"[k % 2 :], "no", "yes" if k < 10 else "no" if k < 35 else "") for k in range(40)
-    ]
-    once = make(make_folder, "once", asked)
-    for line in lines(render([once], "ll144")):
-        assert ("rate of those answered" in line["note"]) == (line["category"] != "unknown")
-    again = make(make_folder, "again", asked + [one | {"repeat": 1} for one in asked])
-    said = "Counts are sums over repeats"
-    assert said in render([again], "md")
-    assert said not in render([once], "md")
-    for format in ("md", "ll144"):
-        assert "\u202e" not in render([once], format)
-
-
 def test_local_law_144_counts_everybody_once(make_folder: Callable[..., Path]) -> None:
     asked = [answer(k, "ab"[k % 2], "no", "yes" if k < 10 else "no") for k in range(40)]
     again = [one | {"repeat": 1} for one in asked]
@@ -207,19 +192,6 @@ def test_the_record_says_what_was_signed_and_what_nobody_stated(make_run: MakeRu
     assert "break-before: page" in page
     broken = make_run("broken", repeats=1, task="mine", task_file="what = [")
     assert json.loads(render([broken], "json"))["runs"][0]["provenance"]["task"] is None
-
-
-def test_names_of_groups_are_text_and_nothing_else(make_run: MakeRun) -> None:
-    rates = {f"zero{EVIL}": {f"A{EVIL}": (0.1, 0.5), "b|c\x1b[31m": (0.3, 0.8), "c": (0.3, 0.8)}}
-    table = [{"group": group, "no": 100, "yes": 100} for group in next(iter(rates.values()))]
-    folder = make_run(rates=rates, repeats=1, population=table, protected=[f"sex{EVIL}"])
-    page = render([folder], "html")
-    assert EVIL not in page
-    assert set(re.findall(r"<script[^>]*>", page)) <= set(
-        re.findall(r"<script[^>]*>", render([make_run("plain")], "html"))
-    )
-    assert "\x1b" not in page
-    assert not any(line.startswith("| b|c") for line in render([folder], "md").splitlines())
 
 
 @pytest.mark.parametrize(

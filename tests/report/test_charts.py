@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fwc_llm.metrics.statistics import statistics
-from fwc_llm.report.charts import axis, forest, group_rates, projection, shape_path, tradeoff
+from fwc_llm.report.charts import axis, forest, group_rates, projection, tradeoff
 from fwc_llm.report.read import read_run
 
 MakeRun = Callable[..., Path]
@@ -24,11 +24,6 @@ def test_ticks_are_round_and_on_the_axis(low: float, span: float) -> None:
         assert place == pytest.approx(
             made.at(float(text)), abs=400 * 0.5 * 10 ** -len(text.partition(".")[2]) / span
         )
-
-
-def test_values_beyond_the_axis_stay_on_it() -> None:
-    made = axis(0.0, 1.0, 100.0, 0.0)
-    assert (made.at(-1), made.at(0.25), made.at(7)) == (100.0, 75.0, 0.0)
 
 
 def test_equal_arms_are_one_mark_with_both_numbers(make_run: MakeRun) -> None:
@@ -75,7 +70,3 @@ def test_the_area_of_an_example_follows_its_weight() -> None:
     assert (heavy["shape"], light["shape"]) == (1, 0)
     assert all(6 <= mark["x"] <= 294 and 6 <= mark["y"] <= 294 for mark in chart["marks"])
     assert len(chart["rows"]) == 3
-
-
-def test_groups_have_shapes_of_their_own() -> None:
-    assert len({shape_path(shape, 10, 10, 8) for shape in range(4)}) == 4

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from fwc_llm import evaluate
-from fwc_llm.errors import FwcError
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.compare import compare_runs, comparison_table
 from fwc_llm.report.narrative import what_was_run
@@ -82,13 +81,6 @@ def test_runs_without_a_common_arm_say_so(make_run: MakeRun) -> None:
     assert "no arm in common" in as_text(comparison_table(compared))
 
 
-def test_simulated_runs_are_marked(make_run: MakeRun) -> None:
-    first, second = make_run("a", repeats=1), make_run("b", repeats=1, simulated=True, model="surrogate")
-    assert any(
-        "One of the runs is simulated" in n for n in compare_runs(read_run(first), read_run(second))["notes"]
-    )
-
-
 def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> None:
     run = read_run(make_run(repeats=1))
     requests = run.results["requests"]
@@ -97,11 +89,6 @@ def test_a_run_that_is_not_complete_says_so_everywhere(make_run: MakeRun) -> Non
     assert any(note.endswith(f"is incomplete: {said}") for note in compare_runs(part, run)["notes"])
     assert said in what_was_run(part, statistics(part.answered))
     assert said not in what_was_run(run, statistics(run.answered))
-
-
-def test_runs_of_different_tasks_are_refused(make_run: MakeRun) -> None:
-    with pytest.raises(FwcError, match="different tasks"):
-        compare_runs(read_run(make_run("a", repeats=1)), read_run(make_run("b", repeats=1, task="german")))
 
 
 def test_another_choice_of_protected_is_no_other_task_file(tmp_path: Path) -> None:

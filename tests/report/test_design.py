@@ -92,14 +92,3 @@ def test_lines_before_a_run() -> None:
         "one arm's DP gap of 0.163 against 0"
     )
     assert "10% of the rows differently (as given)" in lines[-1]
-
-
-def test_one_group_has_no_gap() -> None:
-    lines = power_lines(Design(("all",), np.array([[50.0, 50.0]]), np.array([[500.0, 500.0]]), 5))
-    assert not any("DP" in line or "nan" in line for line in lines[:-1])
-    assert any("points of accuracy between two arms" in line for line in lines)
-
-
-def test_labels_at_random_have_cells_of_groups() -> None:
-    lines = power_lines(Design(("a", "b"), np.array([[50.0], [50.0]]), np.array([[120.0], [500.0]]), 5))
-    assert any("smallest cell (a) has 120 rows" in line for line in lines)

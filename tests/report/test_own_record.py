@@ -2,18 +2,15 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fwc_llm.data.table import GroupRows, RowCount
 from fwc_llm.errors import FwcError
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.report.compare import compare_runs
 from fwc_llm.report.document import make_document
-from fwc_llm.report.narrative import lost_lines
 from fwc_llm.report.read import read_run
 from fwc_llm.report.write import render
 from fwc_llm.runs.folder import RunFolder
@@ -96,35 +93,6 @@ def test_a_recorded_task_downloads_nothing_and_tells_nothing_of_other_files(tmp_
         make_document([folder])
 
 
-@pytest.mark.slow
-def test_a_folder_of_an_earlier_version_is_reported_rescored_and_continued(
-    tmp_path: Path, make_run: Callable[..., Path]
-) -> None:
-    task = people_with_gaps(tmp_path)
-    folder = finished(task, tmp_path / "run")
-    for name in ("run.json", "results.json"):
-        content = json.loads((folder / name).read_text())
-        for key in ("task_file", "task_folder", "rows", "reference"):
-            content.pop(key, None)
-        (folder / name).write_text(json.dumps(content))
-    assert "unknown task 'people'" in make_document([folder])["runs"][0]["missing"]
-    assert REGRESSION in context(make_document([folder], task))
-    with Journal(folder) as journal:
-        assert score(RunFolder(folder), journal)["rows"] is None
-    assert finished(task, folder) == folder  # nothing is asked, nothing is refused
-    old = make_run("older")
-    for kind in ("html", "md", "csv", "json"):
-        assert "lost before the run" not in render([old], kind)
-
-
-def test_a_changed_task_file_is_another_run(tmp_path: Path) -> None:
-    task = people_with_gaps(tmp_path)
-    finished(task, tmp_path / "run")
-    task.write_text(task.read_text().replace("Is the answer yes?", "Is the answer no?"))
-    with pytest.raises(FwcError, match="another version of the task file"):
-        finished(task, tmp_path / "run")
-
-
 def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> None:
     folder = finished(people_with_gaps(tmp_path), tmp_path / "run")
     described, results = (json.loads((folder / name).read_text()) for name in ("run.json", "results.json"))
@@ -144,17 +112,3 @@ def test_lost_rows_stand_in_every_output_by_group_and_reason(tmp_path: Path) -> 
     from fwc_llm.report.terminal import as_text, results_table
 
     assert "48 of 300 rows were lost" in " ".join(as_text(results_table(results)).split())
-
-
-def test_groups_that_lose_alike_are_not_warned_about() -> None:
-    def count(*groups: tuple[int, int]) -> RowCount:
-        return RowCount(tuple(GroupRows(f"g{k}", n, kept, {}) for k, (n, kept) in enumerate(groups)))
-
-    assert count((1000, 900), (500, 452)).warning is None
-    assert count((20, 18), (20, 17)).warning is None  # chance alone
-    assert count((100_000, 99_900), (100_000, 99_000)).warning is None  # certain, and of no weight
-    assert count((1000, 900), (500, 350)).warning is not None
-    assert count((1000, 1000), (500, 500)).warning is None
-    assert count((1000, 1000), (40, 0)).warning is not None  # a whole group is gone
-    assert lost_lines(count((1000, 1000)).as_json()) == []
-    assert lost_lines(None) == []

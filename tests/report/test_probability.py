@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from fwc_llm import audit
 from fwc_llm.report import probability as tables
-from fwc_llm.report.charts import by_threshold, calibration_by_group, shown_groups
+from fwc_llm.report.charts import calibration_by_group, shown_groups
 from fwc_llm.report.tables import texts
 from fwc_llm.report.write import render
 
@@ -72,10 +71,9 @@ def test_a_constant_probability_and_one_group_leave_dashes() -> None:
     assert rows["least gap of all"][2:] == ["–"] * 6
     assert rows["the same, held out"][3] == "–"
     assert any("the same for all rows" in note for note in tables.notes(found))
-    assert by_threshold(found["arms"][0], ["a", "b"])["gap"]
     one = found_in(decided(groups="a"))
     assert tables.thresholds(one).rows[0][4] == "–"
-    assert by_threshold(one["arms"][0], ["a"])["gap"] == []
+    assert len(shown_groups(found_in(decided(groups="abcdef")))) == 4
 
 
 def test_rows_without_a_probability_are_said() -> None:
@@ -89,21 +87,6 @@ def test_rows_without_a_probability_are_said() -> None:
     assert list(found["arms"][0]["probabilities"]["calibration_by_group"]) == ["a"]
     assert calibration_by_group(found["arms"][0], ["a", "b"])["marks"]
     assert not tables.probabilities(found_in(frame.drop(columns="p_yes")))
-
-
-def test_charts_stay_on_their_axes() -> None:
-    found = found_in(decided(groups="abcdef"))
-    groups = shown_groups(found)
-    assert len(groups) == 4
-    arm = found["arms"][0]
-    chart = by_threshold(arm, groups)
-    lines = [line["points"] for line in chart["rates"]] + [chart["accuracy"], chart["gap"]]
-    for x, y in (point for line in lines for point in line):
-        assert chart["x"].start <= x <= chart["x"].end
-        assert chart["y"].end <= y <= chart["y"].start
-    assert chart["rates"][0]["points"][0][1] == chart["y"].at(1.0)  # below all values everybody gets a yes
-    marks = calibration_by_group(arm, groups)["marks"]
-    assert all(mark["ends"][1] <= mark["y"] <= mark["ends"][0] for mark in marks)
 
 
 def test_every_format_has_it(make_run: MakeRun) -> None:
@@ -124,11 +107,3 @@ def test_every_format_has_it(make_run: MakeRun) -> None:
     assert all(float(line["low"]) <= float(line["value"]) <= float(line["high"]) for line in differences)
     document = json.loads(render([folder], "json"))
     assert document["runs"][0]["statistics"]["arms"][0]["probabilities"]["labels_fixed"] is True
-
-
-@pytest.mark.slow
-def test_forty_thousand_rows_are_quick() -> None:
-    frame = decided(40_000)
-    began = time.process_time()
-    found_in(frame)
-    assert time.process_time() - began < 20  # 1 to 2 seconds; more would be an accident

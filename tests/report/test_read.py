@@ -1,7 +1,6 @@
 """A run's folder is read as it was written, and a damaged one is refused in one clear line."""
 
 import csv
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,10 +27,6 @@ def edit_answers(folder: Path, change: Callable[[list[dict[str, str]]], Any]) ->
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(rows)
-
-
-def edit_json(path: Path, **changes: Any) -> None:
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
 def test_a_run_is_read_as_it_was_written(make_run: MakeRun) -> None:
@@ -145,14 +140,6 @@ def test_damaged_files_are_refused(
         read_run(folder)
 
 
-def test_an_answers_file_with_a_heading_only_never_began(make_run: MakeRun) -> None:
-    folder = make_run(repeats=1)
-    heading = (folder / "answers.csv").read_text().splitlines()[0]
-    (folder / "answers.csv").write_text(heading + "\n")
-    with pytest.raises(FwcError, match="never began"):
-        read_run(folder)
-
-
 def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FwcError, match="not a folder"):
         read_run(tmp_path / "nowhere")
@@ -217,16 +204,3 @@ def test_every_column_is_what_its_lines_say(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.label == 1, [line["label"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.answer == 1, [line["answer"] == "yes" for line in lines])
     np.testing.assert_array_equal(found.p_yes, [float(line["p_yes"]) for line in lines])
-
-
-@pytest.mark.parametrize("said", ["yes", 1, None])
-def test_a_record_of_rows_is_checked(make_run: MakeRun, said: object) -> None:
-    """`no_rows` keeps people's records out: a record that says it in another way is refused, not ignored."""
-    folder = make_run(repeats=1)
-    described = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    (folder / "run.json").write_text(json.dumps(described | {"no_rows": said}), encoding="utf-8")
-    if said is None:
-        assert read_run(folder).described["no_rows"] is None
-        return
-    with pytest.raises(FwcError, match="no_rows"):
-        read_run(folder)

@@ -12,7 +12,6 @@ import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from fwc_llm.coreset.problem.encoding import Encoder, one_hot
 from fwc_llm.evaluation.evaluate import evaluate
 from fwc_llm.models.base import Messages, Reply, Usage
 from fwc_llm.report.read import read_run
@@ -69,17 +68,6 @@ def encoded(task: Task, frame: pd.DataFrame, protected: bool) -> np.ndarray:
     return np.hstack(parts)
 
 
-def test_the_encoding_is_that_of_pandas(task: Task) -> None:
-    features = features_frame(task, task.table, protected=True)
-    ours = one_hot(Encoder.fit(features)[0], features).toarray()
-    theirs = encoded(task, task.table, protected=True)
-    assert ours.shape == theirs.shape
-    # Numbers come first with us, and categories in the order in which they appear.
-    for columns in (ours, theirs):
-        columns[:] = columns[:, np.lexsort(columns.round(9))]
-    assert ours == pytest.approx(theirs)
-
-
 def by_scikit_learn(task: Task, folder: Path, arm: str | None) -> float:
     """Mean accuracy over repeats of scikit-learn's logistic regression, on the pool or an arm's examples."""
     table = task.table
@@ -124,13 +112,6 @@ def test_the_map_is_scikit_learns_projection(task: Task, folder: Path, found: di
         assert np.abs(placed) == pytest.approx(np.abs(theirs[:, axis]), abs=1e-6)
     assert [example["weight"] for example in ours] == [example["weight"] for example in examples]
     assert {example["group"] for example in ours} == set(task.groups)
-
-
-def test_the_page_shows_the_map(folder: Path, data_dir: Path) -> None:
-    text = render([folder], "html", data_dir=data_dir)
-    assert "The table’s 1,000 rows" in text
-    assert "The rows of the table in two dimensions, with the examples of fwc on them." in text
-    assert "cannot be drawn" not in text
 
 
 def test_another_table_is_not_mistaken_for_the_runs(folder: Path, data_dir: Path, tmp_path: Path) -> None:

@@ -121,7 +121,6 @@ def test_every_format_shows_them_and_how_thresholds_decide(result: Result, task:
         assert all(line in text for line in LINES)
     for name in ("html", "md"):
         assert "often unlawful" in shown[name]
-        assert "On the same rows, against gradient boosting, without group: zero" in shown[name]
     rows = csv.DictReader(io.StringIO(shown["csv"]))
     assert {row["arm"] for row in rows if row["reference"] == "true"} >= set(LINES)
     assert "often unlawful" in str(result.audit())

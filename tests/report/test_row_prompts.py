@@ -77,25 +77,6 @@ def test_every_prompt_is_the_one_that_was_sent(folder_and_heard: tuple[Path, lis
     assert sorted(shown(found)) == sorted(sent(heard))
 
 
-def test_a_run_of_an_earlier_version_has_no_prompts(
-    folder_and_heard: tuple[Path, list[Messages]], tmp_path: Path
-) -> None:
-    folder = Path(shutil.copytree(folder_and_heard[0], tmp_path / "copy"))
-    lines = (folder / "journal.jsonl").read_text(encoding="utf-8").splitlines()
-    records = [json.loads(line) for line in lines]
-    for record in records:
-        record.pop("prompt", None)
-        record.pop("prefix", None)
-    (folder / "journal.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in records))
-    for _ in range(2):
-        found = rows_of_run(read_run(folder))
-        assert found is not None
-        assert shown(found) == []
-        assert "kept no prompts" in found["missing"]["zero"]
-        assert found["shown"] == 12  # the answers are there
-        (folder / "journal.jsonl").unlink(missing_ok=True)
-
-
 def test_examples_chosen_for_every_row_are_shown(tmp_path: Path) -> None:
     folder, heard = run(tmp_path / "run", ["nearest"])
     found = rows_of_run(read_run(folder))

@@ -137,13 +137,6 @@ def test_the_command_saves_what_select_shots_chooses(run: Run, people: Path, tmp
     assert json.loads(path.read_text())["certificate"]["seed"] == 3
 
 
-def test_the_command_lists_examples_without_a_file(run: Run, people: Path) -> None:
-    code, out, _ = run("--task", people, "--ids", "people.csv:3,people.csv:9")
-    assert code == 0
-    assert "2 examples by ids" in out
-    assert out.index("people.csv:3") < out.index("people.csv:9")
-
-
 @pytest.mark.slow
 def test_the_command_compares_and_plots(run: Run, people: Path, tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
@@ -173,34 +166,6 @@ def test_what_a_comparison_cannot_do_is_said_before_the_work(
     code, _, err = run("--task", "nowhere.toml", *arguments)
     assert code == 2
     assert words in err
-
-
-def test_a_missing_plot_library_is_noticed_before_the_work(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    code, _, err = run("--task", "nowhere.toml", "--compare", "--plot", "plot.svg")
-    assert code == 2
-    assert "pip install 'fwc-llm[plot]'" in err
-
-
-@pytest.mark.slow
-def test_the_command_finds_the_m_that_fits(run: Run, people: Path, tmp_path: Path) -> None:
-    from fwc_llm.models.tokens import TokenCounter
-    from fwc_llm.prompts import Prompt
-    from fwc_llm.tasks import load_task
-
-    path, limit = tmp_path / "shots.json", 500
-    assert run("--task", people, "--strategy", "random", "--max-prompt-tokens", limit, "-o", path)[0] == 0
-    task = load_task(people)
-    counter = TokenCounter("gpt-4", fetch=False)
-    rows = task.test().to_dict("records")
-
-    def longest(m: int) -> int:
-        shots = select_shots(task, "random", m)
-        return max(counter.count(Prompt(task, shots).build(row)) for row in rows)  # type: ignore[arg-type]
-
-    m = load_shots(path, task).m
-    assert 1 < m < 16
-    assert longest(m) <= limit < longest(m + 1)
 
 
 @pytest.mark.slow

@@ -131,12 +131,6 @@ def test_the_terminal_answers_what_was_asked(make_run: MakeRun) -> None:
     assert "--logprobs" in as_text(statistics_lines(make_run("b", repeats=1, parameters={"logprobs": True})))
 
 
-def test_markup_in_names_stays_text() -> None:
-    text = as_text(results_table(results(arm("[red]x[/red]", rates={"[bold]A": 0.1, "B": 0.2}))), width=200)
-    assert "[red]x[/red]" in text
-    assert "[bold]A" in text
-
-
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
@@ -163,8 +157,3 @@ def test_markup_in_names_stays_text() -> None:
 )
 def test_numbers_are_written_alike_everywhere(text: str, wanted: str) -> None:
     assert text == wanted
-
-
-def test_hundreds_of_groups_are_printed_in_no_time_to_speak_of() -> None:
-    rates = {f"group {k}": 0.5 for k in range(600)}
-    assert "group 599" in as_text(results_table(results(arm("x", rates=rates))), width=80)
