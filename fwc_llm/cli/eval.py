@@ -177,13 +177,13 @@ def evaluate(
                 step,
                 console.err.print,
                 reference,
+                task,
+                no_rows,
             )
 
         job = plan(models[0], settings)
         for other in models[1:] if max_prompt_tokens is not None else ():
             job = plan(other, job.plan.settings)  # prompts that fit all of them
-    job = job if task is None else job.named(task)
-    job = job.without_rows() if no_rows else job
     for note in job.plan.notes:
         console.err.print(note, soft_wrap=True)
     if max_prompt_tokens is not None:

@@ -17,7 +17,6 @@ from fwc_llm.evaluation.experiment import FILE_NAME, experiment_text, relative, 
 from fwc_llm.evaluation.result import Result
 from fwc_llm.models import Client, Model, Traits, is_local, open_model, traits
 from fwc_llm.models.functions import BatchFunction, Function, as_model
-from fwc_llm.runs.execute import check_concurrency
 from fwc_llm.runs.folder import FORMAT, RunFolder, command, file_name, versions
 from fwc_llm.runs.journal import Call, Journal, call_id, parameters_json
 from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
@@ -47,21 +46,24 @@ def prepare(
     on_step: Callable[[str], None] | None = None,
     notice: Callable[[str], None] | None = None,
     reference: bool | None = False,
+    named: str | None = None,
+    no_rows: bool = False,
 ) -> "Job":
     """Plan a run: open the model, read the table, draw rows, choose examples. Nothing is asked or written.
 
-    See `evaluate` for the arguments. `notice` receives the notes of the model's client.
+    See `evaluate` for the arguments. `notice` receives the notes of the model's client. `named` is the name
+    or the file that the task was read from, where it is a value; `no_rows` leaves rows out of reports.
     """
     from fwc_llm.tasks import Task, load_task
 
     client, said = with_logprobs(model, settings, client)
     answerer: Model = (
-        _open(model, client, notice, settings.api)
+        open_model(model, client, api=settings.api, notice=notice)
         if isinstance(model, str)
         else as_model(model, client.deadline)
     )
-    given = traits(answerer).local  # a model in this process gives them in any case
-    if said and answerer.parameters.get("logprobs") and not given and notice is not None:
+    # A model in this process gives log-probabilities in any case.
+    if said and answerer.parameters.get("logprobs") and not traits(answerer).local and notice is not None:
         notice(said)
     settings = asked_as(answerer, settings, client)
     table = task if isinstance(task, Task) else load_task(task, data_dir)
@@ -76,7 +78,8 @@ def prepare(
         )
     plan = make_plan(table, arms, settings, allow_changed_data, on_step)
     asked = {
-        "task": task_option(task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
+        "task": task_option(named or task), "data_dir": data_dir, "allow_changed_data": allow_changed_data,
+        "no_rows": no_rows,
         "reference": bool(reference), "data": table.data or None,
         "protected": None if table.protected in ((), table.usual) else ",".join(table.protected),
     }  # fmt: skip
@@ -134,14 +137,16 @@ class Job:
         folder.create()
         with Journal(folder.path) as journal:
             with _before_any_request():
+                described = describe(self.plan, self.model, folder.path)
+                if self.asked.get("no_rows"):
+                    described["no_rows"] = True
                 if begun:
-                    folder.begin(self._described(folder))
+                    folder.begin(described)
                 else:
                     _write_examples(folder, self.plan)
                     self.write_options(folder.path, self.model.name)
                 write_questions(folder, self.plan)
-                # Last: a folder with a run.json is complete.
-                folder.begin(self._described(folder))
+                folder.begin(described)  # last: a folder with a run.json is complete
             if begun and on_resume is not None:
                 on_resume(self._answered(journal))
             try:
@@ -169,18 +174,11 @@ class Job:
             add_references([folder.path], self.plan.task)
         return result
 
-    def _described(self, folder: RunFolder) -> dict[str, Any]:
-        described = describe(self.plan, self.model, folder.path)
-        return described | {"no_rows": True} if self.asked.get("no_rows") else described
-
     def _result(self, folder: RunFolder, journal: Journal, stopped: str | None = None) -> Result:
         return Result(folder.path, score(folder, journal, stopped), self.plan.task)
 
     def budget(self, elsewhere: float = 0.0) -> "Budget | None":
-        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept.
-
-        `elsewhere` is what other runs under the same limit have cost.
-        """
+        """The limit in dollars, if the client has one; `FwcError` where it cannot be kept."""
         from fwc_llm.runs.budget import Budget
 
         most = self.client.max_cost
@@ -203,7 +201,6 @@ class Job:
         from fwc_llm.runs.execute import execute
 
         model, batch, folder = self.model, self.client.batch, journal.path.parent
-
         here = traits(model).local or is_local(traits(model).address or self.client.base_url)
 
         async def work() -> "Outcome":
@@ -212,10 +209,9 @@ class Job:
                     model, calls(), journal, folder, progress=on_progress, budget=budget,
                     begin=batch and not cancel_batch, cancel=cancel_batch,
                 )  # fmt: skip
-            return await execute(
-                model, calls(), journal, self.client.concurrency, on_progress, total, budget,
-                price=None if here else self.price,
-            )  # fmt: skip
+            price = None if here else self.price
+            concurrency = self.client.concurrency
+            return await execute(model, calls(), journal, concurrency, on_progress, total, budget, price)
 
         return run_to_end(work())
 
@@ -241,7 +237,9 @@ class Job:
     def beside(self, name: str, notice: Callable[[str], None] | None = None) -> "Job":
         """The same questions to another model. One that asks nobody needs no limit of cost."""
         settings = self.plan.settings
-        model = self.model if name == self.model.name else _open(name, self.client, notice, settings.api)
+        model = self.model
+        if name != model.name:
+            model = open_model(name, self.client, api=settings.api, notice=notice)
         asked_as(model, settings, self.client)
         said = traits(model)
         limited = self.client.max_cost is not None and not (said.simulated or said.reference or said.local)
@@ -254,7 +252,7 @@ class Job:
         if self.price is None or not RunFolder(folder).begun:
             return 0.0
         with Journal(folder) as journal:
-            return self.price.dollars(journal.usage) + self.price.dollars(journal.batch_usage, batch=True)
+            return journal.cost(self.price)
 
     def answered(self, folder: Path) -> int:
         """How many questions of the plan have a reply in a folder."""
@@ -263,25 +261,15 @@ class Job:
         with Journal(folder) as journal:
             return self._answered(journal)
 
-    def named(self, task: str | Path) -> "Job":
-        """The same run, of a task that has been read from this name or file."""
-        return replace(self, asked={**self.asked, "task": task_option(task)})
-
-    def without_rows(self) -> "Job":
-        """The same run, whose reports leave the rows out."""
-        return replace(self, asked={**self.asked, "no_rows": True})
-
     def refuse_early(self) -> None:
         """Before anything is written, refuse what the model would refuse: a missing key, a limit of cost
         without a price, unusable prompts.
 
         A run that has begun is not checked again: existing replies need neither key nor prompt.
         """
-        from fwc_llm.runs.budget import Budget, check_context
+        from fwc_llm.runs.budget import check_context
 
-        check_concurrency(self.client.concurrency)
-        if self.client.max_cost is not None:
-            Budget(self.model, self.price, self.client.max_cost)
+        self.budget()
         said = traits(self.model)
         said.require_key()
         for call in self.plan.first_calls:
@@ -362,10 +350,6 @@ def asked_as(model: Model, settings: Settings, client: Client) -> Settings:
     return settings if settings.api == api else settings.updated(api=api)
 
 
-def _open(name: str, client: Client, notice: Callable[[str], None] | None, api: str) -> Model:
-    return open_model(name, client, api=api, notice=notice)
-
-
 def _write_examples(folder: RunFolder, plan: Plan) -> None:
     """Write the shots of every arm and repeat, and one full prompt per arm."""
     from fwc_llm.shots import save_shots
@@ -381,20 +365,14 @@ def _write_examples(folder: RunFolder, plan: Plan) -> None:
 
 
 T = TypeVar("T")
-# Python handles a signal once the main thread wakes. One that arrives just before it goes to sleep, or in
-# another thread, does not wake it: without a beat, a run whose model hangs would not notice Ctrl-C.
-_BEAT = 0.5
+_BEAT = 0.5  # seconds; on Windows a wait without end does not notice Ctrl-C
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
-    """The value of a coroutine, run in a second thread if this one already runs an event loop.
+    """Return the value of a coroutine, run in a second thread: this one may run an event loop of its own.
 
-    An interruption of this thread cancels the work, also in the second one.
+    An interruption of this thread cancels the work.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(_awake(work))
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
 
     async def cancellable() -> T:
@@ -414,16 +392,3 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
             with suppress(RuntimeError):  # it has just ended by itself
                 loop.call_soon_threadsafe(asking.cancel)
             raise
-
-
-async def _awake(work: Coroutine[Any, Any, T]) -> T:
-    beating = asyncio.create_task(_beat())
-    try:
-        return await work
-    finally:
-        beating.cancel()
-
-
-async def _beat() -> None:
-    while True:
-        await asyncio.sleep(_BEAT)

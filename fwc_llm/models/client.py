@@ -36,7 +36,7 @@ class Client(Options):
     rpm: float | None = option(None, "Limit of requests per minute.", SERVICE, gt=0)
     tpm: float | None = option(None, "Limit of tokens per minute.", SERVICE, gt=0)
     deadline: float = option(300.0, "Seconds for one row, retries included.", SERVICE, gt=0)
-    concurrency: int = option(8, "Requests under way at once.", SERVICE, ge=1)
+    concurrency: int = option(8, "Requests under way at once.", SERVICE, ge=1, le=10_000)
     batch: bool = option(
         False, "Use the provider's Batch API: cheaper, may take hours, survives restarts.", SERVICE
     )

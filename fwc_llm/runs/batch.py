@@ -10,7 +10,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
@@ -39,7 +40,6 @@ from fwc_llm.untrusted import one_line, parse_json
 
 _Id = Annotated[str, Field(pattern=f"^(?:{ID.pattern})$")]
 FIRST_POLL_SECONDS, POLL_GROWTH = 1.0, 1.5
-_LONGEST_WAIT = 30 * 3600.0  # seconds; a batch has a day
 
 
 class _Part(BaseModel):
@@ -87,12 +87,11 @@ async def run_batch(
     Errors: `FwcError` for a model without Batch API or a folder that cannot be used; `ProviderError` when
     the service rejects a batch as a whole (the same command submits it again).
     """
-    client = BatchClient(model, backoff)
-    work = _Work(model, client, journal, Path(folder) / "batch", progress)
+    work = _Work(model, BatchClient(model, backoff), journal, Path(folder) / "batch", progress)
     try:
-        if budget is not None:
-            budget.start(journal.usage, journal.batch_usage)
-        work.open(calls if begin else (), budget)
+        work.parts = _read_state(work.folder)
+        if begin and all(part.collected for part in work.parts):
+            work.write_requests(calls, budget)
         await (work.submit() if begin else work.give_up_unsubmitted())
         if cancel:
             await work.cancel()
@@ -108,72 +107,56 @@ def batches_under_way(folder: str | Path) -> bool:
     return any(part.file_id is not None and not part.collected for part in _read_state(path))
 
 
+@dataclass
 class _Work:
     """The state of one `run_batch`."""
 
-    def __init__(
-        self,
-        model: Model,
-        client: BatchClient,
-        journal: Journal,
-        folder: Path,
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
-        self.model, self.client, self.journal = model, client, journal
-        self.folder, self.progress = folder, progress
+    model: Model
+    client: BatchClient
+    journal: Journal
+    folder: Path
+    progress: Callable[[Progress], None] | None
+
+    def __post_init__(self) -> None:
         self.parts: list[_Part] = []
-        self.done = self.skipped = self.awaited = 0
+        self.done = self.skipped = 0
         self.usage = Usage()
         self.reasons: dict[str, str] = {}  # of requests that the batches could not answer
         self.stopped: str | None = None
         self.began = time.monotonic()
 
-    def open(self, calls: Iterable[Call], budget: Budget | None) -> None:
-        """Take up the folder's batches, or, where all have been collected, write those of further calls."""
-        self.parts = _read_state(self.folder)
-        under_way = [part for part in self.parts if not part.collected]
-        if calls and not under_way:
-            before = len(self.parts)
-            try:
-                self.folder.mkdir(parents=True, exist_ok=True)
-                self._write_requests(calls, budget)
-            except OSError as error:
-                raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
-            under_way = self.parts[before:]
-            self._save()
-        self.awaited = sum(part.requests for part in under_way)
-
-    def _write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
-        """A call that a batch has had and not answered is left to be asked live."""
-        parameters = parameters_json(self.model)
+    def write_requests(self, calls: Iterable[Call], budget: Budget | None) -> None:
+        """Write the batches of further calls. One that a batch has had and not answered is left to be asked
+        live."""
+        if budget is not None:
+            budget.start(self.journal)
         had = {request for part in self.parts for request, _ in self._index(part)}
-        fresh = len(self.parts)
-        requests: IO[bytes] | None = None
-        index: IO[bytes] | None = None
-        size = 0
+        part, size = None, 0
         prefixed: set[tuple[str, int]] = set()
         try:
-            for call, request, line in self._lines(calls, parameters, had, budget):
-                full = len(self.parts) > fresh and (
-                    self.parts[-1].requests >= MOST_REQUESTS or size + len(line) > MOST_BYTES
-                )
-                if requests is None or index is None or full:
-                    _close(requests, index)
-                    name, size = f"{len(self.parts) + 1:04}", 0
-                    requests = self._new(f"{name}.jsonl")
-                    index = self._new(f"{name}.calls.jsonl")
-                    self.parts.append(_Part(name=name, requests=0))
-                    prefixed.clear()
-                requests.write(line)
-                kept = call.messages[call.fixed :]
-                prefix = call.messages[: call.fixed] if (call.arm, call.repeat) not in prefixed else None
-                prefixed.add((call.arm, call.repeat))
-                asked = [request, call.arm, call.repeat, call.row, call.variant, kept, prefix]
-                index.write(json.dumps(asked).encode() + b"\n")
-                self.parts[-1].requests += 1
-                size += len(line)
-        finally:
-            _close(requests, index)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as files:
+                for call, request, line in self._lines(calls, had, budget):
+                    if part is None or part.requests >= MOST_REQUESTS or size + len(line) > MOST_BYTES:
+                        files.close()
+                        part, size = _Part(name=f"{len(self.parts) + 1:04}", requests=0), 0
+                        self.parts.append(part)
+                        prefixed.clear()
+                        requests, index = (
+                            files.enter_context(self._new(f"{part.name}.{kind}"))
+                            for kind in ("jsonl", "calls.jsonl")
+                        )
+                    requests.write(line)
+                    kept = call.messages[call.fixed :]
+                    prefix = call.messages[: call.fixed] if (call.arm, call.repeat) not in prefixed else None
+                    prefixed.add((call.arm, call.repeat))
+                    asked = [request, call.arm, call.repeat, call.row, call.variant, kept, prefix]
+                    index.write(json.dumps(asked).encode() + b"\n")
+                    part.requests += 1
+                    size += len(line)
+        except OSError as error:
+            raise StorageError(f"cannot write to {self.folder}: {error.strerror}") from None
+        self._save()
 
     def _new(self, name: str) -> IO[bytes]:
         """A file that was not there; a link of that name is not followed."""
@@ -181,27 +164,24 @@ class _Work:
         return (self.folder / name).open("xb")
 
     def _lines(
-        self, calls: Iterable[Call], parameters: str, had: set[str], budget: Budget | None
+        self, calls: Iterable[Call], had: set[str], budget: Budget | None
     ) -> Iterator[tuple[Call, str, bytes]]:
-        body = self.client.request_body
-        written: set[str] = set()
+        """Each call to be asked, with its identity and its line of the file; adds to `had`."""
+        parameters = parameters_json(self.model)
         for call in calls:
             request = call_id(parameters, call)
-            if self.journal.answered(request) or request in written:
+            if self.journal.answered(request):
                 self.skipped += 1
-                continue
-            if request in had:
+            if self.journal.answered(request) or request in had:
                 continue
             if budget is not None and not budget.reserve(budget.worst_case(call.messages, batch=True)):
                 self.stopped = budget.why
                 return
-            written.add(request)
-            line = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body(call.messages)}
-            yield (
-                call,
-                request,
-                json.dumps(line, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n",
-            )
+            had.add(request)
+            body = self.client.request_body(call.messages)
+            line = {"custom_id": request, "method": "POST", "url": ENDPOINT, "body": body}
+            text = json.dumps(line, ensure_ascii=False) + "\n"
+            yield call, request, text.encode("utf-8", "backslashreplace")
 
     async def submit(self) -> None:
         """Upload and submit what has not been."""
@@ -236,22 +216,16 @@ class _Work:
         """Ask the service to stop what has not ended."""
         for part in self.parts:
             if part.batch_id is not None and not part.collected:
-                with self._given_up(part):
+                try:
                     await self.client.cancel(part.batch_id)
-
-    @contextmanager
-    def _given_up(self, part: _Part) -> Iterator[None]:
-        """A batch that is to be cancelled, and that the service has lost, is collected."""
-        try:
-            yield
-        except GoneError:
-            part.collected = True
-            self._save()
+                except GoneError:
+                    self._collected(part)
 
     async def wait(self, poll_seconds: float, cancelled: bool = False) -> None:
         """Poll until every batch has ended, collecting each as it does."""
         standing: dict[str, BatchState] = {}
-        pause, ends = FIRST_POLL_SECONDS, time.monotonic() + _LONGEST_WAIT
+        pause = FIRST_POLL_SECONDS
+        total = sum(part.requests for part in self.parts if not part.collected) + self.skipped
         while waiting := [part for part in self.parts if not part.collected]:
             for part in waiting:
                 if part.batch_id is None:
@@ -265,15 +239,14 @@ class _Work:
                         "command submits it again; without --batch its requests are asked live"
                     )
                 if state.ended:
-                    with self._given_up(part) if cancelled else nullcontext():
+                    try:
                         await self._collect(part, state)
-            self._report(standing)
+                    except GoneError:
+                        if not cancelled:
+                            raise
+                        self._collected(part)
+            self._report(standing, total)
             if any(not part.collected for part in self.parts):
-                if time.monotonic() > ends:
-                    raise ProviderError(
-                        f"a batch has not ended within {_LONGEST_WAIT / 3600:g} hours: the same command "
-                        "waits on; --cancel-batch ends it, and what it leaves open is asked live"
-                    )
                 self.journal.check_in_place()
                 await asyncio.sleep(min(pause, poll_seconds))
                 pause *= POLL_GROWTH
@@ -295,6 +268,9 @@ class _Work:
         for request in calls:
             if not self.journal.answered(request):
                 self.reasons.setdefault(request, f"the batch ended as {state.status} without a reply")
+        self._collected(part)
+
+    def _collected(self, part: _Part) -> None:
         part.collected = True
         self._save()
 
@@ -318,11 +294,8 @@ class _Work:
         try:
             with open_binary(path) as lines:
                 for line in lines:
-                    request, arm, repeat, row, variant, *kept = parse_json(line)
-                    if not all(isinstance(text, str) for text in (request, arm, row, variant)):
-                        raise ValueError("a line is none of ours")
+                    request, arm, repeat, row, variant, prompt, prefix = parse_json(line)
                     bytes.fromhex(request)
-                    prompt, prefix = kept or ((), None)
                     messages = [*(prefix or ()), *prompt]
                     yield request, Call(arm, int(repeat), row, variant, messages, fixed=len(prefix or ()))
         except (OSError, ValueError, TypeError) as error:
@@ -338,7 +311,7 @@ class _Work:
                 call.repeat,
                 call.row,
                 call.variant,
-                self.reasons.get(request, "the batch has no reply"),
+                self.reasons.get(request, "no reply"),
             )
             for part in self.parts
             for request, call in self._index(part)
@@ -356,12 +329,11 @@ class _Work:
         except OSError as error:
             raise StorageError(f"cannot write to {self.folder}: {reason(error)}") from None
 
-    def _report(self, standing: dict[str, BatchState]) -> None:
+    def _report(self, standing: dict[str, BatchState], total: int) -> None:
         if self.progress is not None:
             done = sum(state.completed for state in standing.values())
             failed = sum(state.failed for state in standing.values())
             rate = done / max(time.monotonic() - self.began, 1e-9)
-            total = self.awaited + self.skipped
             with suppress(OSError, ValueError):  # a closed terminal must not end the run
                 self.progress(Progress(done, failed, self.skipped, total, rate))
 
@@ -388,9 +360,3 @@ def _read_state(folder: Path) -> list[_Part]:
     except (OSError, ValueError) as error:
         why = first_mistake(error, {}) if isinstance(error, ValidationError) else reason(error)
         raise FwcError(f"{state} is damaged ({why}): restore it, or remove {folder}") from None
-
-
-def _close(*files: IO[Any] | None) -> None:
-    for file in files:
-        if file is not None:
-            file.close()

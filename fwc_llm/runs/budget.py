@@ -1,7 +1,8 @@
 """Forecast the cost of a run in dollars, and stop it before it exceeds a limit."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import TYPE_CHECKING
 
 from fwc_llm.errors import FwcError
@@ -10,7 +11,7 @@ from fwc_llm.models.openai.prices import Price
 from fwc_llm.models.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from fwc_llm.runs.journal import Call
+    from fwc_llm.runs.journal import Call, Journal
 
 # A provider caches a prompt's beginning from this many tokens, in steps (OpenAI, prompt caching).
 _CACHE_FROM, _CACHE_STEP = 1024, 128
@@ -50,7 +51,6 @@ def forecast(
     price: Price | None,
     batch: bool = False,
     counter: TokenCounter | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Forecast:
     """Count what `calls` will use, without asking anything. Every call is built and counted once.
 
@@ -67,8 +67,6 @@ def forecast(
         if first is not call.messages:
             cached += _cacheable(counter.count(_common_beginning(first, call.messages)))
         number, prompt, longest = number + 1, prompt + tokens, max(longest, tokens)
-        if progress is not None:
-            progress(number)
     completion = number * limit
     dollars = most = None
     if price is not None:
@@ -133,9 +131,9 @@ class Budget:
             f"${self.max_cost:g}; raise it and run again to continue"
         )
 
-    def start(self, live: Usage, batch: Usage) -> None:
-        """Begin with the usage in the run's journal and nothing reserved."""
-        self.spent = self._elsewhere + self._price.dollars(live) + self._price.dollars(batch, batch=True)
+    def start(self, journal: "Journal") -> None:
+        """Begin with what the run's journal has cost and nothing reserved."""
+        self.spent = self._elsewhere + journal.cost(self._price)
         self._reserved, self._under_way = 0.0, 0
 
     def worst_case(self, messages: Messages, batch: bool = False) -> float:
@@ -180,21 +178,8 @@ def _cacheable(tokens: int) -> int:
 
 def _common_beginning(first: Messages, second: Messages) -> list[Message]:
     """The beginning that both conversations share: whole messages, and a part of the next one."""
-    common: list[Message] = []
-    for one, other in zip(first, second, strict=False):
-        if one == other:
-            common.append(one)
-            continue
-        if one["role"] == other["role"]:
-            content = _common_text(one["content"], other["content"])
-            common.append({"role": one["role"], "content": content})
-        break
-    return common
-
-
-def _common_text(one: str, other: str) -> str:
-    low, high = 0, min(len(one), len(other))
-    while low < high:  # the longest common beginning, by bisection
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
-    return one[:low]
+    for place, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            shared = commonprefix([one["content"], other["content"]])  # noqa: RUF071 (texts, no paths)
+            return [*first[:place], {**one, "content": shared}]
+    return list(first)

@@ -1,15 +1,14 @@
 """What run.json, results.json and questions must hold for everything that reads them; more is allowed."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from fwc_llm.errors import FwcError
 from fwc_llm.runs.settings import Settings
-from fwc_llm.schema import first_mistake
+from fwc_llm.schema import check
 
 _Count = Annotated[int, Field(ge=0, lt=2**53)]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -41,12 +40,7 @@ class _Rows(_Counted):
     warning: str | None = None
 
 
-class _Variation(_Read):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
-    family: str
-    order: str
-    template: str
+_Variation = dict[Literal["family", "order", "template"], str]
 
 
 class _People(_Read):
@@ -55,21 +49,13 @@ class _People(_Read):
     yes: _Count
 
 
-def _distinct_groups(people: list[_People]) -> list[_People]:
-    _distinct([one.group for one in people])
-    return people
-
-
 def _settings(content: dict[str, Any]) -> dict[str, Any]:
     """The settings with their types, and the defaults of those that an earlier version lacks."""
-    if lacks := [name for name in ("n_test", "repeats", "seed") if name not in content]:
-        raise ValueError(f"{lacks[0]!r} is missing")
     known = {name: value for name, value in content.items() if name in Settings.model_fields}
     try:
-        checked = Settings(**known).as_json()
+        return content | Settings(**known).as_json()
     except FwcError as error:
         raise ValueError(str(error)) from None
-    return content | checked
 
 
 class Described(_Read):
@@ -87,7 +73,7 @@ class Described(_Read):
     task_file: str | None = None
     task_folder: str | None = None
     rows: _Rows | None = None
-    population: Annotated[list[_People], AfterValidator(_distinct_groups)] | None = None
+    population: list[_People] | None = None
     designed: bool | None = None
     simulated_answers: bool | None = None
     no_rows: bool | None = None
@@ -166,31 +152,14 @@ class _Question(_Read):
     label: Literal["yes", "no"]
 
 
-_M = TypeVar("_M", bound=BaseModel)
-
-
-def check(model: type[_M], content: Mapping[str, Any], path: Path, remedy: str) -> _M:
-    """Return a file's content as a model; refuse one that lacks what its readers need.
-
-    A key that is missing is named, with the nearest one that is there; `remedy` says what to do.
-    """
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        why = first_mistake(error, content)
-        where, mistake = content, error.errors()[0]
-        if mistake["type"] == "missing":
-            for step in mistake["loc"][:-1]:
-                where = where[step]  # type: ignore[index]
-            near = get_close_matches(str(mistake["loc"][-1]), map(str, where), 1)
-            why += f" ({near[0]!r} is there)" if near else ""
-        raise FwcError(f"{path} is damaged: {why}; {remedy}") from None
+def check_results(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse the content of a results.json that lacks what its readers need."""
+    check(Results, content, f"{path} is damaged (`fwc-llm rescore {path.parent}` writes it again)")
 
 
 def check_described(content: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the content of a run.json, its settings with their types."""
-    described = check(Described, content, path, "restore it, or begin a new run")
-    return {**content, "settings": described.settings}
+    return {**content, "settings": check(Described, content, f"{path} is damaged").settings}
 
 
 def is_question(row: Mapping[str, Any]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from fwc_llm.errors import FwcError
 from fwc_llm.models.base import Model, Reply, Usage, traits
 from fwc_llm.models.openai.prices import Price
 from fwc_llm.progress import Progress
@@ -56,28 +55,23 @@ async def execute(
     written, `FwcError` when a key is missing; on these and on cancellation (Ctrl-C) the journal keeps all
     that was answered.
     """
-    check_concurrency(concurrency)
     return await _Run(model, iter(calls), journal, progress, total, budget, price).finish(concurrency)
 
 
+@dataclass
 class _Run:
     """The state that the workers of one `execute` share."""
 
-    def __init__(
-        self,
-        model: Model,
-        calls: Iterator[Call],
-        journal: Journal,
-        progress: Callable[[Progress], None] | None,
-        total: int | None,
-        budget: Budget | None,
-        price: Price | None,
-    ) -> None:
-        self.model, self.calls, self.journal, self.budget = model, calls, journal, budget
-        self.price = price
-        self.progress, self.total = progress, total
-        self.parameters = parameters_json(model)
-        self.ask_row = traits(model).ask_row
+    model: Model
+    calls: Iterator[Call]
+    journal: Journal
+    progress: Callable[[Progress], None] | None
+    total: int | None
+    budget: Budget | None
+    price: Price | None
+
+    def __post_init__(self) -> None:
+        self.parameters, self.ask_row = parameters_json(self.model), traits(self.model).ask_row
         self.done = self.errors = self.skipped = 0
         self.usage = Usage()
         self.under_way: set[str] = set()
@@ -89,7 +83,7 @@ class _Run:
 
     async def finish(self, concurrency: int) -> Outcome:
         if self.budget is not None:
-            self.budget.start(self.journal.usage, self.journal.batch_usage)
+            self.budget.start(self.journal)
         workers = [asyncio.create_task(self._work()) for _ in range(concurrency)]
         try:
             await _first_failure_or_all(workers)
@@ -151,8 +145,7 @@ class _Run:
     async def _give_way(self) -> None:
         """Let Ctrl-C and others in now and then, which a model that never waits would keep out.
 
-        Not after every reply: 64 connections that fall idle together are each looked at, by every next
-        request, whether they still stand (a fifth of the client's speed).
+        Yielding after every reply makes each request re-check all idle connections: a fifth of the speed.
         """
         now = time.monotonic()
         if now - self.gave_way >= _GIVE_WAY_SECONDS:
@@ -174,25 +167,10 @@ class _Run:
         if self.progress is None or (now - self.reported < _REPORT_SECONDS and not force):
             return
         self.reported = now
-        asked = self.done + self.errors
+        rate = (self.done + self.errors) / max(now - self.began, 1e-9)
+        cost = self.journal.cost(self.price) if self.price else None
         with suppress(OSError, ValueError):  # a closed terminal must not end the run
-            self.progress(
-                Progress(
-                    self.done,
-                    self.errors,
-                    self.skipped,
-                    self.total,
-                    asked / max(now - self.began, 1e-9),
-                    self._cost(),
-                )
-            )
-
-    def _cost(self) -> float | None:
-        if self.price is None:
-            return self.budget.spent if self.budget is not None else None
-        return self.price.dollars(self.journal.usage) + self.price.dollars(
-            self.journal.batch_usage, batch=True
-        )
+            self.progress(Progress(self.done, self.errors, self.skipped, self.total, rate, cost))
 
 
 async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
@@ -203,14 +181,3 @@ async def _first_failure_or_all(workers: list["asyncio.Task[None]"]) -> None:
         if pending:
             await asyncio.wait(pending, timeout=_GRACE_SECONDS)
         raise failure
-
-
-MOST = 10_000  # each is a task and a connection of this process
-
-
-def check_concurrency(concurrency: int) -> None:
-    """Refuse fewer than one request at once, and more than a process can hold."""
-    if concurrency < 1:
-        raise FwcError(f"concurrency is {concurrency}: at least one request must be under way at once")
-    if concurrency > MOST:
-        raise FwcError(f"concurrency is {concurrency}: at most {MOST:,} requests can be under way at once")

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from operator import itemgetter
+from os.path import isdir
 from pathlib import Path
 from typing import IO, Any, get_args
 
 from fwc_llm.answers import Reason
 from fwc_llm.errors import FwcError, StorageError
 from fwc_llm.files import LARGEST_FILE, is_file, open_binary, read_text, reason, whole_file
-from fwc_llm.runs.contents import Results, check, check_described, is_question
+from fwc_llm.runs.contents import check_described, check_results, is_question
 from fwc_llm.taskfile import asks_the_same
 from fwc_llm.untrusted import as_cell, from_cell, parse_json
 
@@ -65,11 +66,7 @@ class RunFolder:
     def existing(cls, path: str | Path) -> "RunFolder":
         """The folder of a run that was begun; refused with `FwcError` when it is none."""
         folder = cls(Path(path))
-        try:
-            is_folder = folder.path.is_dir()
-        except (OSError, ValueError):  # a name that the system refuses
-            is_folder = False
-        if not is_folder:
+        if not isdir(path):
             raise FwcError(f"{path} is not a folder: name the folder of a run (what --out was given)")
         if not folder.begun and is_file(folder.path / GROUP_FILE):
             raise FwcError(f"{path} holds a run for each of several models: name one of the folders in it")
@@ -126,27 +123,31 @@ class RunFolder:
     def results(self) -> dict[str, Any]:
         """The content of results.json, checked."""
         found = self.read_json("results.json")
-        check(Results, found, self.path / "results.json", f"`fwc-llm rescore {self.path}` writes it again")
+        check_results(found, self.path / "results.json")
         return found
 
     def _check_same(self, description: Mapping[str, Any]) -> None:
-        before, now = (_by_file_name(one) for one in (self.describe(), json.loads(json.dumps(description))))
+        before, now = (_by_file_name(each) for each in (self.describe(), json.loads(json.dumps(description))))
         for key in ("settings", *now):  # what was chosen comes before what follows from it
-            if key in _FREE or (key in _LATER and key not in before):
+            was, wanted = before.get(key), now[key]
+            if was == wanted or key in _FREE or (key in _LATER and key not in before):
                 continue
-            if before.get(key) != now[key]:
-                if key == "task_file":
-                    if asks_the_same(str(before.get(key)), str(now[key])):
-                        continue
-                    raise FwcError(
-                        f"{self.path} holds a run of another version of the task file: restore it (run.json "
-                        "holds its text) to continue the run, or name a new folder with --out"
-                    )
-                was, wanted = _first_difference(before.get(key), now[key])
+            if key == "task_file":
+                if asks_the_same(str(was), str(wanted)):
+                    continue
                 raise FwcError(
-                    f"{self.path} holds another run ({key}: {was}, now {wanted}): "
-                    "repeat its settings to continue it, or name a new folder with --out"
+                    f"{self.path} holds a run of another version of the task file: restore it (run.json "
+                    "holds its text) to continue the run, or name a new folder with --out"
                 )
+            if isinstance(was, dict) and isinstance(wanted, dict):
+                was, wanted = (
+                    {name: value for name, value in one.items() if value != other.get(name)}
+                    for one, other in ((was, wanted), (wanted, was))
+                )
+            raise FwcError(
+                f"{self.path} holds another run ({key}: {was}, now {wanted}): "
+                "repeat its settings to continue it, or name a new folder with --out"
+            )
 
     def read_json(self, name: str) -> dict[str, Any]:
         """One JSON object of the folder; `FwcError` when it is missing or damaged."""
@@ -165,8 +166,7 @@ class RunFolder:
 
     def write_json(self, name: str, content: Any) -> None:
         """Write one JSON file whole; NaN must have become null before."""
-        with self._writing(name) as file:
-            file.write(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        self.write_text(name, json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     def write_text(self, name: str, text: str) -> None:
         """Write one text file whole."""
@@ -196,6 +196,7 @@ class RunFolder:
     def read_cells(self) -> Iterator[Sequence[str]]:
         """The names of the columns of answers.csv, then its lines, as `read_answers` has them."""
         path, read = self.path / "answers.csv", 0
+        again = f"`fwc-llm rescore {self.path}` writes it again"
         expected = self.describe().get("calls")
         # As long as what any version wrote; the limit belongs to the whole process.
         csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FILE))
@@ -204,26 +205,18 @@ class RunFolder:
                 reader = csv.reader(file)
                 names = tuple(next(reader, ()))
                 if names[: len(ANSWER_COLUMNS)] != ANSWER_COLUMNS:
-                    raise FwcError(
-                        f"{path} does not have the columns of a run: `fwc-llm rescore {self.path}` writes "
-                        "it again"
-                    )
+                    raise FwcError(f"{path} does not have the columns of a run: {again}")
                 yield names
                 checked = itemgetter(*(names.index(name) for name in _CHECKED if name in names))
-                p_yes, good = (
-                    names.index("p_yes"),
-                    set[tuple[str, ...]](),
-                )  # few lines differ in what is checked
-                for line in reader:
-                    if not line:
-                        continue
-                    whole = len(line) == len(names)
-                    if whole and (kind := checked(line)) not in good and _is_answer(kind):
+                p_yes = names.index("p_yes")
+                good: set[tuple[str, ...]] = set()  # few lines differ in what is checked
+                for line in filter(None, reader):
+                    if len(line) == len(names) and (kind := checked(line)) not in good and _is_answer(kind):
                         good.add(kind)
-                    if not whole or kind not in good or not _is_probability(line[p_yes]):
+                    if len(line) != len(names) or kind not in good or not _is_probability(line[p_yes]):
                         raise FwcError(
                             f"{path} is damaged: line {reader.line_num} is not an answer that a run writes; "
-                            f"`fwc-llm rescore {self.path}` writes it again"
+                            f"{again}"
                         )
                     read += 1
                     for place in _FREE_CELLS:
@@ -232,22 +225,15 @@ class RunFolder:
                     yield line
         except (OSError, ValueError, csv.Error) as error:
             raise FwcError(
-                f"cannot read {path}: {reason(error)}; the run never began, or is damaged: "
-                f"`fwc-llm rescore {self.path}` writes it again"
+                f"cannot read {path}: {reason(error)}; the run never began, or is damaged: {again}"
             ) from None
         if expected is not None and 0 < read < expected:
-            raise FwcError(
-                f"{path} is damaged: it has {read:,} of the run's {expected:,} answers; "
-                f"`fwc-llm rescore {self.path}` writes it again"
-            )
+            raise FwcError(f"{path} is damaged: it has {read:,} of the run's {expected:,} answers; {again}")
 
     def write_questions(
         self, rows: Iterable[Mapping[str, Any]], number: int, name: str = "questions.jsonl"
     ) -> None:
-        """Write questions.jsonl whole: what the run asks, and in which order; `number` of them.
-
-        `name` is another file of that form.
-        """
+        """Write questions.jsonl, or another file of its form, whole: what the run asks, in its order."""
         with self._writing(name) as file:
             file.write(json.dumps({"format": QUESTIONS_FORMAT, "questions": number}) + "\n")
             for row in rows:
@@ -255,10 +241,7 @@ class RunFolder:
                 file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
 
     def read_questions(self, name: str = "questions.jsonl") -> Iterator[dict[str, Any]]:
-        """What the run asks. A folder of an earlier version has that in answers.csv alone.
-
-        `name` is another file of that form.
-        """
+        """What the run asks. A folder of an earlier version has that in answers.csv alone."""
         path = self.path / name
         if name == "questions.jsonl" and not path.exists():
             yield from self.read_answers()
@@ -293,14 +276,8 @@ class RunFolder:
 def _is_answer(checked: Sequence[str]) -> bool:
     """Whether these are the cells of `_CHECKED` in a line of answers.csv."""
     repeat, label, reason, *answers = checked
-    return (
-        repeat.isascii()
-        and repeat.isdigit()
-        and len(repeat) < 8
-        and label in {"yes", "no"}
-        and reason in _REASONS
-        and set(answers) <= {"yes", "no", ""}
-    )
+    known = label in {"yes", "no"} and reason in _REASONS and set(answers) <= {"yes", "no", ""}
+    return known and re.fullmatch("[0-9]{1,7}", repeat) is not None
 
 
 def _is_probability(text: str) -> bool:
@@ -345,11 +322,3 @@ def _by_file_name(described: dict[str, Any]) -> dict[str, Any]:
         arm: Path(source).name if source.endswith(".json") else source for arm, source in sources.items()
     }
     return described | {"sources": plain} if sources else described
-
-
-def _first_difference(before: Any, now: Any) -> tuple[Any, Any]:
-    if isinstance(before, dict) and isinstance(now, dict):
-        for key in now:
-            if before.get(key) != now[key]:
-                return f"{key} = {before.get(key)}", f"{key} = {now[key]}"
-    return before, now

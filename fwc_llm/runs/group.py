@@ -56,14 +56,8 @@ class Group:
         return cls(path, tuple(map(str, models)))
 
     def folder(self, model: str) -> Path:
-        """Where the run of a model lies. Names that a file system takes for one get a number."""
-        names: dict[str, str] = {}
-        for one in self.models:
-            name, number = file_name(one), 2
-            while name.casefold() in {taken.casefold() for taken in names.values()}:
-                name, number = f"{file_name(one)}-{number}", number + 1
-            names[one] = name
-        return self.path / names[model]
+        """Where the run of a model lies."""
+        return self.path / file_name(model)
 
     @property
     def begun(self) -> list[Path]:

@@ -19,15 +19,12 @@ import json
 import os
 import sys
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
 from fwc_llm.answers import parse_answer, probability
@@ -37,11 +34,13 @@ from fwc_llm.models.base import SIMULATED, Asked, Messages, Model, Reply, Usage
 from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import finite, parse_json, storable
 
+if TYPE_CHECKING:
+    from fwc_llm.models.openai.prices import Price
+
 FORMAT = "fwc-llm-journal/1"
 FILE_NAME = "journal.jsonl"
 _SYNC_SECONDS = 1.0
 _BUFFER = 2**18  # bytes
-_BLOCK = 4096  # questions looked up at once
 # Beyond the end of any journal: where Windows, which locks bytes and not files, puts the lock.
 _WINDOWS_LOCK_BYTE = 1 << 60
 # A link in a folder from elsewhere is not followed: it may lead to any file of the user's.
@@ -92,31 +91,23 @@ def call_id(parameters: str, call: Call) -> str:
 def make_record(request: str, call: Call, reply: Reply) -> dict[str, Any]:
     """Return the journal's record of one reply, parsed; rescoring parses it again."""
     answer = parse_answer(reply)
-    return {
-        "request": request,
-        "arm": call.arm,
-        "repeat": call.repeat,
-        "row": call.row,
-        "variant": call.variant,
-        "text": reply.text,
-        "finish_reason": reply.finish_reason,
-        "refusal": reply.refusal,
-        "error": reply.error,
-        "logprobs": reply.logprobs,
+    record = {
+        "request": request, "arm": call.arm, "repeat": call.repeat, "row": call.row, "variant": call.variant,
+        **vars(reply),
         "answer": answer.value,
         "reason": answer.reason,
         "p_yes": probability(reply),
-        **({"others": dict(reply.others)} if reply.others else {}),
+        "others": dict(reply.others or {}),
         "usage": dict(vars(reply.usage)) if reply.usage is not None else None,
-        "model": reply.model,
-        "fingerprint": reply.fingerprint,
-        "attempts": reply.attempts,
         "latency": round(reply.latency, 4),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "raw": reply.raw,
-        **({"prompt": list(call.messages[call.fixed :])} if call.messages else {}),
-        **({"prefix": list(call.messages[: call.fixed])} if call.fixed else {}),
-    }
+        "prompt": list(call.messages[call.fixed :]),
+        "prefix": list(call.messages[: call.fixed]),
+    }  # fmt: skip
+    return {name: value for name, value in record.items() if value or name not in _LEFT_OUT}
+
+
+_LEFT_OUT = {"others", "prompt", "prefix"}  # where they are empty
 
 
 def _check_logprobs(pairs: list[list[Any]]) -> list[list[Any]]:
@@ -158,18 +149,21 @@ class _Record(BaseModel):
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield every record of a journal that may be written to at this moment, with its place in bytes.
 
-    Errors: `FwcError` for a foreign file and a damaged line; `OSError` for a file that cannot be read.
+    Errors: `FwcError` for a foreign file and a damaged line; `StorageError` for a file that cannot be read.
     """
-    with open_binary(path) as file:
-        place = 0
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):  # being written, or torn
-                return
-            if number == 1:
-                _check_header(line, path)
-            else:
-                yield place, _parse(line, path, f"in line {number}")
-            place += len(line)
+    place = 0
+    try:
+        with open_binary(path) as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):  # being written, or torn
+                    return
+                if number == 1:
+                    _check_header(line, path)
+                else:
+                    yield place, _parse(line, path, f"in line {number}")
+                place += len(line)
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from None
 
 
 class Journal:
@@ -221,12 +215,10 @@ class Journal:
 
     def close(self) -> None:
         """Tell the disk to keep everything, and let the next process in."""
-        if self._file >= 0:
-            try:
-                self._sync()
-            finally:
-                os.close(self._file)
-                self._file = -1
+        try:
+            self._sync()
+        finally:
+            os.close(self._file)
 
     def answered(self, request: str) -> bool:
         """Whether this request has an answer, which must never be paid for again."""
@@ -248,19 +240,15 @@ class Journal:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Every record in the order written; a failed request may be followed by its answer."""
-        for _, record in self.located():
-            yield record
+        return (record for _, record in read_records(self.path))
 
-    def located(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Every record as `records` has them, with its place in the file in bytes."""
-        try:
-            yield from read_records(self.path)
-        except OSError as error:
-            raise StorageError(f"cannot read {self.path}: {error.strerror}") from None
+    def cost(self, price: "Price") -> float:
+        """What all requests have cost, in dollars."""
+        return price.dollars(self.usage) + price.dollars(self.batch_usage, batch=True)
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int], dict[str, Any]]]:
-        """What reads the record at a place that `located` names; fast where places follow each other."""
+        """What reads the record at a place that `read_records` names; fast where places follow each other."""
         try:
             with self.path.open("rb", buffering=_BUFFER) as file:
 
@@ -325,30 +313,18 @@ class Journal:
         with self.path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 whole = line.endswith(b"\n")
-                if not whole and not self._complete(line, number):
+                if not whole and _is_torn(line, number):
                     break
                 if number == 1:
                     _check_header(line, self.path)
                 else:
                     self._count(_parse(line, self.path, f"in line {number}"))
-                if not whole:  # only the newline is missing: the record counts
-                    os.write(self._file, b"\n")
-                    return good + len(line) + 1
                 good += len(line)
+                if not whole:  # only the newline is missing: the record counts
+                    good += os.write(self._file, b"\n")
         if os.fstat(self._file).st_size != good:
             os.ftruncate(self._file, good)
         return good
-
-    def _complete(self, line: bytes, number: int) -> bool:
-        """Whether a last line without its newline is a record all the same; a torn header must look it."""
-        try:
-            parse_json(line)
-        except ValueError:
-            header = json.dumps({"format": FORMAT}, separators=(",", ":")).encode() + b"\n"
-            if number == 1 and not header.startswith(line.rstrip(b"\0")):
-                raise _foreign(self.path) from None
-            return False
-        return True
 
     def _lock(self) -> None:
         """Take the lock that the system gives back when this process ends, however it ends."""
@@ -369,20 +345,28 @@ class Journal:
             ) from None
 
 
+def _is_torn(line: bytes, number: int) -> bool:
+    """Whether a last line without its newline is the beginning of a record, or of the header."""
+    if number == 1:
+        header = json.dumps({"format": FORMAT}, separators=(",", ":")).encode()
+        return header.startswith(line.rstrip(b"\0")) and line != header
+    try:
+        parse_json(line)
+    except ValueError:
+        return True
+    return False
+
+
 def _check_header(line: bytes, path: Path) -> None:
     try:
         header = parse_json(line)
     except ValueError:
         header = None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise _foreign(path)
-
-
-def _foreign(path: Path) -> FwcError:
-    return FwcError(
-        f"{path} is not a journal of this tool (its first line does not say {FORMAT}): "
-        "name a new folder with --out"
-    )
+        raise FwcError(
+            f"{path} is not a journal of this tool (its first line does not say {FORMAT}): "
+            "name a new folder with --out"
+        )
 
 
 def _parse(line: bytes, path: Path, where: str) -> dict[str, Any]:
@@ -400,53 +384,39 @@ def _parse(line: bytes, path: Path, where: str) -> dict[str, Any]:
 
 
 class Replies:
-    """What a journal holds for each question: of several records the last one.
+    """The last record of each question in a journal.
 
-    Held are 16 bytes a record. `models` are the names that services returned, `others` by arm the answers to
-    the same question in other words: the P(yes) of the first, and those of the others by name. `simulated`
-    says that a reply carries the mark of a simulation.
+    `models` are the names that services returned, `others` by arm the answers to the same question in other
+    words: the P(yes) of the first, and those of the others by name. `simulated` says that a reply carries the
+    mark of a simulation.
     """
 
     def __init__(self, journal: Journal) -> None:
         self._journal, self.simulated = journal, False
-        hashes, places, models = array("q"), array("q"), array("i")
-        names: dict[str, int] = {}
-        others: dict[str, dict[Key, tuple[float | None, Mapping[str, float | None]]]] = {}
-        for place, record in journal.located():
+        self._places: dict[Key, int] = {}
+        models: dict[Key, str] = {}
+        others: dict[Key, tuple[float | None, Mapping[str, float | None]]] = {}
+        for place, record in read_records(journal.path):
             key = key_of(record)
-            hashes.append(hash(key))
-            places.append(place)
-            model = record.get("model")
-            models.append(names.setdefault(str(model), len(names)) if model else -1)
+            self._places[key] = place
+            models[key] = sys.intern(record.get("model") or "")
             self.simulated |= SIMULATED in str(record.get("fingerprint"))
-            if record.get("others") and not key[3]:
-                others.setdefault(key[0], {})[key] = record.get("p_yes"), record["others"]
-            elif others and key[0] in others:
-                others[key[0]].pop(key, None)
-        self.others = {arm: list(asked.values()) for arm, asked in others.items()}
-        unsorted = np.array(hashes, dtype=np.int64)
-        order = np.argsort(unsorted, kind="stable")  # of equal ones the last one written stands last
-        self._hashes = unsorted[order]
-        self._places = np.array(places, dtype=np.int64)[order]
-        last = np.append(self._hashes[1:] != self._hashes[:-1], True)[: len(order)]
-        returned = np.unique(np.array(models, dtype=np.int32)[order][last])
-        listed = list(names)
-        self.models = sorted(listed[number] for number in returned.tolist() if number >= 0)
+            if not key[3] and (record.get("others") or key in others):
+                others[key] = record.get("p_yes"), record.get("others") or {}
+        self.models = sorted(set(models.values()) - {""})
+        self.others: dict[str, list[tuple[float | None, Mapping[str, float | None]]]] = {}
+        for key, pair in others.items():
+            if pair[1]:
+                self.others.setdefault(key[0], []).append(pair)
 
     def of(
         self, questions: Iterable[Mapping[str, Any]]
     ) -> Iterator[tuple[Mapping[str, Any], dict[str, Any] | None]]:
         """Every question with its record, if there is one; read when it is asked for."""
-        questions = iter(questions)
         with self._journal.reading() as read:
-            while block := list(islice(questions, _BLOCK)):
-                keys = [key_of(question) for question in block]
-                wanted = np.array([hash(key) for key in keys], dtype=np.int64)
-                low = np.searchsorted(self._hashes, wanted, "left").tolist()
-                high = np.searchsorted(self._hashes, wanted, "right").tolist()
-                for question, key, first, end in zip(block, keys, low, high, strict=True):
-                    records = (read(place) for place in self._places[first:end][::-1].tolist())
-                    yield question, next((record for record in records if key_of(record) == key), None)
+            for question in questions:
+                place = self._places.get(key_of(question))
+                yield question, None if place is None else read(place)
 
 
 def key_of(row: Mapping[str, Any]) -> Key:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,15 +55,11 @@ def list_runs(folder: Path) -> list[Listed]:
 def _begun(folder: Path, depth: int) -> Iterator[Path]:
     if is_file(folder / "run.json") or is_file(folder / JOURNAL):
         yield folder
-        return
-    if depth == 0:
-        return
-    try:
-        inner = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
-    except OSError:  # a folder that may not be read
-        return
-    for path in inner:
-        yield from _begun(Path(path), depth - 1)
+    elif depth:
+        with suppress(OSError):  # a folder that may not be read
+            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _begun(Path(entry.path), depth - 1)
 
 
 def _listed(folder: Path) -> Listed:
@@ -72,19 +69,11 @@ def _listed(folder: Path) -> Listed:
     try:
         described = run.describe()
         requests = int(described.get("calls") or 0)
-        answered = _answered(run, requests)
+        about = described["task"], described["model"], tuple(described["arms"])
+        created = str(described.get("created") or "")
+        return Listed(folder, *about, created, described["simulated"], requests, _answered(run, requests))
     except (FwcError, OSError) as error:
         return Listed(folder, problem=" ".join(str(error).split()))
-    return Listed(
-        folder,
-        described["task"],
-        described["model"],
-        tuple(described["arms"]),
-        str(described.get("created") or ""),
-        described["simulated"],
-        requests,
-        answered,
-    )
 
 
 def _answered(run: RunFolder, requests: int) -> int:

@@ -47,11 +47,6 @@ class Arm:
     template: str | None = None
     family: str = ""
 
-    @property
-    def is_file(self) -> bool:
-        """A source whose name ends in .json is a file of saved shots."""
-        return self.source.endswith(".json")
-
 
 @dataclass(frozen=True)
 class Repeat:
@@ -68,8 +63,10 @@ class Repeat:
     held: "pd.DataFrame | None" = field(default=None, repr=False)
 
     def rows(self, held: bool) -> "pd.DataFrame":
-        """The rows that are asked about: the test rows, or those of the pool."""
-        return self.held if held and self.held is not None else self.split.test
+        """The rows that are asked about: the test rows, or those of the pool, which may be none."""
+        if not held:
+            return self.split.test
+        return self.split.test.iloc[:0] if self.held is None else self.held
 
 
 @dataclass(frozen=True)
@@ -99,20 +96,14 @@ class Plan:
     @cached_property
     def n_questions(self) -> int:
         """How many of them are about test rows."""
-        others = (
-            sum(len(levels) - 1 for levels in self._levels.values()) if self.settings.counterfactual else 0
-        )
+        others = sum(len(levels) - 1 for levels in self._levels.values()) * self.settings.counterfactual
         return sum(len(repeat.split.test) for repeat in self.repeats) * len(self.arms) * (1 + others)
 
     @cached_property
     def untrue(self) -> dict[str, str]:
         """What is not true of the examples of each arm that has such ones, in words."""
-        said: dict[str, str] = {}
-        for arm in self.arms:
-            for shots in (repeat.shots.get(arm.name) for repeat in self.repeats):
-                if shots is not None and shots.untrue:
-                    said.setdefault(arm.name, shots.untrue)
-        return said
+        shown = ((arm, shots) for repeat in self.repeats for arm, shots in repeat.shots.items())
+        return {arm: shots.untrue for arm, shots in shown if shots.untrue}
 
     @cached_property
     def _levels(self) -> dict[str, list[str]]:
@@ -139,22 +130,17 @@ class Plan:
 
         Those about rows of the pool, to choose a threshold, come first.
         """
-        trainings = {one.index: cache(partial(_training, self.task, one)) for one in self.repeats}
-        for repeat in self.repeats:
-            for arm in self.arms if repeat.held is not None else ():
-                for position, (row, values) in enumerate(rows_of(repeat.rows(held=True))):
-                    builder = self._builder(repeat, arm, position, held=True)
-                    fixed = len(builder.prefix) if arm.name in repeat.shots else 0
-                    asked = Asked(row, repeat.index, values, trainings[repeat.index])
-                    yield Call(arm.name, repeat.index, row, THRESHOLD, builder.build(values), asked, fixed)
-        for repeat in self.repeats:
-            for arm in self.arms:
-                for position, (row, values) in enumerate(rows_of(repeat.split.test)):
-                    builder = self._builder(repeat, arm, position)
-                    fixed = len(builder.prefix) if arm.name in repeat.shots else 0
-                    for variant, changed in self.variants(values):
-                        asked = Asked(row, repeat.index, changed, trainings[repeat.index])
-                        yield Call(arm.name, repeat.index, row, variant, builder.build(changed), asked, fixed)
+        trainings = {each.index: cache(partial(_training, self.task, each)) for each in self.repeats}
+        for held in (True, False):
+            for repeat in self.repeats:
+                for arm in self.arms:
+                    for position, (row, values) in enumerate(rows_of(repeat.rows(held))):
+                        builder = self._builder(repeat, arm, position, held)
+                        fixed = len(builder.prefix) if arm.name in repeat.shots else 0
+                        for variant, changed in [(THRESHOLD, values)] if held else self.variants(values):
+                            asked = Asked(row, repeat.index, changed, trainings[repeat.index])
+                            messages = builder.build(changed)
+                            yield Call(arm.name, repeat.index, row, variant, messages, asked, fixed)
 
     @cached_property
     def first_calls(self) -> tuple[Call, ...]:
@@ -184,9 +170,8 @@ class Plan:
         return {}
 
     def _prompt(self, arm: Arm, shots: Shots) -> Prompt:
-        shown = self.settings.weights == "show"
         settings = self.settings
-        template = arm.template or settings.template
+        shown, template = settings.weights == "show", arm.template or settings.template
         return Prompt(self.task, shots, template, shown, arm.edits, settings.questions)
 
     def shots_for_row(self, repeat: Repeat, arm: Arm, position: int, held: bool = False) -> Shots:
@@ -233,7 +218,10 @@ def make_plan(
         )
     saved: dict[str, Shots] = {}
     arms = _arms(sources, settings, saved, task, allow_changed_data)
-    _check_strategy_options(arms, saved, settings)
+    taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
+    for name in settings.strategy_options:
+        if not any(names is None or name in names for names in taken):
+            raise FwcError(f"none of the strategies has an option {name!r}")
     chooses = any(arm.source not in saved and arm.source != "zero" for arm in arms)
     settings, notes = fit_defaults(task, settings, chooses)
     fixed_values = [example.values for shots in saved.values() for example in shots.examples]
@@ -241,7 +229,7 @@ def make_plan(
         arm for arm in arms if arm.source not in saved and not is_per_row(arm.source, _options(arm, settings))
     ]
     total, number = len(chosen_once) * settings.repeats, 0
-    repeats = []
+    repeats: list[Repeat] = []
     for index in range(settings.repeats):
         seed = settings.seed + index
         split = (
@@ -253,30 +241,29 @@ def make_plan(
         )
         held, split = hold(task, split, settings, seed, fixed_values)
         chosen: dict[str, Shots] = {}
-        as_chosen: dict[str, Shots] = {}  # by strategy, before an arm orders them
+        by_source = dict(saved)  # before an arm orders them
         for arm in arms:
-            if arm.source in saved:
-                chosen[arm.name] = _ordered(saved[arm.source], arm, seed)
-            elif arm in chosen_once:
+            if arm in chosen_once:
                 number += 1
                 if progress:
                     where = f" ({number} of {total})" if total > 1 else ""
                     progress(
                         f"choosing examples: {arm.name}, repeat {index + 1} of {settings.repeats}{where}"
                     )
-                if arm.source not in as_chosen:
-                    as_chosen[arm.source] = _select(task, arm, settings, split, seed, None)
-                chosen[arm.name] = _ordered(as_chosen[arm.source], arm, seed)
+                if arm.source not in by_source:
+                    by_source[arm.source] = _select(task, arm, settings, split, seed, None)
+            if arm.source in by_source:
+                chosen[arm.name] = _ordered(by_source[arm.source], arm, seed)
         again = range(index * settings.samples, (index + 1) * settings.samples)
         repeats += [Repeat(sample, seed, split, chosen, held) for sample in again]
     plan = Plan(
-        task, arms, settings, tuple(repeats), (*notes, *announced(repeats, settings, len(arms))), saved
+        task, arms, settings, tuple(repeats), (*notes, *_announced(repeats, settings, len(arms))), saved
     )
     plan.first_calls  # noqa: B018 (finds template errors before anything is written)
     return plan
 
 
-def announced(repeats: "Sequence[Repeat]", settings: Settings, arms: int) -> tuple[str, ...]:
+def _announced(repeats: "Sequence[Repeat]", settings: Settings, arms: int) -> tuple[str, ...]:
     """What to say, before it is paid for, of the rows that a threshold takes."""
     held = [len(repeat.held) for repeat in repeats if repeat.held is not None]
     if not held:
@@ -309,14 +296,6 @@ def rows_of(frame: "pd.DataFrame") -> Iterator[tuple[str, dict[str, Any]]]:
         part = frame.iloc[first : first + _ROWS]
         records = cast("list[dict[str, Any]]", part.to_dict("records"))
         yield from zip(part.index.astype(str), records, strict=True)
-
-
-def _check_strategy_options(arms: Sequence[Arm], saved: Mapping[str, Shots], settings: Settings) -> None:
-    """Refuse an option that no arm's strategy accepts."""
-    taken = [accepted_options(arm.source) for arm in arms if arm.source not in saved]
-    for name in settings.strategy_options:
-        if not any(names is None or name in names for names in taken):
-            raise FwcError(f"none of the strategies has an option {name!r}")
 
 
 def _arms(
@@ -420,7 +399,7 @@ def fit_prompts(
     allow_changed_data: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Settings:
-    """`settings` with the largest m, up to theirs, for which every prompt has at most `limit` tokens.
+    """Return `settings` with the largest m, up to theirs, for which prompts have at most `limit` tokens.
 
     Every candidate m is tried with the examples that the prompts would show. Errors: `FwcError` when even the
     smallest m that all arms accept does not fit.

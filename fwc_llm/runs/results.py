@@ -48,7 +48,6 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         described = folder.mark_simulated()
     simulated = {"simulated": "true" if described["simulated"] else "false"}
     rule = described["settings"]["threshold"]
-    samples = described["settings"]["samples"]
     marks, held = Marks({}), []
     if rule is not None:
         asked = folder.read_questions(POOL_FILE) if rule in FITTED else ()
@@ -74,18 +73,25 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
                 moved.add(answered_at(row))
             yield row
 
+    def arm(name: str) -> dict[str, Any]:
+        found = given.metrics(name)
+        if rule is not None:
+            found["threshold"] = marks.describe(name, rule) | {"answers": moved.metrics(name)}
+        return found | wordings(replies.others.get(name, ()))
+
     folder.write_answers(rows(), () if rule is None else (THRESHOLD_COLUMN,))
+    settings = described["settings"]
     data = {
         "format": "fwc-llm-results/1",
         "task": described["task"],
         "model": described["model"],
-        "api": described["settings"]["api"],
+        "api": settings["api"],
         "simulated": described["simulated"],
         "simulated_answers": described.get("simulated_answers", described["simulated"]),
         "reference": described.get("reference", False),
         **({"local": True} if described.get("local") else {}),
-        **{name: described["settings"][name] for name in ("n_test", "base_parity", "seed", "repeats")},
-        **({"samples": samples} if samples != 1 else {}),
+        **{name: settings[name] for name in ("n_test", "base_parity", "seed", "repeats")},
+        **({"samples": settings["samples"]} if settings["samples"] != 1 else {}),
         "returned_models": replies.models,
         "rows": described.get("rows"),
         **({"untrue": described["untrue"]} if described.get("untrue") else {}),
@@ -95,19 +101,11 @@ def score(folder: RunFolder, journal: Journal, stopped: str | None = None) -> di
         "stopped": stopped,
         "usage": asdict(journal.usage),
         "batch_usage": asdict(journal.batch_usage),
-        **({} if rule is None else {"threshold": rule, "pool_requests": len(held)}),
-        **({} if rule is None else {"pool_unanswered": sum(row["reason"] == "error" for row in held)}),
-        "arms": [
-            given.metrics(name)
-            | (
-                {}
-                if rule is None
-                else {"threshold": marks.describe(name, rule) | {"answers": moved.metrics(name)}}
-            )
-            | wordings(replies.others.get(name, ()))
-            for name in described["arms"]
-        ],
     }
+    if rule is not None:
+        missing = sum(row["reason"] == "error" for row in held)
+        data |= {"threshold": rule, "pool_requests": len(held), "pool_unanswered": missing}
+    data["arms"] = [arm(name) for name in described["arms"]]
     folder.write_json("results.json", data)
     return data
 
@@ -117,21 +115,14 @@ def questions(plan: "Plan", held: bool = False) -> Iterator[dict[str, Any]]:
     from fwc_llm.runs.plan import rows_of
 
     for repeat in plan.repeats:
-        rows = repeat.held if held else repeat.split.test
-        if rows is None:
-            continue
+        rows = repeat.rows(held)
         groups, labels = plan.task.sensitive(rows), plan.task.labels(rows)
         for arm in plan.arms:
             for position, (row, values) in enumerate(rows_of(rows)):
+                label = "yes" if labels[position] else "no"
                 for variant in [THRESHOLD] if held else (variant for variant, _ in plan.variants(values)):
-                    yield {
-                        "arm": arm.name,
-                        "repeat": repeat.index,
-                        "row": row,
-                        "variant": variant,
-                        "group": groups[position],
-                        "label": "yes" if labels[position] else "no",
-                    }
+                    found = arm.name, repeat.index, row, variant, groups[position], label
+                    yield dict(zip(QUESTION_COLUMNS, found, strict=True))
 
 
 def _answered(question: Mapping[str, Any], record: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -174,39 +165,35 @@ class Tally:
         """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
         counts = self._counts.get(arm, Counter())
         by_repeat: dict[int, Counter[_Kind]] = {}
+        sizes: Counter[str] = Counter()
+        unparsed: Counter[str] = Counter()
         for kind, n in counts.items():
             by_repeat.setdefault(kind[0], Counter())[kind] = n
+            sizes[kind[1]] += n
+            if kind[4]:
+                unparsed[kind[4]] += n
         measured = [_metrics(by_repeat[repeat]) for repeat in sorted(by_repeat)]
-        found: dict[str, Any] = {"arm": arm, "n": counts.total()}
+        found: dict[str, Any] = {"arm": arm, "n": counts.total(), "per_repeat": [{} for _ in measured]}
         for metric in ("coverage", *METRICS):
             values = [getattr(metrics, metric) for metrics in measured]
             found[metric] = _null(fmean(values))
             found[f"{metric}_sd"] = _null(_spread(values))
-            found.setdefault("per_repeat", [{} for _ in values])
             for each, value in zip(found["per_repeat"], values, strict=True):
                 each[metric] = _null(value)
-        groups = dict.fromkeys(
-            group for metrics in measured for group in metrics.rates
-        )  # a repeat may lack one
-        found["rates"] = {
-            group: _null(fmean(metrics.rates.get(group, math.nan) for metrics in measured))
-            for group in groups
+        groups = dict.fromkeys(group for metrics in measured for group in metrics.rates)
+
+        def mean(name: str) -> dict[str, float | None]:
+            """The mean over repeats, of which one may lack a group."""
+            values = [getattr(metrics, name) for metrics in measured]
+            return {group: _null(fmean(each.get(group, math.nan) for each in values)) for group in groups}
+
+        return found | {
+            "rates": mean("rates"),
+            "sizes": {group: sizes[group] for group in groups},
+            "coverage_by_group": mean("coverage_by_group"),
+            "unparsed": dict(unparsed),
+            "undefined": {metric: why for metrics in measured for metric, why in metrics.reasons.items()},
         }
-        sizes: Counter[str] = Counter()
-        for (_, group, *_), n in counts.items():
-            sizes[group] += n
-        found["sizes"] = {group: sizes[group] for group in groups}
-        found["coverage_by_group"] = {
-            group: _null(fmean(metrics.coverage_by_group.get(group, math.nan) for metrics in measured))
-            for group in groups
-        }
-        unparsed: Counter[str] = Counter()
-        for (*_, reason), n in counts.items():
-            if reason:
-                unparsed[reason] += n
-        found["unparsed"] = dict(unparsed)
-        found["undefined"] = {metric: why for metrics in measured for metric, why in metrics.reasons.items()}
-        return found
 
 
 def arm_metrics(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -231,9 +218,7 @@ def _metrics(counts: "Counter[_Kind]") -> "GroupMetrics":
 
 def _spread(values: list[float]) -> float:
     """The standard deviation; NaN for a single value, and where one is undefined (as the mean then is)."""
-    if len(values) < 2 or any(map(math.isnan, values)):
-        return math.nan
-    return stdev(values)
+    return stdev(values) if len(values) > 1 and not any(map(math.isnan, values)) else math.nan
 
 
 def _null(value: float) -> float | None:
@@ -250,17 +235,10 @@ def wordings(asked: Asked) -> dict[str, Any]:
         return {}
     from fwc_llm.metrics.probability_checks import OPPOSITE, contradictions
 
-    first = [_number(p) for p, _ in asked]
     names = dict.fromkeys(name for _, others in asked for name in others)
-    return {
-        "wordings": {
-            name: contradictions(
-                first, [_number(others.get(name)) for _, others in asked], name.startswith(OPPOSITE)
-            )
-            for name in names
-        }
-    }
-
-
-def _number(p: float | None) -> float:
-    return math.nan if p is None else p
+    first, *each = (
+        [math.nan if p is None else p for p in column]
+        for column in ([p for p, _ in asked], *([others.get(name) for _, others in asked] for name in names))
+    )
+    found = zip(names, each, strict=True)
+    return {"wordings": {name: contradictions(first, p, name.startswith(OPPOSITE)) for name, p in found}}

@@ -141,7 +141,6 @@ def test_a_price_file_of_ones_own(tmp_path: Path) -> None:
     "text",
     [
         "not toml [",
-        "[models]\n",
         'date = "x"\n[models]\na = 3\n',
         'date = "x"\n[models]\na = { input = -1, output = 1 }\n',
     ],
