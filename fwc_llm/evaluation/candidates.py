@@ -1,6 +1,6 @@
 """The candidates of `tune`: sets of examples by many strategies, slot tables, seeds, limits and orders."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Of counter-stereotypical slots: the share of yes of the group with the lowest base rate (the group with the
 # highest gets as many no), and how much more than the average of the examples that group has.
 COUNTER_TABLES = ((1.0, 0.0), (0.875, 0.0), (0.75, 0.0), (1.0, 0.25), (0.875, 0.25))
-_EPSILONS = (0.01, 0.1, None)
+_FWC = (("fwc", 0.01), ("fwc ε=0.1", 0.1), ("fwc without a limit of parity", None))
 _ORDERS = ("given", "random")
 # Their examples are not all real rows, or there are none to choose.
 _LEFT_OUT = ONLY_BY_NAME | {"zero", "counterfactual"}
@@ -47,6 +47,20 @@ class Candidate:
     template: str
     shots: Shots = field(repr=False)
 
+    def as_json(self) -> dict[str, Any]:
+        """How it was chosen, as tuning.json has it."""
+        return {
+            "candidate": self.name,
+            "kind": self.recipe.label,
+            "strategy": self.recipe.strategy,
+            "options": dict(self.recipe.options),
+            "epsilon": self.recipe.epsilon,
+            "m": self.shots.m,
+            "seed": self.seed,
+            "order": self.order,
+            "template": self.template,
+        }
+
 
 def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Recipe]:
     """The kinds of candidates with m examples, counter-stereotypical slots and others in turn.
@@ -72,20 +86,17 @@ def recipes(task: "Task", m: int, names: Sequence[str] | None = None) -> list[Re
     for name in chosen:
         if name == "fwc":
             table = counter_slots(task, m, *COUNTER_TABLES[1])
-            others += [Recipe(_fwc_label(e), "fwc", {}, e) for e in _EPSILONS]
+            others += [Recipe(label, "fwc", {}, epsilon) for label, epsilon in _FWC]
             others.append(Recipe(f"fwc {table}", "fwc", {"slots": table}))
         elif name == "minority":
             others.append(Recipe("minority", name))
             others.append(Recipe("minority, all yes", name, {"labels": "unbalanced"}))
         elif name != "strata":
             others.append(Recipe(name, name))
-    return [*_in_turn(counter, others)]
-
-
-def _fwc_label(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "fwc without a limit of parity"
-    return "fwc" if epsilon == 0.01 else f"fwc ε={epsilon}"
+    if not counter or not others:
+        return counter + others
+    turns = range(max(len(counter), len(others)))  # the shorter list starts again
+    return [kinds[place % len(kinds)] for place in turns for kinds in (counter, others)]
 
 
 def counter_slots(task: "Task", m: int, share: float, more: float = 0.0) -> str:
@@ -143,27 +154,8 @@ def choose_candidates(
         except FwcError as error:
             refused[f"{recipe.label}, m={m}"] = str(error)
             continue
-        name = f"candidate-{len(chosen) + 1:03d}"
-        chosen.append(
-            Candidate(
-                name,
-                recipe,
-                own,
-                order,
-                templates[(number // (2 * len(sizes)) + turn) % len(templates)],
-                shots,
-            )
-        )
+        template = templates[(number // (2 * len(sizes)) + turn) % len(templates)]
+        chosen.append(Candidate(f"candidate-{len(chosen) + 1:03d}", recipe, own, order, template, shots))
     if not chosen:
         raise FwcError(f"no candidate can be chosen: {next(iter(refused.values()))}")
     return chosen, [f"{label}: {reason}" for label, reason in refused.items()]
-
-
-def _in_turn(first: Sequence[Recipe], second: Sequence[Recipe]) -> Iterator[Recipe]:
-    """One of the first, one of the second, …; the shorter list starts again until the longer has ended."""
-    if not first or not second:
-        yield from (*first, *second)
-        return
-    for place in range(max(len(first), len(second))):
-        yield first[place % len(first)]
-        yield second[place % len(second)]

@@ -55,70 +55,6 @@ FORMAT = "fwc-llm-tuning/1"
 _FEWEST_A_GROUP = 20
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What the race asks with: the model as planned, the rows, and each candidate's prompts."""
-
-    job: Job
-    pool: Pool
-    candidates: Mapping[str, Candidate]
-    fixed: Mapping[str, Shots]
-    template: str
-    show: Any
-
-    def run(
-        self, folder: RunFolder, asked: Mapping[str, Any], goal: Goal, cancel_batch: bool
-    ) -> dict[str, Standing]:
-        """Race in `folder`, or take up the race that was interrupted there."""
-        budget = self.job.budget()
-        self.job.refuse_early()
-        if not (folder.path / FILE_NAME).is_file():
-            folder.create()
-        with Journal(folder.path) as journal:
-            check_same(folder, asked)
-            if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
-                folder.write_json(FILE_NAME, asked)
-
-            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-                arms = list(names)
-                with self.show.asking(len(arms) * k) as state:
-                    outcome = self.job.ask(
-                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state, cancel_batch
-                    )
-                if outcome.stopped or outcome.errors:
-                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
-                    raise IncompleteRunError(
-                        f"tuning is not complete: {why}; the same command with "
-                        f"--out {quote(str(folder.path))} continues"
-                    )
-                return self._answers(journal, arms, k)
-
-            return race(list(self.candidates), self.pool, goal, ask)
-
-    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
-        for name in names:
-            one = self.candidates.get(name)
-            shots = self.fixed[BALANCED if name == BALANCED else ZERO] if one is None else one.shots
-            wording, asked = self.template if one is None else one.template, self.job.plan.settings.questions
-            prompt = Prompt(self.job.plan.task, shots, wording, questions=asked)
-            fixed = len(prompt.prefix)
-            for row, values in rows_of(self.pool.rows.iloc[:k]):
-                yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
-
-    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
-        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
-        arms = {f"pool {name}": name for name in names}
-        found = {name: (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
-        for record in journal.records():
-            name, place = arms.get(str(record.get("arm"))), places.get(str(record.get("row")))
-            if name is not None and place is not None and record.get("text") is not None:
-                hard, soft = found[name]
-                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
-                probability = record.get("p_yes")
-                soft[place] = np.nan if probability is None else float(probability)
-        return found
-
-
 @dataclass(frozen=True, repr=False)
 class Tuned:
     """What tuning found.
@@ -151,6 +87,123 @@ class Tuned:
 
     def __repr__(self) -> str:
         return f"<Tuned: {self.verdict}; {self.folder}>"
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """A planned tuning: the model, the rows, each candidate's prompts, and the folder that keeps it."""
+
+    job: Job
+    folder: RunFolder
+    asked: Mapping[str, Any]
+    goal: Goal
+    pool: Pool
+    candidates: Mapping[str, Candidate]
+    fixed: Mapping[str, Shots]
+    template: str
+    show: Any
+    cancel_batch: bool
+
+    def race(self) -> dict[str, Standing]:
+        """Race in the folder, or take up the race that was interrupted there."""
+        budget = self.job.budget()
+        self.job.refuse_early()
+        folder = self.folder
+        if not (folder.path / FILE_NAME).is_file():
+            folder.create()
+        with Journal(folder.path) as journal:
+            _check_same(folder, self.asked)
+            if not _holds_answers(folder):
+                folder.write_json(FILE_NAME, self.asked)
+
+            def ask(names: Iterable[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+                arms = list(names)
+                with self.show.asking(len(arms) * k) as state:
+                    outcome = self.job.ask(
+                        lambda: self._calls(arms, k), len(arms) * k, journal, budget, state, self.cancel_batch
+                    )
+                if outcome.stopped or outcome.errors:
+                    why = outcome.stopped or f"{outcome.errors} questions have no reply"
+                    raise IncompleteRunError(
+                        f"tuning is not complete: {why}; the same command with "
+                        f"--out {quote(str(folder.path))} continues"
+                    )
+                return self._answers(journal, arms, k)
+
+            return race(list(self.candidates), self.pool, self.goal, ask)
+
+    def _prompt(self, name: str) -> tuple[Shots, str]:
+        """The examples of a candidate or an arm, and their wording."""
+        if name in self.candidates:
+            return self.candidates[name].shots, self.candidates[name].template
+        return self.fixed[BALANCED if name == BALANCED else ZERO], self.template
+
+    def _calls(self, names: Sequence[str], k: int) -> Iterator[Call]:
+        plan = self.job.plan
+        for name in names:
+            prompt = Prompt(plan.task, *self._prompt(name), questions=plan.settings.questions)
+            fixed = len(prompt.prefix)
+            for row, values in rows_of(self.pool.rows.iloc[:k]):
+                yield Call(f"pool {name}", 0, row, "", prompt.build(values), fixed=fixed)
+
+    def _answers(self, journal: Journal, names: Sequence[str], k: int) -> dict[str, tuple[Floats, Floats]]:
+        places = {str(row): place for place, row in enumerate(self.pool.rows.index[:k])}
+        answers = {f"pool {name}": (np.full(k, np.nan), np.full(k, np.nan)) for name in names}
+        for record in journal.records():
+            arm, place = record.get("arm"), places.get(str(record.get("row")))
+            if arm in answers and place is not None and record["text"] is not None:
+                hard, soft = answers[arm]
+                hard[place] = _VALUES.get(str(record.get("answer")), np.nan)
+                soft[place] = np.nan if record.get("p_yes") is None else record["p_yes"]
+        return {name: answers[f"pool {name}"] for name in names}
+
+    def conclude(self, standing: Mapping[str, Standing], split: Split | None, settings: Settings) -> Tuned:
+        """Choose, write what was chosen, and test it on the test rows of `split`, if there is one."""
+        goal = self.goal
+        measured = {name: one.measured(goal, self.pool) for name, one in standing.items() if name != AGAIN}
+        complete = [name for name in self.candidates if standing[name].dropped_after is None]
+        finalists = {name: measured[name] for name in (*complete, BALANCED)}
+        calls = sum(len(one.hard) for one in standing.values())
+
+        def write(verdict: str, reached: bool, winner: str | None, **chosen: str) -> dict[str, Any]:
+            front = describe_front(self.asked["candidates"], standing, measured, finalists, goal, winner)
+            outcome = {**self.asked, "verdict": verdict, "reached": reached, **chosen, "calls": calls}
+            self.folder.write_json(FILE_NAME, outcome := {**outcome, "front": front})
+            return outcome
+
+        if not moved(standing, self.candidates):
+            verdict = "no candidate differs from zero-shot beyond noise: examples do not move this model"
+            return Tuned(self.folder.path, verdict, False, None, self.template, write(verdict, False, None))
+        winner, reached = choose(
+            finalists, goal, measured[BALANCED], soft_measures(standing, finalists, goal, self.pool)
+        )
+        shots, template = self._prompt(winner)
+        best, kind = measured[winner], winner
+        if winner in self.candidates:
+            kind = kind_words(self.candidates[winner].recipe.label)
+        lost = 100 * (measured[BALANCED].accuracy - best.accuracy)
+        far = "is the nearest to the target, which no candidate reaches,"
+        verdict = (
+            f"{kind} {'reaches the target' if reached else far} on "
+            f"{len(self.pool.rows)} pool rows: {goal.words}; it has {best.metric:.3f} at "
+            f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"
+        )
+        save_shots(shots, self.folder.path / "shots.json")
+        outcome = write(verdict, reached, winner, winner=winner, template=template)
+        result = self._test(shots, settings.updated(template=template), split) if split else None
+        return Tuned(self.folder.path, verdict, reached, shots, template, outcome, result)
+
+    def _test(self, shots: Shots, settings: Settings, split: Split) -> Result:
+        """Ask once about the test rows: the winner, and what it is measured against."""
+        arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
+        with self.show.working("choosing the examples of the test") as step:
+            plan = make_plan(self.job.plan.task, arms, settings, progress=step, splits=[split])
+        job = Job(plan, self.job.model, self.job.client, reference=None)
+        with self.show.asking(plan.n_calls) as state:
+            return job.run(self.folder.path, state, self.cancel_batch)
+
+
+_VALUES = {"yes": 1.0, "no": 0.0}
 
 
 def tune(
@@ -195,9 +248,11 @@ def tune(
     Errors: `FwcError` for a target outside its range, a negative loss, too few rows; what `evaluate` raises.
     """
     goal = read_goal(target_dp, target, max_loss)
-    if templates is None:
-        templates = (Settings(api=api).template,)
-    _check(candidates, templates, orders)
+    templates = templates or (Settings(api=api).template,)
+    if candidates < 1:
+        raise FwcError(f"candidates is {candidates}: give a whole number from 1 up")
+    for order in orders or ():
+        check_order(order)
     show = shown or choose_progress(progress)
     sizes = [m] if isinstance(m, int) else list(m)
     settings = Settings(m=sizes[0], n_test=n_test, seed=seed, template=templates[0], api=api)
@@ -222,7 +277,7 @@ def tune(
         pool = Pool.of(table, held)
         folder = RunFolder(Path(out)) if out else RunFolder.default(table.name, bare.model.name)
         basis = _basis(bare, goal, rows, settings)
-        check_same(folder, basis)
+        _check_same(folder, basis)
         found, refused = choose_candidates(
             table, split, candidates, sizes, templates, orders, seed, strategies, step
         )
@@ -234,28 +289,15 @@ def tune(
         }
     for line in refused:
         show.say(line)
-    asked = basis | _described(found)
-    race_ = Asking(bare, pool, {one.name: one for one in found}, fixed, templates[0], show)
+    by_name = {one.name: one for one in found}
+    asked = basis | {"candidates": [one.as_json() for one in found]}
+    tuning = _Tuning(bare, folder, asked, goal, pool, by_name, fixed, templates[0], show, cancel_batch)
     try:
-        standing = race_.run(folder, asked, goal, cancel_batch)
-        return _conclude(race_, standing, goal, folder, asked, split, settings, test, cancel_batch)
+        return tuning.conclude(tuning.race(), split if test else None, settings)
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted; the same command with --out {quote(str(folder.path))} continues"
         ) from None
-
-
-def _check(candidates: int, templates: Sequence[str], orders: Sequence[str] | None) -> None:
-    if isinstance(candidates, bool) or not isinstance(candidates, int) or candidates < 1:
-        raise FwcError(f"candidates is {candidates!r}: give a whole number from 1 up")
-    if isinstance(templates, str) or not templates:
-        raise FwcError("templates is a list of template sets, for example ['default', 'paper']")
-    if isinstance(orders, str):
-        raise FwcError("orders is a list of orders, for example ['given', 'random']")
-    for order in orders or ():
-        check_order(order)
-        if list(orders or ()).count(order) > 1:
-            raise FwcError(f"the order {order!r} is named twice")
 
 
 def _held_out(
@@ -290,98 +332,9 @@ def _basis(job: Job, goal: Goal, rows: int, settings: Settings) -> dict[str, Any
     }
 
 
-def _described(found: Sequence[Candidate]) -> dict[str, Any]:
-    """What its candidates are."""
-    return {
-        "candidates": [
-            {
-                "candidate": one.name,
-                "kind": one.recipe.label,
-                "strategy": one.recipe.strategy,
-                "options": dict(one.recipe.options),
-                "epsilon": one.recipe.epsilon,
-                "m": one.shots.m,
-                "seed": one.seed,
-                "order": one.order,
-                "template": one.template,
-            }
-            for one in found
-        ],
-    }
-
-
-def _conclude(
-    done: Asking,
-    standing: Mapping[str, Standing],
-    goal: Goal,
-    folder: RunFolder,
-    asked: Mapping[str, Any],
-    split: Split,
-    settings: Settings,
-    test: bool,
-    cancel_batch: bool,
-) -> Tuned:
-    """Choose, write what was chosen, and test it."""
-    measured = {name: one.measured(goal, done.pool) for name, one in standing.items() if name != AGAIN}
-    complete = [name for name in done.candidates if standing[name].dropped_after is None]
-    finalists = {name: measured[name] for name in (*complete, BALANCED)}
-    calls = sum(len(one.hard) for one in standing.values())
-    if not moved(standing, done.candidates):
-        verdict = "no candidate differs from zero-shot beyond noise: examples do not move this model"
-        lines = describe_front(asked["candidates"], standing, measured, finalists, goal, None)
-        outcome = {**asked, "verdict": verdict, "reached": False, "calls": calls, "front": lines}
-        folder.write_json(FILE_NAME, outcome)
-        return Tuned(folder.path, verdict, False, None, done.template, outcome)
-    winner, reached = choose(
-        finalists, goal, measured[BALANCED], soft_measures(standing, finalists, goal, done.pool)
-    )
-    lines = describe_front(asked["candidates"], standing, measured, finalists, goal, winner)
-    one = done.candidates.get(winner)
-    shots = done.fixed[BALANCED] if one is None else one.shots
-    template = done.template if one is None else one.template
-    best, balanced = measured[winner], measured[BALANCED]
-    lost = 100 * (balanced.accuracy - best.accuracy)
-    verdict = (
-        f"{winner if one is None else kind_words(one.recipe.label)} "
-        f"{'reaches the target' if reached else 'is the nearest to the target, which no candidate reaches,'} "
-        f"on {len(done.pool.rows)} pool rows: {goal.words}; it has {best.metric:.3f} at "
-        f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"
-    )
-    save_shots(shots, folder.path / "shots.json")
-    outcome = {
-        **asked, "verdict": verdict, "reached": reached, "winner": winner, "template": template,
-        "calls": calls, "front": lines,
-    }  # fmt: skip
-    folder.write_json(FILE_NAME, outcome)
-    result = _tested(done, shots, template, split, settings, folder, cancel_batch) if test else None
-    return Tuned(folder.path, verdict, reached, shots, template, outcome, result)
-
-
-def _tested(
-    done: Asking,
-    shots: Shots,
-    template: str,
-    split: Split,
-    settings: Settings,
-    folder: RunFolder,
-    cancel_batch: bool,
-) -> Result:
-    """Ask once about the test rows: the winner, and what it is measured against."""
-    arms = (replace(shots, strategy=TUNED), ZERO, BALANCED, "fwc")
-    wording = settings.updated(template=template)
-    with done.show.working("choosing the examples of the test") as step:
-        plan = make_plan(done.job.plan.task, arms, wording, progress=step, splits=[split])
-    job = Job(plan, done.job.model, done.job.client, reference=None)
-    with done.show.asking(plan.n_calls) as state:
-        return job.run(folder.path, state, cancel_batch)
-
-
-_VALUES = {"yes": 1.0, "no": 0.0}
-
-
-def check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
+def _check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
     """Refuse a folder in which something else is tuned; where nothing was answered, it begins anew."""
-    if not (folder.path / FILE_NAME).is_file() or not _answered(folder.path):
+    if not _holds_answers(folder):
         return
     before, now = folder.read_json(FILE_NAME), json.loads(json.dumps(asked))
     for name, value in now.items():
@@ -392,8 +345,10 @@ def check_same(folder: RunFolder, asked: Mapping[str, Any]) -> None:
             )
 
 
-def _answered(folder: Path) -> bool:
-    """Whether anything was answered there, or stands in a batch that is under way."""
-    path = folder / JOURNAL
+def _holds_answers(folder: RunFolder) -> bool:
+    """Whether a tuning has an answer there, or one stands in a batch that is under way."""
+    path = folder.path / JOURNAL
+    if not (folder.path / FILE_NAME).is_file():
+        return False
     replied = path.exists() and any(record["text"] is not None for _, record in read_records(path))
-    return replied or batches_under_way(folder)
+    return replied or batches_under_way(folder.path)

@@ -140,10 +140,8 @@ class RunFolder:
                     "holds its text) to continue the run, or name a new folder with --out"
                 )
             if isinstance(was, dict) and isinstance(wanted, dict):
-                was, wanted = (
-                    {name: value for name, value in one.items() if value != other.get(name)}
-                    for one, other in ((was, wanted), (wanted, was))
-                )
+                names = [name for name in wanted if was.get(name) != wanted[name]]
+                was, wanted = ({name: one.get(name) for name in names} for one in (was, wanted))
             raise FwcError(
                 f"{self.path} holds another run ({key}: {was}, now {wanted}): "
                 "repeat its settings to continue it, or name a new folder with --out"
