@@ -165,15 +165,18 @@ class _Tuning:
         finalists = {name: measured[name] for name in (*complete, BALANCED)}
         calls = sum(len(one.hard) for one in standing.values())
 
-        def write(verdict: str, reached: bool, winner: str | None, **chosen: str) -> dict[str, Any]:
+        def write(verdict: str, reached: bool, winner: str | None = None, **chosen: str) -> dict[str, Any]:
+            if winner is not None:
+                chosen = {"winner": winner, **chosen}
             front = describe_front(self.asked["candidates"], standing, measured, finalists, goal, winner)
-            outcome = {**self.asked, "verdict": verdict, "reached": reached, **chosen, "calls": calls}
-            self.folder.write_json(FILE_NAME, outcome := {**outcome, "front": front})
+            outcome = {**self.asked, "verdict": verdict, "reached": reached, **chosen}
+            outcome |= {"calls": calls, "front": front}
+            self.folder.write_json(FILE_NAME, outcome)
             return outcome
 
         if not moved(standing, self.candidates):
             verdict = "no candidate differs from zero-shot beyond noise: examples do not move this model"
-            return Tuned(self.folder.path, verdict, False, None, self.template, write(verdict, False, None))
+            return Tuned(self.folder.path, verdict, False, None, self.template, write(verdict, False))
         winner, reached = choose(
             finalists, goal, measured[BALANCED], soft_measures(standing, finalists, goal, self.pool)
         )
@@ -189,7 +192,7 @@ class _Tuning:
             f"{100 * best.accuracy:.1f} % accuracy, {lost:.1f} points below balanced"
         )
         save_shots(shots, self.folder.path / "shots.json")
-        outcome = write(verdict, reached, winner, winner=winner, template=template)
+        outcome = write(verdict, reached, winner, template=template)
         result = self._test(shots, settings.updated(template=template), split) if split else None
         return Tuned(self.folder.path, verdict, reached, shots, template, outcome, result)
 
