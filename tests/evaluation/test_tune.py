@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,17 +202,17 @@ def test_a_limit_of_cost_counts_race_and_test_together(census: Task, tmp_path: P
     with serve_in_thread(service) as url:
         client = Client(base_url=f"{url}/v1", prices=prices, concurrency=1)
         with pytest.raises(IncompleteRunError, match=r"stopped before --max-cost.*raise it and run again"):
-            tune(census, "my-model", 0.3, client=replace(client, max_cost=0.1), **options)
+            tune(census, "my-model", 0.3, client=client.updated(max_cost=0.1), **options)
         assert 0 < len(asked) < 100  # a reply costs 0.00101 dollars, and its worst case must fit
         raced = 0.00101 * 240  # three candidates, zero-shot twice, balanced
-        tuned = tune(census, "my-model", 0.3, client=replace(client, max_cost=raced + 0.04), **options)
+        tuned = tune(census, "my-model", 0.3, client=client.updated(max_cost=raced + 0.04), **options)
         assert tuned.result is not None
         assert tuned.shots is not None
         assert tuned.result.unanswered > 0
         assert "stopped before --max-cost" in tuned.result.data["stopped"]
         spent = 0.00101 * len(asked)
         assert spent <= raced + 0.04
-        done = tune(census, "my-model", 0.3, client=replace(client, max_cost=9.0), **options)
+        done = tune(census, "my-model", 0.3, client=client.updated(max_cost=9.0), **options)
     assert done.result is not None
     assert done.result.unanswered == 0
     assert done.tuning == tuned.tuning
