@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FORMAT = "fwc-llm-inspect/1"
 KEY = "fwc_llm"  # under which a log's metadata holds what a report needs
-_MOST_EPOCHS = 1_000
 # Of how a model was asked: what may hold a key, and what does not change a reply.
 _LEFT_OUT = {"extra_headers", "extra_body", "max_connections", "max_retries", "timeout", "attempt_timeout"}
 
@@ -130,11 +129,7 @@ def _content(log: "EvalLog", path: Path) -> dict[str, Any]:
 def _question(sample: "EvalSample", arms: Sequence[str], epochs: int, path: Path) -> dict[str, Any]:
     """The question behind a sample. Epochs become repeats that ask about the same rows again."""
     question = {name: sample.metadata.get(name) for name in QUESTION_COLUMNS}
-    if (
-        not is_question(question)
-        or question["arm"] not in arms
-        or not 1 <= sample.epoch <= epochs <= _MOST_EPOCHS
-    ):
+    if not is_question(question) or question["arm"] not in arms or not 1 <= sample.epoch <= epochs:
         raise FwcError(f"{path} is damaged: the sample {str(sample.id)[:80]!r} is no question of our tasks")
     question["repeat"] = int(question["repeat"]) * epochs + sample.epoch - 1
     return question

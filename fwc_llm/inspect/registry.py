@@ -5,8 +5,7 @@ their samples are the questions of such a run. Importing this module registers t
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai import Task, task
@@ -39,15 +38,6 @@ def refused(why: str) -> Exception:
     """What Inspect prints as it is; a square bracket would begin a colour there."""
     error: Exception = PrerequisiteError("fwc-llm: " + why.replace("[", "\\["))
     return error
-
-
-@contextmanager
-def shown_by_inspect() -> Iterator[None]:
-    """Raise what is an `FwcError` inside as an error that Inspect prints without a traceback."""
-    try:
-        yield
-    except FwcError as error:
-        raise refused(str(error)) from error
 
 
 @solver
@@ -203,7 +193,7 @@ def _build(name: str) -> Callable[..., Task]:
         file: str | None = None,
         **settings: Any,
     ) -> Task:
-        with shown_by_inspect():
+        try:
             if (file is None) is (name == _OWN):
                 raise FwcError(
                     f"fwc_llm/{_OWN} takes the task argument 'file', a task file (.toml); no other task does"
@@ -212,7 +202,9 @@ def _build(name: str) -> Callable[..., Task]:
                 file or name, shots, data_dir, allow_changed_data, orders=_names("order", order),
                 strategy_options=options or {}, **settings,
             )  # fmt: skip
-            return _task(plan, logprobs)
+        except FwcError as error:
+            raise refused(str(error)) from error
+        return _task(plan, logprobs)
 
     build.__doc__ = f"Decisions over the table {name!r}: accuracy and demographic parity."
     shown = [one for one in Settings.parameters() if one.name not in _RENAMED]

@@ -7,7 +7,7 @@ protected attributes included.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -58,24 +58,21 @@ class TableModel:
 
     def probabilities(self, rows: "pd.DataFrame") -> "npt.NDArray[np.float64]":
         """P(yes) (n,) of rows with the same columns; categories that were never seen count nothing."""
+        return self._p_yes(rows.to_dict("records"))
+
+    def probability(self, values: Mapping[str, Any]) -> float:
+        """P(yes) of one row, given as column names to values."""
+        return float(self._p_yes([values])[0])
+
+    def _p_yes(self, rows: "Sequence[Mapping[Any, Any]]") -> "npt.NDArray[np.float64]":
         import numpy as np
         from threadpoolctl import threadpool_limits
 
         if self._constant is not None:
             return np.full(len(rows), self._constant)
+        features = self._vectorizer.transform([self._features(values) for values in rows])
         with threadpool_limits(1):
-            return self._p_yes([self._features(values) for values in rows.to_dict("records")])
-
-    def probability(self, values: Mapping[str, Any]) -> float:
-        """P(yes) of one row, given as column names to values."""
-        return (
-            self._constant if self._constant is not None else float(self._p_yes([self._features(values)])[0])
-        )
-
-    def _p_yes(self, features: list[dict[str, float]]) -> "npt.NDArray[np.float64]":
-        import numpy as np
-
-        return np.asarray(self._fitted.predict_proba(self._vectorizer.transform(features))[:, 1], np.float64)
+            return np.asarray(self._fitted.predict_proba(features)[:, 1], np.float64)
 
     def _features(self, values: Mapping[Any, Any]) -> dict[str, float]:
         features = {}

@@ -26,6 +26,7 @@ from fwc_llm.models.openai.chat import (
     request_parameters,
 )
 from fwc_llm.models.openai.retry import QUOTA_CODES, AttemptError, Pace, Reach, http_failure
+from fwc_llm.schema import first_mistake
 from fwc_llm.untrusted import Secret, one_line, storable, tamed
 
 if TYPE_CHECKING:
@@ -74,8 +75,7 @@ def generate_options(
     try:
         GenerateConfig(**sent)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise FwcError(f"parameter {first['loc'][0]!r}: {first['msg']}") from None
+        raise FwcError(f"parameter {first_mistake(error, sent)}") from None
     return sent
 
 

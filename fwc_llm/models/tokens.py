@@ -45,22 +45,19 @@ class TokenCounter:
         encoding = load_encoding(name, fetch)
         self.exact = self.exact and encoding is not None
         self._encoding = encoding
-        self._length = lru_cache(maxsize=1024)(self._length_of)  # the fixed part comes again and again
+        self.length = lru_cache(maxsize=1024)(self._length)  # the fixed part comes again and again
 
     def count(self, messages: Messages) -> int:
         """Prompt tokens of one conversation, as the provider bills them."""
         tokens = _PER_REPLY
         for message in messages:
-            tokens += _PER_MESSAGE + self._length(message["role"]) + self._length(message["content"])
+            tokens += _PER_MESSAGE + self.length(message["role"]) + self.length(message["content"])
             if "name" in message:
-                tokens += 1 + self._length(message["name"])
+                tokens += 1 + self.length(message["name"])
         return tokens
 
-    def length(self, text: str) -> int:
+    def _length(self, text: str) -> int:
         """Tokens of a text by itself."""
-        return self._length(text)
-
-    def _length_of(self, text: str) -> int:
         if self._encoding is not None:
             return len(self._encoding.encode_ordinary(text))  # `encode` refuses "<|endoftext|>" in a cell
         return -int(-len(text.encode("utf-8", "replace")) // _BYTES_PER_TOKEN)

@@ -47,19 +47,21 @@ def test_a_deployment_is_asked_in_azures_way(monkeypatch: pytest.MonkeyPatch) ->
     assert seen[0].json()["messages"] == MESSAGES
 
 
-def test_an_unknown_deployment_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(
-        ProviderError, match=r"does not know the model 'azure:my-deployment' .* deployments of the"
-    ):
-        ask(
-            lambda request: refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
-            monkeypatch,
-        )
-
-
-def test_a_wrong_key_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ProviderError, match="check the key in AZURE_OPENAI_API_KEY"):
-        ask(lambda request: refusal(401, "Access denied due to invalid subscription key", "401"), monkeypatch)
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (
+            refusal(404, "The API deployment does not exist", "DeploymentNotFound"),
+            "does not know .* deployments",
+        ),
+        (refusal(401, "Access denied due to invalid subscription key", "401"), "key in AZURE_OPENAI_API_KEY"),
+    ],
+)
+def test_a_wrong_deployment_or_key_stops_the_run(
+    answer: HttpReply, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ProviderError, match=words):
+        ask(lambda request: answer, monkeypatch)
 
 
 def test_a_filtered_prompt_is_a_row_without_a_reply(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -241,15 +241,3 @@ def test_another_model_than_asked_for_is_said_once(provider: respx.MockRouter) -
     notices: list[str] = []
     ask(quick(notice=notices.append), times=3)
     assert notices == ["OpenAI answers as 'llama-3', not as 'gpt-4'"]
-
-
-@pytest.mark.parametrize(
-    ("name", "url", "said"),
-    [
-        ("o3", None, "o3 is a reasoning model"),
-        ("gpt-9-luna", None, "gpt-9-luna is taken for a reasoning model, by its name"),
-        ("o3", "http://127.0.0.1:1/v1", "o3 is taken for a reasoning model, by its name"),
-    ],
-)
-def test_what_is_not_known_to_reason_is_not_said_to(name: str, url: str | None, said: str) -> None:
-    assert said in quick(name, base_url=url).notices[0]

@@ -260,12 +260,6 @@ def test_the_probability_of_another_kind_of_answer_is_no_p_yes(api: str, kind: A
     assert f"an answer that is no P(yes) (its type is {kind!r})" in found.error
 
 
-def test_too_long_is_the_rows_own_fault() -> None:
-    found, seen = exchange(refusal(400, "input is longer than the context window"), TEXT)
-    assert (found.text, len(seen)) == (None, 1)
-    assert "refuses this row" in found.error
-
-
 def test_the_door_opens_it_for_services_alone() -> None:
     model = open_model("jev", api="systemone", base_url="http://127.0.0.1:9/v1")
     assert isinstance(model, DecisionModel)

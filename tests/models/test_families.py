@@ -23,18 +23,15 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "family"),
     [
         ("gpt-4o", (False, False, False)),
-        ("llama-3", (False, False, False)),
         ("gpt-5-chat-latest", (False, False, False)),
         ("o3", (True, True, False)),
         ("ft:o4-mini:us", (True, True, False)),
         ("gpt-5-mini-2025-08-07", (True, True, False)),
-        ("gpt-5", (True, True, False)),
         ("gpt-5.1", (True, True, True)),
         ("openai/GPT-5.6-luna", (True, True, True)),
         ("gpt-6-luna", (True, False, True)),
         ("gpt-6.1-terra", (True, False, True)),
         ("gpt-6.1-sol", (True, False, False)),
-        ("gpt-6.2-astra", (True, False, False)),
         ("gpt-12", (True, False, True)),
     ],
 )

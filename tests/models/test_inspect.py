@@ -97,13 +97,6 @@ def test_refusals_and_what_is_no_answer_are_told_apart(change: dict[str, Any], r
     assert parse_answer(reply).reason == reason
 
 
-def test_a_prompt_that_is_too_long_is_a_row_without_a_reply() -> None:
-    said = "This model's maximum context length is 8 tokens. No more."
-    reply, _ = asked(lambda request: refusal(400, said, "context_length_exceeded"))
-    assert reply.text is None
-    assert "refuses this row" in str(reply.error)
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -132,11 +125,6 @@ def test_a_row_has_a_deadline() -> None:
     reply, _ = asked(lambda request: HttpReply(completion("Yes"), delay=5.0), deadline=0.3)
     assert reply.text is None
     assert "no reply within the deadline of 0.3 s" in str(reply.error)
-
-
-def test_failures_in_a_row_stop_the_run() -> None:
-    with pytest.raises(ProviderError, match="failed 3 times in a row"):
-        asked(lambda request: refusal(400, "who knows"), times=3, breaker=3)
 
 
 def test_what_a_provider_cannot_do_is_said_once() -> None:

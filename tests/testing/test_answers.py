@@ -214,7 +214,7 @@ def test_an_unexpected_call_fails_by_name(
         (3.5, "3.5 is no answer"),
         (object(), "no source of answers"),
         (Path("gone.json"), "cannot be read"),
-        (Path(__file__), "is not JSON"),
+        (Path(__file__), "cannot be read"),
     ],
 )
 def test_what_is_no_source_is_refused(source: Any, words: str) -> None:

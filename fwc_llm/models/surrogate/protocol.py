@@ -20,10 +20,7 @@ from fwc_llm.models.surrogate.model import Surrogate
 from fwc_llm.models.surrogate.reading import UnreadablePromptError
 
 PATHS = CHAT, DECISIONS, SYSTEMONE = "/chat/completions", "/decisions", "/systemone"
-_P_YES = {
-    "predicate": "probability",
-    "noul": "noul",
-}  # the kinds of yes/no questions, and where P(yes) stands
+_P_YES = {"predicate": "probability", "noul": "noul"}  # kinds of yes/no questions, where P(yes) stands
 # The surrogate knows one question. It takes every yes/no question for that one, and these for its opposite.
 _OPPOSITE = re.compile(r"(?<!yes or )\b(?:no|not)\b(?!-)|\bor less\b", re.IGNORECASE)
 
@@ -196,11 +193,8 @@ def decision_body(
 ) -> dict[str, Any]:
     """The response body with the answers to a request's questions; as tokens, words are counted."""
     words = sum(len(message["content"].split()) for message in request.messages)
-    usage: dict[str, Any] = {
-        "input_tokens": words,
-        "output_tokens": len(answers),
-        "total_tokens": words + len(answers),
-    }
+    total = words + len(answers)
+    usage: dict[str, Any] = {"input_tokens": words, "output_tokens": len(answers), "total_tokens": total}
     if request.path.endswith(SYSTEMONE):
         named = {each["name"]: {k: v for k, v in each.items() if k != "name"} for each in answers}
         return {"model": model, "answers": named, "usage": usage, "system_fingerprint": fingerprint}

@@ -8,21 +8,15 @@ on a line of its own ("- age: 39 years") or up to the next comma ("age 39, workc
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from textwrap import shorten
 
 from fwc_llm.errors import ProviderError
 from fwc_llm.models.base import Message, Messages
 
 NUMERIC = ("age", "highest education level", "capital gain", "capital loss", "hours per week")
 CATEGORICAL = (
-    "workclass",
-    "education",
-    "marital status",
-    "occupation",
-    "relationship",
-    "race",
-    "sex",
-    "native country",
-)
+    "workclass", "education", "marital status", "occupation", "relationship", "race", "sex", "native country",
+)  # fmt: skip
 _IGNORED = ("final weight",)
 _WEIGHTS = ("weight of this example", "weight")
 
@@ -85,11 +79,8 @@ def read(messages: Messages) -> Reading:
         raise UnreadablePromptError(_UNPAIRED)
     for question, answer in zip(earlier[::2], earlier[1::2], strict=True):
         spelled = answer["content"].strip().rstrip(".")
-        if (
-            _speaker(question) != "asks"
-            or _speaker(answer) != "answers"
-            or spelled.lower() not in ("yes", "no")
-        ):
+        speakers = _speaker(question), _speaker(answer)
+        if speakers != ("asks", "answers") or spelled.lower() not in ("yes", "no"):
             raise UnreadablePromptError(_UNPAIRED)
         examples.append(describe(question["content"]))
         answers.append(spelled.lower() == "yes")
@@ -140,8 +131,8 @@ def describe(text: str) -> Person:
     if absent := [name for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
-            f"{', '.join(map(repr, absent))} in {_excerpt(text)}; for another table there is the model "
-            "baseline, a logistic regression on its rows (--model baseline)"
+            f"{', '.join(map(repr, absent))} in {shorten(text, 60, placeholder='…')!r}; for another table there "
+            "is the model baseline, a logistic regression on its rows (--model baseline)"
         )
     weight = _number("weight", found["weight"], text) if "weight" in found else None
     return Person(
@@ -156,8 +147,3 @@ def _number(name: str, value: str, text: str) -> float:
     if not match:
         raise UnreadablePromptError(f"it looked for a number after {name!r} and found {value[:40]!r}")
     return float(match[0])
-
-
-def _excerpt(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= 60 else line[:57] + "…")

@@ -87,13 +87,6 @@ def test_openais_client_gets_an_answer_with_everything_a_completion_has(client: 
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (words, 1, words + 1)
 
 
-def test_temperature_draws_by_seed(client: openai.OpenAI) -> None:
-    answers = [ask(client, CLERK, temperature=2, seed=seed).choices[0].message.content for seed in range(40)]
-    assert set(answers) == {"yes", "no"}
-    again = [ask(client, CLERK, temperature=2, seed=seed).choices[0].message.content for seed in range(40)]
-    assert answers == again
-
-
 def test_an_answer_can_be_streamed(client: openai.OpenAI) -> None:
     chunks = list(ask(client, MANAGER, stream=True, stream_options={"include_usage": True}))
     assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == "yes"
@@ -168,14 +161,9 @@ def good(**changes: Any) -> dict[str, Any]:
         (good(model=7), 400, "model"),
         (good(model="gpt-4"), 404, "`gpt-4` does not exist"),
         (good(messages=None), 400, "messages"),
-        (good(messages=[]), 400, "messages"),
-        (good(messages=["hi"]), 400, "messages.0"),
-        (good(messages=[{"content": "hi"}]), 400, "messages.0.role"),
         (good(messages=[{"role": "user"}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": [{"type": "image_url"}]}]), 400, "messages.0.content"),
         (good(messages=[{"role": "user", "content": "\ud800"}]), 400, ""),
-        (good(temperature="0"), 400, "temperature"),
-        (good(temperature=True), 400, "temperature"),
         (good(temperature=2.5), 400, "temperature"),
         (good(temperature=math.nan), 400, "temperature"),
         (good(n=2), 400, "n:"),
@@ -208,11 +196,8 @@ def test_text_in_parts_is_read_and_null_is_absent(url: str) -> None:
     ("method", "path", "status"),
     [
         ("GET", "/v1/chat/completions", 405),
-        ("GET", "/v1/systemone", 405),
-        ("POST", "/v1/models", 405),
         ("DELETE", "/v1/models/surrogate", 405),
         ("GET", "/", 404),
-        ("POST", "/v1/completions", 404),
         ("POST", "/v1/embeddings", 404),
         ("BREW", "/v1/models", 501),
     ],
@@ -350,15 +335,12 @@ def test_a_state_may_be_an_object(url: str) -> None:
         ("systemone", {"state": "x", "questions": {}}, 422, "questions"),
         ("systemone", {"state": "x", "questions": {"q": 7}}, 422, "questions.q"),
         ("systemone", {"statt": "x", "questions": {"q": NOUL}}, 422, "state"),
-        ("systemone", {"state": 7, "questions": {"q": NOUL}}, 422, "state"),
         ("systemone", {"state": "x", "questions": {"q": {**NOUL, "type": "score"}}}, 400, "yes/no"),
         ("systemone", {"model": "jev", "state": "x", "questions": {"q": NOUL}}, 404, "`jev` does not exist"),
-        ("systemone", {"model": 7, "state": "x", "questions": {"q": NOUL}}, 422, "model"),
         ("systemone", {"state": "nobody", "questions": {"q": NOUL}}, 400, "cannot read this prompt"),
         ("decisions", {"input": "x", "questions": []}, 400, "questions"),
         ("decisions", {"input": "x", "questions": [QUESTION] * 401}, 400, "questions"),
         ("decisions", {"input": "x", "questions": [QUESTION], "temperature": 0}, 400, "temperature"),
-        ("decisions", {"input": [], "questions": [QUESTION]}, 400, "input"),
         ("decisions", {"questions": [QUESTION]}, 400, "input"),
     ],
 )
