@@ -211,7 +211,7 @@ class DecisionModel(ChatModel):
         answers = answers_by_name(body, take_apart(messages).questions)
         if answers is None:
             if isinstance(body, Mapping) and not body.get("error"):
-                raise AttemptError(Reach.UNCLEAR, "a response without an answer to every question", 200)
+                raise AttemptError(Reach.ATTEMPT, "a response without an answer to every question", 200)
             raise body_failure(body)
         others = {name: p_yes(answer, _KEYS[self._api]) for name, answer in answers.items()}
         p = others.pop(MAIN)

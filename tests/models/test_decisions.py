@@ -195,7 +195,7 @@ def test_an_answer_that_is_named_for_another_question_is_never_taken(api: str, n
     answers: Any = [{"name": name, "probability": 0.9, "noul": 0.9} for name in names]
     if api == "systemone":
         answers = {str(name): answer for name, answer in zip(names, answers, strict=True)}
-    found, _ = exchange(decision(answers=answers), CHAT, api)
+    found, _ = exchange(decision(answers=answers), CHAT, api, deadline=0.2)
     assert (found.text, found.p_yes) == (None, None)
     assert "without an answer to every question" in found.error
 

@@ -128,10 +128,10 @@ def describe(text: str) -> Person:
                 f"{name!r} stands twice in one message, and it reads one person a message"
             )
         found[name] = match[2].strip().removesuffix(".")
-    if absent := [name for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
+    if absent := [repr(name) for name in (*NUMERIC, *CATEGORICAL) if name not in found]:
         raise UnreadablePromptError(
             f"it looked for the attributes of tasks adult and census and did not find "
-            f"{', '.join(map(repr, absent))} in {shorten(text, 60, placeholder='…')!r}; for another table there "
+            f"{', '.join(absent)} in {shorten(text, 60, placeholder='…')!r}; for another table there "
             "is the model baseline, a logistic regression on its rows (--model baseline)"
         )
     weight = _number("weight", found["weight"], text) if "weight" in found else None
