@@ -184,23 +184,3 @@ def test_lower_bounds_lead_to_the_same_optimum(
         assert plan.objective == pytest.approx(expected.objective, rel=1e-9)
         assert plan.lower_bound == pytest.approx(expected.objective, rel=1e-9)
         assert (nearest[np.arange(n), plan.cell] >= 0).all()
-
-
-class Counting(NearestRows):
-    asked = 0
-
-    def search(self, g, rows, reach, report=None):  # type: ignore[no-untyped-def]
-        self.asked += len(rows)
-        return super().search(g, rows, reach, report)
-
-
-def test_few_costs_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fairwasp, "SAMPLE", 60)
-    rng = np.random.default_rng(0)
-    n = 2500
-    x, d = rng.standard_normal((n, 3)), rng.integers(0, 2, n)
-    y = (x[:, 0] + d + rng.standard_normal(n) > 1).astype(int)
-    cells = find_cells(y, d, n)
-    search = Counting(Table(x, np.zeros((n, 0), int)), cells, "l1")
-    weigh(search, cells, between_cells(cells, 1.0, 1.0), np.array([0.5, 0.5]), 0.0)
-    assert n / 2 < search.asked < 0.5 * 3 * n

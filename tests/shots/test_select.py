@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -286,49 +286,36 @@ def every_other(request: Request, skip: int) -> Shots:
     return make_shots(request, "every other", range(skip, skip + 2 * request.m, 2))
 
 
-def _own(request: Request) -> Shots:
-    return make_shots(request, "own", range(request.m))
+def changed(request: Request, **fields: Any) -> Shots:
+    """The first row, with something changed."""
+    shots = make_shots(request, "own", [0])
+    return replace(shots, examples=(replace(shots.examples[0], **fields),))
 
 
-def returns_nothing(request: Request) -> Any:
-    return None
+NONSENSE: dict[str, tuple[Callable[[Request], Any], str]] = {
+    "nothing": (lambda request: None, "returned NoneType, not Shots"),
+    "too many": (lambda request: make_shots(request, "own", range(5)), "5 examples, 4 were asked for"),
+    "one twice": (lambda request: make_shots(request, "own", [0, 0]), "occurs twice"),
+    "no candidate": (lambda request: make_shots(request, "own", [9]), "which is no candidate"),
+    "unknown row": (
+        lambda request: changed(request, row="nowhere:1"),
+        "which is not in the pool",
+    ),
+    "no label": (lambda request: changed(request, label="maybe"), "has the label 'maybe'"),
+    "wrong value": (lambda request: changed(request, values={"age": 1}), "differs from the table's"),
+    "bad weight": (lambda request: changed(request, weight=-1.0), "has the weight -1.0"),
+    "other task": (lambda request: replace(changed(request), task="other"), "of another task"),
+}
 
 
-def returns_too_many(request: Request) -> Shots:
-    return make_shots(request, "own", range(request.m + 1))
+def nonsense(request: Request) -> Any:
+    return NONSENSE[str(request.options["kind"])][0](request)
 
 
-def returns_one_twice(request: Request) -> Shots:
-    return make_shots(request, "own", [0, 0])
-
-
-def returns_unknown_row(request: Request) -> Shots:
-    shots = _own(request)
-    return replace(shots, examples=(replace(shots.examples[0], row="nowhere:1"),))
-
-
-def returns_wrong_label(request: Request) -> Shots:
-    shots = _own(request)
-    first = shots.examples[0]
-    return replace(shots, examples=(replace(first, label="yes" if first.label == "no" else "no"),))
-
-
-def returns_wrong_value(request: Request) -> Shots:
-    shots = _own(request)
-    first = shots.examples[0]
-    return replace(shots, examples=(replace(first, values={**first.values, "age": 1}),))
-
-
-def returns_bad_weight(request: Request) -> Shots:
-    return replace(_own(request), examples=tuple(replace(e, weight=-1.0) for e in _own(request).examples))
-
-
-def returns_no_candidate(request: Request) -> Shots:
-    return make_shots(request, "own", [int(np.flatnonzero(~request.candidates)[0])])
-
-
-def returns_other_task(request: Request) -> Shots:
-    return replace(_own(request), task="other")
+@pytest.mark.parametrize("kind", NONSENSE)
+def test_a_strategy_that_returns_nonsense_is_refused(kind: str, two: Task) -> None:
+    with pytest.raises(FwcError, match=NONSENSE[kind][1]):
+        select_shots(two, f"{__name__}:nonsense", 4, candidates=np.arange(240) != 9, kind=kind)
 
 
 def test_a_strategy_of_ones_own(two: Task) -> None:
@@ -358,23 +345,3 @@ def test_an_installed_package_adds_a_strategy(
     assert is_per_row("first")
     assert accepted_options("first") is None
     assert select_shots(two, "first", 3).strategy == "first"
-
-
-NONSENSE = {
-    "returns_nothing": "returned NoneType, not Shots",
-    "returns_too_many": "returned 5 examples, 4 were asked for",
-    "returns_one_twice": "occurs twice",
-    "returns_unknown_row": "the row 'nowhere:1', which is not in the pool",
-    "returns_wrong_label": "differs from the table's",
-    "returns_wrong_value": "differs from the table's",
-    "returns_bad_weight": "has the weight -1.0",
-    "returns_no_candidate": "which is no candidate",
-    "returns_other_task": "of another task",
-}
-
-
-@pytest.mark.parametrize(("function", "message"), NONSENSE.items(), ids=NONSENSE)
-def test_a_strategy_that_returns_nonsense_is_refused(function: str, message: str, two: Task) -> None:
-    candidates = np.arange(240) != 9
-    with pytest.raises(FwcError, match=message):
-        select_shots(two, f"{__name__}:{function}", 4, candidates=candidates)

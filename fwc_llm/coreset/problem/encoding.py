@@ -53,11 +53,6 @@ class ColumnCode:
         known = pd.Index(self.values, dtype=object)
         return np.asarray(known.get_indexer(values.astype(object)))  # type: ignore[arg-type]
 
-    def place(self, value: Any) -> int:
-        """The place of one value; −1 if it is unknown."""
-        found = np.flatnonzero(self.values == value)
-        return int(found[0]) if len(found) else -1
-
     def ranks(self, values: np.ndarray) -> np.ndarray:
         """The nearest places in `self.values` (ordinal, categorical) to encoded `values` (m,)."""
         raw = np.rint(values * self.step + self.mean)
