@@ -36,14 +36,9 @@ class GroupRows:
     reasons: Mapping[str, int]
 
     @property
-    def lost(self) -> int:
-        """Rows that are not kept."""
-        return self.read - self.kept
-
-    @property
     def share(self) -> float:
         """The share of lost rows."""
-        return self.lost / self.read if self.read else 0.0
+        return 1 - self.kept / self.read
 
 
 @dataclass(frozen=True)
@@ -92,7 +87,13 @@ class RowCount:
     def as_json(self) -> dict[str, Any]:
         """The counts as run.json, results.json and reports hold them."""
         groups = [
-            {"group": g.group, "read": g.read, "kept": g.kept, "lost": g.lost, "reasons": dict(g.reasons)}
+            {
+                "group": g.group,
+                "read": g.read,
+                "kept": g.kept,
+                "lost": g.read - g.kept,
+                "reasons": dict(g.reasons),
+            }
             for g in self.groups
         ]
         counts = {"read": self.read, "kept": self.kept, "lost": self.read - self.kept}
@@ -200,11 +201,8 @@ def _meets(task: TaskFile, condition: Condition, cells: "pd.Series") -> "np.ndar
     zeros = any(item.strip_zeros for item in task.fields if item.name == condition.column)
     code = strip_zeros if zeros else str  # a code is the same with and without its zeros
     values, without = set(map(code, condition.values)), set(map(code, condition.without))
-    met = np.ones(len(cells), dtype=bool)
-    known = cells.notna().to_numpy()
-    if condition.values:
-        met &= cells.isin([cell for cell in cells.dropna().unique() if code(cell) in values]).to_numpy()
-    met &= ~cells.isin([cell for cell in cells.dropna().unique() if code(cell) in without]).to_numpy()
+    coded = cells.map(code, na_action="ignore")
+    met = (coded.isin(values) | (not values)).to_numpy() & ~coded.isin(without).to_numpy()
     if not condition.limits:
         return met
     numbers = {cell: as_number(cell) for cell in cells.dropna().unique()}
@@ -217,7 +215,7 @@ def _meets(task: TaskFile, condition: Condition, cells: "pd.Series") -> "np.ndar
     column = cells.map(numbers).astype(float).to_numpy()
     compare = {"above": np.greater, "at_least": np.greater_equal, "below": np.less, "at_most": np.less_equal}
     for name, limit in condition.limits.items():
-        met &= known & compare[name](column, limit)
+        met &= compare[name](column, limit)  # false where the value is missing
     return met
 
 
@@ -230,15 +228,14 @@ def count_rows(
     """Count rows by group; `keep` (n,) are those of the table, `reasons` those (n,) that each takes out."""
     import pandas as pd
 
-    levels = []
-    for attribute in protected:
-        cells = raw[attribute.source]
-        levels.append(cells.map({cell: _level(attribute, cell) for cell in cells.dropna().unique()}))
-    groups = levels[0].astype("str").fillna(UNKNOWN)
-    for level in levels[1:]:
-        groups = groups + " & " + level.astype("str").fillna(UNKNOWN)
-    masks = pd.DataFrame({"": keep} | dict(reasons), index=raw.index)
-    counts = masks.groupby(groups.to_numpy(), sort=True).sum()
+    levels = pd.DataFrame(
+        {
+            a.name: raw[a.source].map({cell: _level(a, cell) for cell in raw[a.source].dropna().unique()})
+            for a in protected
+        }
+    )
+    groups = crossed(levels.astype("str").fillna(UNKNOWN), [a.name for a in protected])
+    counts = pd.DataFrame({"": keep} | dict(reasons)).groupby(groups, sort=True).sum()
     read = Counter(groups.tolist())
     return RowCount(
         tuple(
@@ -274,14 +271,10 @@ def _level(attribute: Protected, cell: str) -> str:
 
 def _p_value(groups: Sequence[GroupRows]) -> float:
     """Pearson's chi-squared test that all groups lose the same share."""
-    from scipy.special import chdtrc
+    from scipy.stats import chi2_contingency
 
-    read, lost = sum(group.read for group in groups), sum(group.lost for group in groups)
-    if lost in (0, read):
-        return 1.0
-    share = lost / read
-    squares = sum((g.lost - share * g.read) ** 2 / (g.read * share * (1 - share)) for g in groups)
-    return float(chdtrc(len(groups) - 1, squares))
+    counts = [[g.kept for g in groups], [g.read - g.kept for g in groups]]
+    return float(chi2_contingency(counts, correction=False).pvalue) if all(map(sum, counts)) else 1.0
 
 
 _MANY_LEVELS = 20
