@@ -127,7 +127,7 @@ def balance(cost: np.ndarray, capacity: np.ndarray, unit: int | np.ndarray, pric
     return total / unit if isinstance(unit, int) else total
 
 
-@kernel
+@kernel(_nrt=True)  # it makes room for more pieces
 def _balance(  # type: ignore[no-untyped-def]
     cost, supply, prices, pieces, first, eldest, unused, rest, carrier, step, places, distance
 ):
@@ -321,7 +321,7 @@ def _tie(cost, i, j, k):  # type: ignore[no-untyped-def]
     return _ROUNDING * (abs(cost[i, j]) + abs(cost[i, k]))
 
 
-@part
+@part(_nrt=True)
 def grown_pieces(pieces, unused, n_unused):  # type: ignore[no-untyped-def]
     """Twice as many pieces, with the new ones on the stack."""
     size = len(pieces)

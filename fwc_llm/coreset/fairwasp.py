@@ -303,7 +303,7 @@ def make_tiles(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values[full].reshape(-1, WIDTH, values.shape[1]).transpose(0, 2, 1))
 
 
-@kernel
+@kernel(_nrt=True)  # it makes an array
 def find_nearest(  # type: ignore[no-untyped-def]
     rows, tiles, names, n_numeric, squared, best, found, low, high
 ):

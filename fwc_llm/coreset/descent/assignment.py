@@ -87,31 +87,6 @@ def make_work(p: int, cells: int) -> tuple[np.ndarray, np.ndarray, tuple[np.ndar
     return np.empty((2, cells, 2 * ROWS), np.int32), np.zeros((2, cells), np.int64), (*work, *nearest, own)
 
 
-@kernel
-def measure_ways(before, points, cell, is_fast, n_numeric, squared, ways, come):  # type: ignore[no-untyped-def]
-    """Writes the longest way from `before` (m, p, AGES) to `points` (m, p) in each cell, see `come`.
-
-    `ways` (AGES,) is room.
-    """
-    for age in range(len(ways)):
-        for g in range(come.shape[2]):
-            come[0, age, g], come[1, age, g] = 0.0, 0.0
-    for j in range(len(points)):
-        g = cell[j]
-        for age in range(len(ways)):
-            ways[age] = 0.0
-        for k in range(points.shape[1]):
-            for age in range(len(ways)):  # side by side: the processor adds several at once
-                difference = np.float64(points[j, k]) - np.float64(before[j, k, age])
-                ways[age] += column_cost(difference, k < n_numeric, squared)
-        for age in range(len(ways)):
-            # Rounded up: a bound must not be too high.
-            way = np.float32(1.000001 * (np.sqrt(ways[age]) if squared else ways[age]))
-            come[0, age, g] = max(come[0, age, g], way)
-            if not is_fast[j]:
-                come[1, age, g] = max(come[1, age, g], way)
-
-
 @part(forceinline=True)
 def _error(value, squared, relative, absolute):  # type: ignore[no-untyped-def]
     """How far a float32 cost may be off."""
@@ -146,10 +121,10 @@ def _unpacked(code, unit):  # type: ignore[no-untyped-def]
 
 
 @part
-def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-untyped-def]
-    """Finds the two nearest representatives in cell g of the first `count` queued rows (ROWS, at least).
+def _scan(rows, reps, costs, g, queue, turn, start, count, work):  # type: ignore[no-untyped-def]
+    """Finds the two nearest representatives in cell g of the `count` rows `queue[turn, g, start:]`.
 
-    Where only the `fast` ones are looked at, rows that may be nearer to another one are not changed; they
+    In turn 1 only the fast ones are looked at; rows that may be nearer to another one are not changed; they
     have −1 in the places of `work`. Returns how many of the others are in doubt.
     """
     x, cell, _, cost, known, second = rows
@@ -157,15 +132,15 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
     block, out, best, next_best, place, own = work
     for lane in range(ROWS):
         for k in range(x.shape[1]):
-            block[k, lane] = x[queue[lane], k]
+            block[k, lane] = x[queue[turn, g, start + lane], k]
     for lane in range(ROWS):
-        i = queue[lane]
+        i = queue[turn, g, start + lane]
         best[lane], next_best[lane] = FAR, FAR
         place[lane], own[lane] = -1, -1
-        if fast:
+        if turn:
             place[lane] = own[lane] = begin + (known[i, g] >> BITS)
             best[lane] = cost[i, g]  # without `move`, see `assign_rows`
-    stop = reps.tile_start[g] + reps.fast[g] if fast else reps.tile_start[g + 1]
+    stop = reps.tile_start[g] + reps.fast[g] if turn else reps.tile_start[g + 1]
     for t in range(reps.tile_start[g], stop):
         if costs.squared:
             sqeuclidean_tile(block, reps.tiles, t, costs.n_numeric, out)
@@ -183,10 +158,10 @@ def _scan(rows, reps, costs, g, queue, count, fast, work):  # type: ignore[no-un
                 best[lane] = min(value, best[lane])
     doubtful = 0
     for lane in range(count):
-        i = queue[lane]
+        i = queue[turn, g, start + lane]
         near, far = best[lane], next_best[lane]
         error = _error(near, costs.squared, costs.relative, costs.absolute)
-        if fast:
+        if turn:
             rest = _lower(_unpacked(second[i, g], unit), reps.come[1, _age(known[i, g]), g])
             rest = rest * rest if costs.squared else rest
             if near + error + _error(rest, costs.squared, costs.relative, costs.absolute) >= rest:
@@ -292,7 +267,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
             if count == ROWS or (row == high - 1 and count > 0):
                 for lane in range(count, ROWS):
                     queue[1, c, lane] = queue[1, c, 0]  # looked at again: loops of known length are faster
-                doubtful += _scan(rows, reps, costs, c, queue[1, c], count, True, work)
+                doubtful += _scan(rows, reps, costs, c, queue, 1, 0, count, work)
                 waiting[1, c] = 0
                 for lane in range(count):
                     if place[lane] < 0:
@@ -304,7 +279,7 @@ def assign_rows(rows, reps, costs, prices, margin, which, queue, waiting, work, 
                 start = waiting[0, c]
                 for lane in range(count, ROWS):
                     queue[0, c, start + lane] = queue[0, c, start]
-                doubtful += _scan(rows, reps, costs, c, queue[0, c, start:], count, False, work)
+                doubtful += _scan(rows, reps, costs, c, queue, 0, start, count, work)
     return doubtful
 
 

@@ -234,7 +234,6 @@ def make_grid(edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 NONE = 255  # a bin that no value is in
-_SORTED = 12  # values up to which they are sorted
 
 
 @kernel
@@ -391,21 +390,6 @@ def move_to_middle(near, mass, end, size, below, total, place, low, high):  # ty
 @part
 def _middle(values, mass, below, total):  # type: ignore[no-untyped-def]
     """The lower and the upper median, see `_select`; they exchange values and their masses in place."""
-    if len(values) <= _SORTED:
-        for at in range(1, len(values)):
-            value, own, free = values[at], mass[at], at
-            while free > 0 and values[free - 1] > value:
-                values[free], mass[free] = values[free - 1], mass[free - 1]
-                free -= 1
-            values[free], mass[free] = value, own
-        at, upto = 0, below + mass[0]
-        while 2 * upto < total:
-            at += 1
-            upto += mass[at]
-        least = most = values[at]
-        if 2 * upto == total:  # all up to here is half, so that the next value is as good
-            most = values[at + 1] if at + 1 < len(values) else np.inf
-        return least, most
     least = _select(values, mass, below, total)
     upto, most = below, np.inf
     for at in range(len(values)):

@@ -28,14 +28,13 @@ from fwc_llm.coreset.descent.assignment import (
     assign_rows,
     find_exactly,
     make_work,
-    measure_ways,
     pick,
 )
 from fwc_llm.coreset.descent.medians import Means, Medians
 from fwc_llm.coreset.descent.medoids import CompiledMedoids
 from fwc_llm.coreset.descent.plain import share_out
 from fwc_llm.coreset.descent.updates import Shares, modes
-from fwc_llm.coreset.problem.ground_cost import feature_costs
+from fwc_llm.coreset.problem.ground_cost import MISMATCH, feature_costs
 from fwc_llm.coreset.problem.problem import Problem
 from fwc_llm.coreset.threads import Threads
 from fwc_llm.coreset.tile import WIDTH
@@ -218,9 +217,10 @@ class CompiledSteps:
         is_fast = np.zeros(m, bool)
         for g in np.flatnonzero(many):
             is_fast[tile_label[tile_start[g] : tile_start[g] + _FAST]] = True
-        come = np.empty((2, AGES, cells), np.float32)
-        ways = self._before, near, cell_of, is_fast, self._costs.n_numeric, squared, np.empty(AGES)
-        measure_ways(*ways, come)
+        come = np.zeros((2, AGES, cells), np.float32)
+        ways = self._measure_ways(near)
+        np.maximum.at(come[0].T, cell_of, ways)
+        np.maximum.at(come[1].T, cell_of[~is_fast], ways[~is_fast])
         self._before[:, :, now] = near
         self._iteration += 1
         longest = (1.000001 * np.where(everything, 0.0, step)).astype(np.float32)
@@ -228,6 +228,14 @@ class CompiledSteps:
         terms = tile_start, self._first.astype(np.uintp), fast, step == 0, longest, now, come, self._unit
         self._reps = Representatives(near, tiles, tile_label, *terms)
         return self._reps, everything
+
+    def _measure_ways(self, near: np.ndarray) -> np.ndarray:
+        """How far each point (m, p) has come since the last AGES iterations, (m, AGES), rounded up."""
+        q, squared = self._costs.n_numeric, self._costs.squared
+        apart = np.abs(near[:, :, None].astype(np.float64) - self._before)
+        apart[:, q:] = MISMATCH * (apart[:, q:] != 0)
+        ways = (apart**2 if squared else apart).sum(axis=1)
+        return np.asarray(1.000001 * (np.sqrt(ways) if squared else ways), dtype=np.float32)
 
     def _find_unit(self, near: np.ndarray) -> np.float32:
         """The unit of `second`, by how far some rows are from some representatives."""

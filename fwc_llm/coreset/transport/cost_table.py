@@ -127,17 +127,25 @@ class CostTable:
         slope = np.ones(0) if self.slope is None else self.slope
         key, unsure = np.empty(self.size, dtype=np.int32), np.empty(self.size, dtype=np.bool_)
         blocks = -(-self.size // BLOCK)
-        kept, kept_cost = np.zeros((blocks, len(prices))), np.zeros(blocks)
+        # Each block's sums have a line of the processors' caches to themselves: threads write them.
+        kept, kept_cost = np.zeros((blocks, len(prices) + 8)), np.zeros(blocks)
         faulty = np.zeros(blocks, dtype=np.bool_)
-        given, out = (mass, prices, slope, margin, BLOCK), (key, unsure, kept, kept_cost, faulty)
-        threads = Threads(1 if blocks == 1 else None)
-        threads.over_rows(scan, read_only(self.cost), *given, *out, n=self.size, chunk=BLOCK)
+        terms = read_only(mass), prices, slope, margin, key, unsure, kept, kept_cost, faulty
+
+        def scan_block(block: int) -> None:
+            end = min((block + 1) * BLOCK, self.size)
+            for low in range(block * BLOCK, end, AT_ONCE):
+                # Of one type and layout: numba would compile the kernel for each.
+                some = np.ascontiguousarray(self.cost[low : min(low + AT_ONCE, end)], np.float64)
+                scan(read_only(some), *terms, low, block)
+
+        Threads(1 if blocks == 1 else None).over(scan_block, range(blocks))
         for block in np.flatnonzero(faulty).tolist():
             _check(self.cost[block * BLOCK : (block + 1) * BLOCK], block * BLOCK)
         rows = np.flatnonzero(unsure)
-        del unsure, out
+        del unsure
         columns = self._columns(rows, None if self.mass is None else self.mass[rows])
-        return Scan(key, rows, columns, kept.sum(axis=0), float(kept_cost.sum()))
+        return Scan(key, rows, columns, kept[:, : len(prices)].sum(axis=0), float(kept_cost.sum()))
 
 
 def _check(cost: np.ndarray, first: int | None) -> None:
@@ -158,27 +166,26 @@ def _check(cost: np.ndarray, first: int | None) -> None:
 
 @kernel
 def scan(  # type: ignore[no-untyped-def]
-    cost, mass, prices, slope, margin, size, key, unsure, kept, kept_cost, faulty, low, high
+    cost, mass, prices, slope, margin, key, unsure, kept, kept_cost, faulty, low, block
 ):
     """Find each row's cheapest cell  argmin_g (cost_ig − prices_g)  and whether the next is within `margin`.
 
     Row i costs `parts_of(i) · slope[g]` more in cell g, unless there is no slope; the sums are without that.
-    `mass` (n,) are the rows' masses; empty, it stands for 1 each. Rows `low` to `high` are one block of
-    `size`, b = low / size: it writes key[low:], marks the doubtful rows in unsure[low:], and the mass
-    (kept[b, g]) and cost (kept_cost[b]) of the others.
+    `mass` (n,) are the rows' masses; empty, it stands for 1 each. `cost` (r, G) are those of the rows from
+    `low` on: it writes key[low:], marks the doubtful rows in unsure[low:], and adds the mass (kept[block, g])
+    and cost (kept_cost[block]) of the others.
     """
     cells = cost.shape[1]
-    block = low // size
-    total = 0.0
-    fault = False
+    total = kept_cost[block]
+    fault = faulty[block]
     weighted, tilted = len(mass) > 0, len(slope) > 0
-    counts = np.zeros(cells)  # of this thread alone: blocks share lines of the processors' caches
-    for i in range(low, high):
+    for r in range(len(cost)):
+        i = low + r
         best, second, cell = np.inf, np.inf, 0
         part = i * GOLDEN
         part -= np.floor(part)
         for g in range(cells):
-            value = np.float64(cost[i, g]) - (prices[g] - part * slope[g] if tilted else prices[g])
+            value = cost[r, g] - (prices[g] - part * slope[g] if tilted else prices[g])
             less = value < best
             second = min(second, best if less else value)
             cell = g if less else cell
@@ -189,9 +196,7 @@ def scan(  # type: ignore[no-untyped-def]
         unsure[i] = second <= best + margin
         if not unsure[i]:
             own = mass[i] if weighted else 1.0
-            counts[cell] += own
-            total += own * np.float64(cost[i, cell])
-    for g in range(cells):
-        kept[block, g] = counts[g]
+            kept[block, cell] += own
+            total += own * cost[r, cell]
     kept_cost[block] = total
     faulty[block] = fault

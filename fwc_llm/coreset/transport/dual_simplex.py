@@ -90,12 +90,14 @@ def dual_simplex(
     top = fair.best(moving)[1]
     level = np.array([fair.level(top)])
     lean = top[1].reshape(fair.n_levels, -1)[level[0]].copy()
-    owner, pair, load = np.full(cells, HELD), np.zeros(cells, np.int64), np.zeros(cells)
+    owner, pair = np.full(cells, HELD), np.zeros(cells, np.int64)
     tie_level, tie_lean = np.zeros(cells, np.int64), np.zeros((cells, len(lean)))
-    basis, inverse = np.zeros((2, cells, cells))
+    square, of_cells = np.zeros((2, cells, cells)), np.zeros((11, cells))
+    room = square, np.zeros((cells, 2 * cells)), of_cells, np.zeros((3, cells), np.int64)
     reason, pivots = pivot(
         *(cell, excess, start, key, own, mass, moving, owner, pair, fair.target, fair.epsilon),
-        *(float(mass.sum()), level, lean, tie_level, tie_lean, load, basis, inverse, _MAX_PIVOTS),
+        *(float(mass.sum()), level, lean, tie_level, tie_lean, _MAX_PIVOTS),
+        *(*room, np.zeros((1, n + 1)), np.zeros((4, n + 1), np.int64)),
     )
     if reason == RISES_FOR_EVER:
         raise InfeasibleError("no plan satisfies the parity limit: too many costs are inf")
@@ -103,6 +105,7 @@ def dual_simplex(
         raise StalledError("the inner problem does not settle: rescale the cost, or drop outliers")
     turns = np.flatnonzero(owner == VERTEX)
     levels = [int(level[0]), *tie_level[turns].tolist()]
+    basis, inverse, load = square[0], square[1], of_cells[-1]
     ties = _Basis(key, owner, cell[pair], load, levels, [lean, *tie_lean[turns]])
     owed, tilted = _owed(ties, cost, moving - shift, tilt)
     untilted = found = _prices(owed, basis, inverse)

@@ -64,31 +64,3 @@ class ParitySet:
     def level(self, vertex: Floats) -> int:
         """Return the level that has all of a vertex's mass."""
         return int(vertex[0].argmax()) // len(self.target)
-
-    def first_break(
-        self, prices: Floats, direction: Floats, vertex: Floats, least: float
-    ) -> tuple[float, Floats] | None:
-        """Follow `prices + t · direction` from a minimising vertex until another one becomes cheaper.
-
-        Returns the time `t ≥ 0` and the vertex that is as cheap there and cheaper afterwards, or None.
-        Changes of the direction up to `least` count as rounding. The method is Newton's on the concave
-        function `min_w ⟨prices + t · direction, w⟩`, from infinity.
-        """
-        size, steep = float(np.abs(prices).max()), float(np.abs(direction).max())
-        time, found = np.inf, None
-        while True:
-            end = np.isinf(time)
-            other = self.best(direction if end else prices + time * direction)[1]
-            apart = vertex - other
-            if np.abs(apart).max() <= 1e-14:
-                break
-            moved = self.masses(apart)
-            length = float(np.abs(moved).sum())
-            lead, faster = -float(prices @ moved), float(direction @ moved)
-            gain = faster if end else time * faster - lead
-            noise = 1e-14 * length * (steep if end else size + time * steep)
-            earlier = max(lead, 0.0) / faster if faster > least * length else np.inf
-            if gain <= noise or earlier >= time:
-                break
-            time, found = earlier, other
-        return None if found is None else (time, found)

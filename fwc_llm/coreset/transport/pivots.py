@@ -1,7 +1,6 @@
 """The pivots of the dual simplex method, see `dual_simplex`, in compiled code.
 
-The inverse of the basis is updated where a pivot changes a column, and made anew now and then. A heap orders
-the changes along an edge.
+A heap orders the changes along an edge.
 """
 
 import numpy as np
@@ -10,7 +9,6 @@ from fwc_llm.coreset.compiled import kernel, part
 
 HELD = -2  # owner of an artificial tie
 VERTEX = -1  # owner of a tie of the parity set
-_INEXACT = 1e-9  # residual of the equations, relative to the masses, that shows an inverse worn out
 
 OPTIMAL, RISES_FOR_EVER, MANY_PIVOTS, SINGULAR = 0, 1, 2, 3
 
@@ -49,64 +47,46 @@ def lay_out(  # type: ignore[no-untyped-def]
 @kernel  # type: ignore[misc]
 def pivot(  # type: ignore[no-untyped-def]
     cell, excess, start, key, own, mass, prices, owner, pair, target, epsilon, total,
-    top_level, top_lean, tie_level, tie_lean, load, basis, inverse, most,
+    top_level, top_lean, tie_level, tie_lean, most, square, room, of_cells, whole, of_rows, places,
 ):  # fmt: skip
     """Pivots until every tie has a feasible mass, at most `most` times; returns the reason and the number.
 
     The first arrays are those of `lay_out`, changed in place. `owner` (G,) is the row tied in each slot,
     VERTEX or HELD, and `pair` the second pair of a row's tie. A vertex of the parity set is its level and how
     far (Y,) it leans from the target: `top_level[0]` and `top_lean` are the key vertex, `tie_level[slot]` and
-    `tie_lean[slot]` the ones that are tied. `load` (G,) gets what the ties carry; `basis` (G, G) gets the
-    ties as columns, and `inverse` its inverse.
+    `tie_lean[slot]` the ones that are tied. `square` (2, G, G) gets the ties as columns (the basis), and its
+    inverse; `of_cells` (11, G) gets, in its last row, what the ties carry. The rest is room, as numba takes
+    long to compile what makes arrays: `room` (G, 2 G), `whole` (3, G), `of_rows` (1, N + 1) and `places`
+    (4, N + 1), all zeros.
     """
     cells, n, outcomes = len(prices), len(key), len(target)
-    fresh, room = np.zeros((cells, cells)), np.zeros((cells, 2 * cells))
-    size, scale, parent = np.zeros(cells), np.zeros(cells), np.zeros(cells, np.int64)
-    first_of = np.zeros(cells // outcomes, np.int64)
-    lack, rest, edge, best_edge = np.zeros(cells), np.zeros(cells), np.zeros(cells), np.zeros(cells)
-    tied = np.zeros(n, np.bool_)
-    time, goal = np.zeros(n + 1), np.zeros(n + 1, np.int64)
-    heap = np.zeros(n + 1, np.int64)
-    touched = np.zeros(n, np.int64)
-    lean, other_lean, at = np.zeros(outcomes), np.zeros(outcomes), np.zeros(cells)
-    order = np.zeros(outcomes, np.int64)
-    updates = np.int64(-1)  # no inverse yet
+    basis, inverse = square[0], square[1]
+    size, scale, lack, rest, load = of_cells[0], of_cells[1], of_cells[2], of_cells[3], of_cells[10]
+    edge, best_edge, at, time = of_cells[4], of_cells[5], of_cells[6], of_rows[0]
+    parent, first_of, order = whole[0], whole[1], whole[2]
+    goal, heap, touched, tied = places[0], places[1], places[2], places[3]
+    lean, other_lean, trial = of_cells[7], of_cells[8], of_cells[9]
     for pivots in range(most):
         _columns(
-            fresh, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
+            basis, size, scale, parent, first_of, owner, pair, cell, key, target, epsilon,
             top_level[0], top_lean, tie_level, tie_lean,
         )  # fmt: skip
-        updates = follow(basis, fresh, inverse, room, rest, updates)
-        if updates < 0:
+        if not invert(basis, inverse, room):
             return SINGULAR, pivots
-        while True:
-            _lack(lack, mass, key, total, target, epsilon, top_level[0], top_lean)
-            times(inverse, lack, load)
-            wrong = 0.0
-            for g in range(cells):
-                value = lack[g]
-                for k in range(cells):
-                    value -= basis[g, k] * load[k]
-                rest[g] = value
-                wrong = max(wrong, abs(value))
-            if updates > 0 and wrong > _INEXACT * total:
-                updates = invert(basis, inverse, room)
-                if updates < 0:
-                    return SINGULAR, pivots
-                continue
-            for g in range(cells):
-                value = 0.0
-                for k in range(cells):
-                    value += inverse[g, k] * rest[k]
-                load[g] += value
-            slot, empties_key, slope = _leaving(
-                owner, load, inverse, size, scale, parent, mass, total, edge, best_edge
-            )
-            if slot >= 0 or updates == 0:
-                break
-            updates = invert(basis, inverse, room)  # is it the optimum without the rounding of updates?
-            if updates < 0:
-                return SINGULAR, pivots
+        _lack(lack, mass, key, total, target, epsilon, top_level[0], top_lean)
+        times(inverse, lack, load)
+        for g in range(cells):  # once refined
+            rest[g] = lack[g]
+            for k in range(cells):
+                rest[g] -= basis[g, k] * load[k]
+        for g in range(cells):
+            value = 0.0
+            for k in range(cells):
+                value += inverse[g, k] * rest[k]
+            load[g] += value
+        slot, empties_key, slope = _leaving(
+            owner, load, inverse, size, scale, parent, mass, total, edge, best_edge
+        )
         if slot < 0:
             return OPTIMAL, pivots
         wide, high = 0.0, 0.0
@@ -135,7 +115,7 @@ def pivot(  # type: ignore[no-untyped-def]
         vertex_tied = False
         for g in range(cells):
             if owner[g] >= 0:
-                tied[owner[g]] = True
+                tied[owner[g]] = 1
             vertex_tied |= owner[g] == VERTEX
         # Events: the first change of each row, and of the vertex (number n).
         count = 0
@@ -158,7 +138,9 @@ def pivot(  # type: ignore[no-untyped-def]
         level = top_level[0]
         for y in range(outcomes):
             lean[y] = top_lean[y]
-        when, new_level = turn(prices, edge, level, lean, other_lean, target, epsilon, least, at, order)
+        when, new_level = turn(
+            prices, edge, level, lean, other_lean, target, epsilon, least, at, order, trial
+        )
         if new_level >= 0:
             time[n] = when
             heap[count] = n
@@ -197,7 +179,7 @@ def pivot(  # type: ignore[no-untyped-def]
                 for y in range(outcomes):
                     lean[y] = other_lean[y]
                 when, new_level = turn(
-                    prices, edge, level, lean, other_lean, target, epsilon, least, at, order
+                    prices, edge, level, lean, other_lean, target, epsilon, least, at, order, trial
                 )
                 if new_level >= 0:
                     again = True
@@ -222,7 +204,7 @@ def pivot(  # type: ignore[no-untyped-def]
             sink(heap, time, np.int64(0), count)
         for g in range(cells):
             if owner[g] >= 0:
-                tied[owner[g]] = False
+                tied[owner[g]] = 0
         if not ended:
             return RISES_FOR_EVER, pivots
         i = heap[0]
@@ -412,18 +394,19 @@ def cheapest(prices, target, epsilon, lean, order):  # type: ignore[no-untyped-d
 
 @part
 def turn(  # type: ignore[no-untyped-def]
-    prices, edge, level, lean, other_lean, target, epsilon, least, at, order
+    prices, edge, level, lean, other_lean, target, epsilon, least, at, order, trial
 ):
     """When the key vertex is no longer the cheapest, and the level of the one that is then.
 
-    See `ParitySet.first_break`. The new vertex leans `other_lean`; its level is -1 if there is none.
+    The prices move along `edge`, whose changes up to `least` count as rounding. The new vertex leans
+    `other_lean`; its level is -1 if there is none. The method is Newton's on the concave function
+    min_w ⟨prices + t · edge, w⟩, from infinity.
     """
     cells, outcomes = len(prices), len(target)
     size, steep = 0.0, 0.0
     for g in range(cells):
         size, steep = max(size, abs(prices[g])), max(steep, abs(edge[g]))
     time, found = np.inf, -1
-    trial = np.empty(outcomes)
     while True:
         end = time == np.inf
         for g in range(cells):
@@ -477,47 +460,9 @@ def sink(heap, time, k, count):  # type: ignore[no-untyped-def]
     heap[k] = one
 
 
-_UPDATES = 40  # of the inverse, until it is made anew
-_FEW = 24  # cells up to which it always is
-_THIN = 1e-6  # a pivot of an update that is smaller than this costs too many digits
-
-
-@part
-def follow(basis, fresh, inverse, room, rest, updates):  # type: ignore[no-untyped-def]
-    """Bring the inverse from `basis` to `fresh`; returns the number of updates since it was made, or -1."""
-    cells = len(basis)
-    make = updates < 0
-    for k in range(cells):
-        same = True
-        for g in range(cells):
-            same &= basis[g, k] == fresh[g, k]
-        if same:
-            continue
-        for g in range(cells):
-            basis[g, k] = fresh[g, k]
-        if make:
-            continue
-        for g in range(cells):
-            value = 0.0
-            for h in range(cells):
-                value += inverse[g, h] * fresh[h, k]
-            rest[g] = value
-        updates += 1
-        if abs(rest[k]) < _THIN or updates > _UPDATES or cells <= _FEW:
-            make = True
-            continue
-        for h in range(cells):
-            inverse[k, h] /= rest[k]
-        for g in range(cells):
-            if g != k and rest[g] != 0.0:
-                for h in range(cells):
-                    inverse[g, h] -= rest[g] * inverse[k, h]
-    return invert(basis, inverse, room) if make else updates
-
-
 @part
 def invert(basis, inverse, room):  # type: ignore[no-untyped-def]
-    """Invert by elimination with row exchanges; returns 0, or -1 if the matrix is singular."""
+    """Invert by elimination with row exchanges; returns whether the matrix is regular."""
     cells = len(basis)
     for g in range(cells):
         for k in range(cells):
@@ -529,7 +474,7 @@ def invert(basis, inverse, room):  # type: ignore[no-untyped-def]
             if abs(room[g, k]) > abs(room[best, k]):
                 best = g
         if not abs(room[best, k]) > 0.0:
-            return -1
+            return False
         if best != k:
             for h in range(2 * cells):
                 room[k, h], room[best, h] = room[best, h], room[k, h]
@@ -544,7 +489,7 @@ def invert(basis, inverse, room):  # type: ignore[no-untyped-def]
     for g in range(cells):
         for k in range(cells):
             inverse[g, k] = room[g, cells + k]
-    return 0
+    return True
 
 
 @part

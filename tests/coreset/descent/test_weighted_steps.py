@@ -34,7 +34,8 @@ def test_compiled_steps_move_as_plain_ones_do(cost: str, ties: bool) -> None:
         objective, shares = plain.solve(points)
         again, same = fast.solve(points)
         assert again == pytest.approx(objective, rel=1e-6)
-        assert np.allclose(shares.weights(), same.weights(), atol=1e-5)
+        if not ties:  # else several plans are optimal
+            assert np.allclose(shares.weights(), same.weights(), atol=1e-5)
         moved = plain.move_points(shares, points)
         # From the same plan, so that ties of the plan do not matter.
         assert np.allclose(fast.move_points(shares, points), moved, rtol=1e-6, atol=1e-9)
