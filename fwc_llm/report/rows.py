@@ -40,11 +40,8 @@ def rows_of_run(run: Run) -> dict[str, Any] | None:
             continue
         prompt = prompts.of(line["arm"], repeat, row, line["variant"])
         prompted = prompted or prompt is not None
-        if line["variant"]:
-            told_as = line["variant"].partition(":")[2]
-            pack.variant(arms[line["arm"]], question, told_as, line, prompt)
-        else:
-            pack.answer(arms[line["arm"]], question, line, prompt)
+        told_as = line["variant"].partition(":")[2] if line["variant"] else None
+        pack.answer(arms[line["arm"]], question, line, prompt, told_as)
     of = len(run.answers[run.arms[0]])
     shown = {"shown": len(picked), "of": of, "prompts": prompted, "missing": prompts.missing}
     return {**shown, "data": pack.as_json()}
@@ -114,6 +111,7 @@ _LONGEST_NAME = 500
 _FULL = "[left out: the page would be too large]"
 _NO_PROMPT = -1
 _NO_PROBABILITY = -1
+_COLUMNS = ("answer", "reason", "p", "reply", "fixed", "query")
 _CODES = {"yes": "1", "no": "0", "": "-"}
 # HTML gives these a meaning inside of a script element; JSON writes them as escapes as well.
 _ESCAPED = "<>&\u2028\u2029"
@@ -156,28 +154,30 @@ class Pack:
         question: int,
         said: Mapping[str, Any],
         prompt: tuple[Messages, Messages] | None = None,
+        told_as: str | None = None,
     ) -> None:
-        """Add an arm's answer; `said` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does."""
-        self._answers[arm][question] = self._cells(said, prompt)
+        """Add an arm's answer; `said` has `answer`, `reason`, `p_yes` and `reply` as answers.csv does.
 
-    def variant(
-        self,
-        arm: int,
-        question: int,
-        told_as: str,
-        said: Mapping[str, Any],
-        prompt: tuple[Messages, Messages] | None = None,
-    ) -> None:
-        """Add the answer to the same row told as one of another group."""
+        `told_as` is the group that the row was told to be of, where that was not its own.
+        """
         cells = self._cells(said, prompt)
-        self._variants[arm].append([question, self._group_number(told_as), *cells])
+        if told_as is None:
+            self._answers[arm][question] = cells
+        else:
+            self._variants[arm].append([question, self._group_number(told_as), *cells])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values."""
         head, tail = self._common()
         nothing = ["-", 0, _NO_PROBABILITY, self._text(""), _NO_PROMPT, _NO_PROMPT]
         answers = [
-            list(zip(*(cells.get(q, nothing) for q in range(len(self._rows))), strict=True))
+            dict(
+                zip(
+                    _COLUMNS,
+                    zip(*(cells.get(q, nothing) for q in range(len(self._rows))), strict=True),
+                    strict=True,
+                )
+            )
             for cells in self._answers
         ]
         return {
@@ -188,17 +188,7 @@ class Pack:
             "repeat": self._repeat,
             "group": self._group,
             "label": "".join(self._label),
-            "answers": [
-                {
-                    "answer": "".join(column[0]),
-                    "reason": column[1],
-                    "p": column[2],
-                    "reply": column[3],
-                    "fixed": column[4],
-                    "query": column[5],
-                }
-                for column in answers
-            ],
+            "answers": [columns | {"answer": "".join(columns["answer"])} for columns in answers],
             "variants": self._variants,
             "texts": list(self._texts),
             "fixed": [list(map(list, messages)) for messages in self._fixed],

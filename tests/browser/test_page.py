@@ -209,12 +209,6 @@ def test_dark_is_dark_and_light_is_light(browser: Browser, report: Path) -> None
     assert brightness["dark"] < 100
 
 
-def test_simulated_results_are_watermarked(page: Page) -> None:
-    assert page.locator(".watermark").is_visible()
-    assert "Simulated results" in page.locator("header").inner_text()
-    assert "simulated" in page.title()
-
-
 HEADS = r"""() => [...document.querySelectorAll('thead th')].filter(head => {
   const words = head.textContent.trim().split(/\s+/), range = document.createRange(), node = head.firstChild;
   const hidden = getComputedStyle(head.closest('thead')).position === 'absolute';

@@ -191,19 +191,6 @@ def test_a_link_never_shows_another_row(page: Page, report: Path) -> None:
     assert page.locator(f"{ONE} h4").count() == 0
 
 
-def test_escape_leaves_the_search_as_it_is(page: Page, report: Path) -> None:
-    browse(page, report)
-    field(page, "q").fill("refuse")
-    found = count(page)
-    page.locator(ITEMS).nth(1).click()
-    field(page, "q").focus()
-    page.keyboard.press("Escape")
-    assert page.evaluate("document.activeElement.className") == "rows-list"
-    assert field(page, "q").input_value() == "refuse"
-    assert count(page) == found < 60
-    assert page.locator(f"{ITEMS}[aria-selected=true]").get_attribute("aria-posinset") == "2"
-
-
 def test_the_keyboard_goes_everywhere(page: Page, report: Path) -> None:
     browse(page, report)
     page.locator(LIST).focus()
@@ -230,14 +217,6 @@ def test_axe_finds_nothing_and_nothing_overflows(browser: Browser, report: Path)
     violations = Axe().run(page, context={"include": [["div.rows"]]}).response["violations"]
     assert [(one["id"], [node["html"][:150] for node in one["nodes"]][:3]) for one in violations] == []
     context.close()
-
-
-def test_a_very_long_group_does_not_widen_the_page(page: Page, tmp_path: Path) -> None:
-    frame = pd.DataFrame({"sex": ["f", "m" * 300] * 60, "label": ["yes", "no", "no"] * 40})
-    page.goto(audited(frame.assign(answer=["yes", "no"] * 60), tmp_path).as_uri())
-    for width in (360, 768, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 def test_paper_and_a_page_without_scripts_have_the_rest(browser: Browser, page: Page, report: Path) -> None:

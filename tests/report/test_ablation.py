@@ -62,10 +62,3 @@ def test_each_step_changes_one_part_and_the_parts_add_up(tmp_path: Path) -> None
     # The run's own experiment file names the same arms again.
     text = (tmp_path / "run" / "experiment.toml").read_text()
     assert f"shots = {json.dumps(','.join(ARMS))}" in text
-
-
-def test_a_run_of_other_arms_has_no_steps(tmp_path: Path) -> None:
-    result = evaluate(
-        "census", "surrogate", ("zero", "random"), m=4, n_test=8, out=tmp_path / "run", progress=False
-    )
-    assert ablation_rows(statistics(read_run(result.folder).answered)) == []

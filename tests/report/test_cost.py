@@ -21,15 +21,6 @@ def test_dollars_are_tokens_times_prices() -> None:
     assert found["price_date"] == price.date
 
 
-def test_what_went_through_batches_costs_their_share() -> None:
-    price = price_of("gpt-4o")
-    assert price is not None
-    live = results()
-    both = cost({**live, "batch_usage": live["usage"]})
-    assert both["usage"]["prompt_tokens"] == 2_000_000
-    assert both["dollars"] == pytest.approx(cost(live)["dollars"] * (1 + price.batch))
-
-
 def test_a_simulation_and_an_unknown_model_have_no_dollars() -> None:
     assert "dollars" not in cost(results(simulated=True))
     assert "dollars" in cost(results(simulated=True, simulated_answers=False)), "a real model, simulated rows"

@@ -70,21 +70,6 @@ def test_it_says_so_of_strategies_where_it_can() -> None:
     assert test["accuracy"]["smallest_found"] > test["these_examples"]["accuracy"]["smallest_found"]
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-def test_other_numbers_of_groups(groups: int) -> None:
-    found = audit(answers(1, groups=groups)).to_dict()
-    (note,) = (note for note in found["notes"] if "would miss" in note)
-    assert ("DP gap" in note) == (groups > 1)
-    assert "points of accuracy" in note
-    assert "nan" not in note
-
-
-def test_one_arm_has_nothing_but_its_gap() -> None:
-    found = audit(answers(1, arms=("zero",))).to_dict()
-    (note,) = (note for note in found["notes"] if "would miss" in note)
-    assert note.startswith("In 1 of 5 such runs or more this design would miss one arm's DP gap below 0.")
-
-
 def test_lines_before_a_run() -> None:
     lines = power_lines(ADULT, Assumptions(discordant=0.1, source="as given"))
     assert lines[1] == (

@@ -3,9 +3,8 @@
 import itertools
 
 import numpy as np
-import pytest
 
-from fwc_llm.report.group_thresholds import design_weights, group_thresholds
+from fwc_llm.report.group_thresholds import group_thresholds
 
 
 def test_they_are_as_good_as_trying_all() -> None:
@@ -27,17 +26,3 @@ def test_they_are_as_good_as_trying_all() -> None:
         assert gap <= (1.0 if limit is None else max(limit, 0.005)) + 1e-12
         best = max(accuracy for gap, accuracy in tried if limit is None or gap <= limit + 1e-12)
         assert float((yes == labels).mean()) >= best - (0.0 if limit is None else 1 / 40)
-
-
-def test_weights_make_the_rows_those_of_the_design() -> None:
-    labels, groups = np.array([0, 0, 0, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1])
-    weights = design_weights(labels, groups, np.array([[0.375, 0.125], [0.125, 0.375]]))
-    assert weights.tolist() == pytest.approx([0.125] * 3 + [0.125, 0.125, 0.375])
-
-
-def test_equal_probabilities_leave_all_or_nothing() -> None:
-    labels, groups = np.array([1, 1, 0, 0, 0, 1]), np.array([0, 0, 0, 1, 1, 2])
-    (found,) = group_thresholds(np.full(6, 0.5), labels, groups, np.full(6, 1 / 6), (0.0,))
-    assert len(set((found <= 0.5).tolist())) == 1
-    (free,) = group_thresholds(np.full(6, 0.5), labels, groups, np.full(6, 1 / 6), (None,))
-    assert (free <= 0.5).tolist() == [True, False, True]

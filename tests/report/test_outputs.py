@@ -120,18 +120,6 @@ def test_the_page_needs_nothing_from_anywhere(make_run: MakeRun) -> None:
     assert "default-src 'none'" in text
 
 
-def test_hidden_characters_are_shown(make_run: MakeRun) -> None:
-    text = render([make_run(repeats=1, title="a\u202eb\x00c\u200bd")], "html")
-    assert "a⟨U+202E⟩b⟨U+0000⟩c⟨U+200B⟩d" in text
-
-
-def test_several_runs_stand_under_one_overview(make_run: MakeRun) -> None:
-    runs = [make_run("a", repeats=1), make_run("b", repeats=1, model="gpt-3.5-turbo", seed=1)]
-    text = render(runs, "html")
-    assert "All runs" in text
-    assert len(re.findall('<section id="run-[12]"', text)) == 2
-
-
 @pytest.mark.slow
 def test_odd_runs_still_make_a_page(make_run: MakeRun) -> None:
     """One arm, one repeat, tiny groups, no labels of one kind: nothing is undefined enough to fail."""

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fwc_llm.metrics.counts import METRICS
-from fwc_llm.metrics.intervals import wilson
 from fwc_llm.metrics.statistics import statistics
 from fwc_llm.report.read import read_run
 
@@ -42,34 +41,6 @@ def test_they_agree_with_results_json(make_run: MakeRun) -> None:
         assert {name: group["rate"] for name, group in arm["groups"].items()} == pytest.approx(said["rates"])
 
 
-def exact(share: float, n: int) -> tuple[float, float]:
-    low, high = wilson(share, n)
-    return float(low), float(high)
-
-
-def test_intervals_of_one_repeat_are_the_textbooks(make_run: MakeRun) -> None:
-    """With labels as they come: Wilson's for shares, MOVER for their difference."""
-    folder = make_run(repeats=1, unparsed=0.0)
-    described = json.loads((folder / "run.json").read_text())
-    described["settings"]["base_parity"] = None
-    (folder / "run.json").write_text(json.dumps(described))
-    run, found = read_run(folder), found_in(folder)
-    a, arm = run.answers["zero"], arm_of(found, "zero")
-    right = int((a.answer == a.label).sum())
-    assert (arm["accuracy"]["low"], arm["accuracy"]["high"]) == pytest.approx(exact(right / 200, 200))
-    rate = {g: float(a.answer[a.group == g].mean()) for g in run.groups}
-    low, high = exact(rate["Male"], 100)
-    other_low, other_high = exact(rate["Female"], 100)
-    gap = rate["Male"] - rate["Female"]
-    below = np.hypot(rate["Male"] - low, other_high - rate["Female"])
-    above = np.hypot(high - rate["Male"], rate["Female"] - other_low)
-    ends = arm["signed_gap"]["low"], arm["signed_gap"]["high"]
-    assert ends == pytest.approx((gap - below, gap + above))
-    assert arm["signed_gap"]["of"] == "Male − Female"
-    group = arm["groups"]["Male"]
-    assert (group["low"], group["high"]) == pytest.approx((low, high))
-
-
 def test_the_arms_that_differ_are_told_apart_and_no_others(make_run: MakeRun) -> None:
     same = {"Female": (0.2, 0.6), "Male": (0.4, 0.8)}
     rates = {"zero": {"Female": (0.05, 0.5), "Male": (0.5, 0.95)}, "one": same, "two": same}
@@ -94,18 +65,6 @@ def test_equal_treatment_stays_within_the_noise_floor(make_run: MakeRun) -> None
     assert gap["value"] <= gap["noise_95"] < 0.16
 
 
-def test_flips_by_direction(make_run: MakeRun) -> None:
-    """Rates that depend on the group alone: telling a woman as a man makes yes likelier."""
-    rates = {"zero": {"Female": (0.1, 0.1), "Male": (0.9, 0.9)}}
-    flips = arm_of(found_in(make_run(rates=rates, repeats=1, counterfactual=True)), "zero")["flips"]
-    by_direction = {(flip["group"], flip["told_as"]): flip for flip in flips}
-    women = by_direction["Female", "Male"]
-    assert women["to_yes"] > 5 * women["to_no"]
-    assert 0.7 < women["rate"] < 0.95
-    assert women["interval"][0] < women["rate"] < women["interval"][1]
-    assert by_direction["Male", "Female"]["to_no"] > 50
-
-
 def test_probabilities_rank_and_can_be_equalised(make_run: MakeRun) -> None:
     arm = arm_of(found_in(make_run(repeats=2, probabilities=True)), "zero")
     p = arm["probabilities"]
@@ -113,17 +72,6 @@ def test_probabilities_rank_and_can_be_equalised(make_run: MakeRun) -> None:
     assert p["auc"] > 0.8
     equal = p["equal_rate_thresholds"]["demographic_parity_difference"]
     assert equal < 0.5 * arm["demographic_parity_difference"]["value"]
-
-
-def test_refusals_under_every_reading(make_run: MakeRun) -> None:
-    arm = arm_of(found_in(make_run(repeats=1, unparsed=0.3)), "zero")
-    assert arm["unparsed"]["refused"] == round(200 * (1 - arm["coverage"]))
-    read = arm["treatments"]
-    for metric in ("accuracy", "demographic_parity_difference"):
-        low, high = read["worst case"][metric]
-        assert low <= min(read["as-no"][metric], read["as-yes"][metric])
-        assert high >= max(read["as-no"][metric], read["as-yes"][metric])
-    assert read["drop"]["accuracy"] == pytest.approx(arm["accuracy"]["value"])
 
 
 def silent(folder: Path, group: str) -> Path:

@@ -56,12 +56,6 @@ def test_the_papers_layout() -> None:
     assert "SIMULATED" not in text
 
 
-@pytest.mark.parametrize(("rows", "words"), [(500, "Female with 100"), (45, "Female with 9 (few)")])
-def test_the_smallest_group_is_said_and_flagged(rows: int, words: str) -> None:
-    text = as_text(results_table(results(arm("zero", sizes={"Male": 600, "Female": rows}))))
-    assert f"smallest group {words}" in text
-
-
 def test_simulated_results_say_so() -> None:
     text = as_text(results_table(results(arm("zero"), model="surrogate", simulated=True)))
     assert "SIMULATED ANSWERS" in text
