@@ -385,25 +385,26 @@ def census_task(n_pool: int | None = None, n_test: int | None = None, seed: int 
 
         return census_tables(adult, **options)
 
-    protected = tuple(attribute.name for attribute in adult.protected)
-    return Task(
+    task = _of_file(adult)
+    citation = f"Simulated from counts over: {adult.citation}"
+    return replace(
+        task,
         name="census",
         title="Simulated census: income above $50k",
-        question=adult.question,
-        columns=adult.columns,
-        protected=protected,
-        outcome=adult.outcome.source,
-        offered=protected,
-        usual=protected,
+        offered=task.protected,
+        usual=task.protected,
         load=load,
+        locate=lambda: (),
         simulated=True,
-        licence=adult.licence,
-        citation=f"Simulated from counts over: {adult.citation}",
+        citation=citation,
         note="Simulated rows: no real person, and no measurement.",
+        text="",
+        weight="",
+        base_parity=None,
         about={
             "intended_use": "To show and test the tool without data. Nothing made with it is a finding.",
             "population": "Nobody: no row is a person.",
-            "source": f"Simulated from counts over: {adult.citation}",
+            "source": citation,
             "limits": "The rows have the columns of the task adult, and only some of its dependencies.",
         },
     )
