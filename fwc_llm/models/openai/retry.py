@@ -29,6 +29,7 @@ _KEY_WORDS = re.compile(
     r"|unrecognized request argument",
     re.I,
 )
+_QUOTED = re.compile(r"['\"`](\w+)['\"`]")
 _LONGEST_WORD = 100
 _LONGEST_WAIT = 120.0  # seconds; a service that asks for more is asked again sooner
 _LONGEST_PAUSE = 60.0  # seconds, where the service does not say how long
@@ -81,7 +82,9 @@ def http_failure(status: int, body: Any, headers: Mapping[str, str]) -> AttemptE
         if codes & _ROW_CODES or _ROW_WORDS.search(message) or status == 413:
             reach = Reach.ROW
         else:
-            ours = parameter and code in _PARAMETER_CODES and not parameter.startswith("messages")
+            ours = code in _PARAMETER_CODES and not parameter.startswith("messages")
+            if ours and not parameter and (quoted := _QUOTED.search(message)):
+                parameter = quoted[1]
             for_all = ours or parameter == "model" or _KEY_WORDS.search(message)
             reach = Reach.RUN if for_all else Reach.UNCLEAR
     reason = f"{status}: {message}" if message else f"{status} without an explanation"
