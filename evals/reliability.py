@@ -46,7 +46,7 @@ def write_page(found: dict[str, Any]) -> None:
     """The page, from what is recorded."""
     text = _PROMISES.format(
         faults=_faults(found.get("faults")),
-        harmless=found.get("faults", {}).get("harmless", ""),
+        harmless=f"{found['faults']['harmless']} passages | 0" if "faults" in found else "not recorded | ",
         fuzz=_fuzz(found.get("fuzz")),
         soak=_soak(found.get("soak")),
     )
@@ -55,7 +55,9 @@ def write_page(found: dict[str, Any]) -> None:
 
 
 def _faults(found: dict[str, Any] | None) -> str:
-    return f"{found['faults']} faults, {found['passages']} passages | {found['wrong']}" if found else "| "
+    if not found:
+        return "not recorded since the last change: `python -m evals.faults --record` | "
+    return f"{found['faults']} faults, {found['passages']} passages | {found['wrong']}"
 
 
 def _fuzz(found: dict[str, Any] | None) -> str:
