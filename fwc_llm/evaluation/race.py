@@ -369,15 +369,12 @@ def soft_measures(
 def front(finalists: Mapping[str, Measured], goal: Goal) -> set[str]:
     """The candidates that no other beats in both accuracy and metric."""
 
-    def beaten(one: Measured) -> bool:
-        return any(
-            other.accuracy >= one.accuracy
-            and goal.shortfall(other.metric) <= goal.shortfall(one.metric)
-            and (other.accuracy, other.metric) != (one.accuracy, one.metric)
-            for other in finalists.values()
-        )
-
-    return {name for name, one in finalists.items() if not beaten(one)}
+    values = {name: (each.accuracy, -goal.shortfall(each.metric)) for name, each in finalists.items()}
+    return {
+        name
+        for name, (accuracy, near) in values.items()
+        if not any(a >= accuracy and n >= near and (a, n) != (accuracy, near) for a, n in values.values())
+    }
 
 
 _WIDTH = 1.959964  # of a 95 % interval, in standard errors
@@ -397,30 +394,27 @@ def describe_front(
     the winner was chosen, so the winner's are too good; the test is honest.
     """
     best = front(finalists, goal)
-    described = {str(one["candidate"]): dict(one) for one in candidates}
-    lines = []
-    for name, one in measured.items():
-        about = described.get(name, {"candidate": name, "kind": name, "strategy": name})
-        lines.append(
-            {
-                **about,
-                "rows": len(standing[name].hard),
-                "dropped": standing[name].dropped_after is not None,
-                "accuracy": one.accuracy,
-                "accuracy_interval": _interval(one.accuracy, one.accuracy_error),
-                "metric": one.metric,
-                "metric_interval": _interval(one.metric, one.metric_error),
-                "front": name in best,
-                "chosen": name == winner,
-            }
-        )
-    fixed = {ZERO, BALANCED}
-    return sorted(
-        lines,
-        key=lambda line: (
-            line["dropped"], line["candidate"] in fixed, -line["rows"], goal.shortfall(line["metric"]),
-        ),
-    )  # fmt: skip
+    described = {str(each["candidate"]): dict(each) for each in candidates}
+    lines = [
+        {
+            **described.get(name, {"candidate": name, "kind": name, "strategy": name}),
+            "rows": len(standing[name].hard),
+            "dropped": standing[name].dropped_after is not None,
+            "accuracy": values.accuracy,
+            "accuracy_interval": _interval(values.accuracy, values.accuracy_error),
+            "metric": values.metric,
+            "metric_interval": _interval(values.metric, values.metric_error),
+            "front": name in best,
+            "chosen": name == winner,
+        }
+        for name, values in measured.items()
+    ]
+
+    def place(line: dict[str, Any]) -> tuple[Any, ...]:
+        is_fixed = line["candidate"] in {ZERO, BALANCED}
+        return line["dropped"], is_fixed, -line["rows"], goal.shortfall(line["metric"])
+
+    return sorted(lines, key=place)
 
 
 def _interval(value: float, error: float) -> list[float]:

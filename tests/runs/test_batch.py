@@ -194,13 +194,6 @@ def test_only_the_chat_client_has_batches(tmp_path: Path) -> None:
         )
 
 
-def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "batch").mkdir()
-    (tmp_path / "batch" / "state.json").write_text('{"format": "other"}')
-    with pytest.raises(FwcError, match=r"state\.json is damaged"):
-        asyncio.run(run(BatchService(), tmp_path))
-
-
 def test_a_service_without_a_batch_api_is_named_as_such(tmp_path: Path) -> None:
     async def attempt() -> None:
         async with serve(lambda request: refusal(404, f"Invalid URL ({request.path})")) as url:
@@ -285,7 +278,7 @@ def test_an_id_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}]
+    "change", [{"name": "../../x"}, {"file_id": "../x"}, {"batch_id": 7}, {"requests": -1}, {"odd": 1}]
 )
 def test_an_edited_state_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     part = {"name": "0001", "requests": 1, "file_id": None, "batch_id": None, "collected": False} | change

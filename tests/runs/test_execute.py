@@ -158,16 +158,6 @@ def test_progress_ends_with_the_whole_count(tmp_path: Path) -> None:
     assert len(seen) <= 30
 
 
-def test_the_full_disk_ends_the_run_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(file: int, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    with Journal(tmp_path) as journal:
-        monkeypatch.setattr("fwc_llm.runs.journal.os.write", full)
-        with pytest.raises(FwcError, match="No space left on device"):
-            asyncio.run(execute(Scripted(), map(call, range(5)), journal))
-
-
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_calls(tmp_path: Path) -> None:
     """Objects, not bytes: what stays of a call is its place in the journal."""

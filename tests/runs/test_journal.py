@@ -122,16 +122,6 @@ def test_a_full_disk_leaves_the_journal_whole(tmp_path: Path) -> None:
 
 
 def test_requests_differ_by_all_their_parts() -> None:
-    assert request_id("p", 1, "a") == request_id("p", 1, "a")
-    assert (
-        len(
-            {
-                request_id("p", 1, "a"),
-                request_id("q", 1, "a"),
-                request_id("p", 1, "b"),
-                request_id("p", 12, ""),
-            }
-        )
-        == 4
-    )
+    parts = [("p", 1, "a"), ("q", 1, "a"), ("p", 1, "b"), ("p", 12, "")]
+    assert len({request_id(*each) for each in parts * 2}) == 4
     assert len(request_id("p", "\ud800")) == 32
