@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +24,7 @@ from fwc_llm.runs.plan import Plan, bare_prompt, make_plan
 from fwc_llm.runs.results import score, write_questions
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import population
-from fwc_llm.runs.threshold_selection import check_probability, first_questions, needs_trial, with_logprobs
+from fwc_llm.runs.threshold_selection import TRIED, check_probability, needs_trial, with_logprobs
 from fwc_llm.shots.base import Shots
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Job:
                 on_resume(self._answered(journal))
             try:
                 if needs_trial(self.plan.settings, self.model, self.client):
-                    calls = first_questions(self.plan.calls())
+                    calls = list(islice(self.plan.calls(), TRIED))
                     self.ask(lambda: iter(calls), len(calls), journal, budget)
                     check_probability(self.model, calls, journal)
                 outcome = self.ask(

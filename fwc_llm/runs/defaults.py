@@ -6,14 +6,14 @@ A number that somebody gives is taken or refused, never moved.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from fwc_llm.runs.row_matching import row_hashes
 from fwc_llm.runs.settings import Settings
 from fwc_llm.runs.splits import cell_counts, nearest_whole, whole_step
 from fwc_llm.shots.base import DEFAULT_M
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from fwc_llm.tasks import Task
 
 _LEAST = 40  # test rows; below it, equal numbers of every group are given up before the other groups are
@@ -51,16 +51,14 @@ class _Cells:
     """
 
     task: "Task"
-    rows: "np.ndarray"
-    values: "np.ndarray"
-    shared: "np.ndarray"
+    rows: np.ndarray
+    values: np.ndarray
+    shared: np.ndarray
     is_split: bool
-    share: "np.ndarray"
+    share: np.ndarray
 
     @classmethod
     def of(cls, task: "Task") -> "_Cells":
-        import numpy as np
-
         table, pool = task.test(), task.pool()
         groups, labels, keys = task.sensitive(pool), task.labels(pool), row_hashes(task, pool)
         seen = np.unique(row_hashes(task, table)) if pool is not table else np.empty(0, keys.dtype)
@@ -82,20 +80,16 @@ class _Cells:
             np.array(here) / np.maximum(rows, 1) if task.whole is not None else np.ones(rows.shape),
         )
 
-    def left(self, n: int, base_parity: float) -> "np.ndarray":
+    def left(self, n: int, base_parity: float) -> np.ndarray:
         """How many distinct rows every cell keeps for examples, at least, when `n` test rows are drawn."""
-        import numpy as np
-
         if not self.is_split:
             return self.values
         # Of a table on disk only some of the rows that are drawn are among those in memory.
         drawn = np.ceil(self.drawn(n, base_parity) * self.share).astype(int)
         return np.asarray(self.values - drawn - np.minimum(drawn[:, ::-1], self.shared[:, None]))
 
-    def drawn(self, n: int, base_parity: float) -> "np.ndarray":
+    def drawn(self, n: int, base_parity: float) -> np.ndarray:
         """How many test rows every cell gives."""
-        import numpy as np
-
         counts = cell_counts(self.task.groups, n, base_parity)
         return np.array([[counts[group, answer] for answer in ("no", "yes")] for group in self.task.groups])
 
@@ -105,7 +99,7 @@ class _Cells:
             (self.drawn(n, base_parity) <= self.rows).all() and (self.left(n, base_parity) >= reserve).all()
         )
 
-    def smallest(self, sizes: "np.ndarray") -> str:
+    def smallest(self, sizes: np.ndarray) -> str:
         """The cell with the fewest rows, in words."""
         group, answer = divmod(int(sizes.argmin()), 2)
         attribute = " & ".join(self.task.protected)
@@ -155,7 +149,7 @@ def _fit_examples(cells: _Cells, settings: Settings) -> tuple[Settings, str]:
     return settings.updated(m=m), said
 
 
-def _fitting_m(cells: _Cells, m: int, left: "np.ndarray") -> tuple[int, str]:
+def _fitting_m(cells: _Cells, m: int, left: np.ndarray) -> tuple[int, str]:
     """The examples that cells of which so many rows are `left` can give in equal parts."""
     wanted, least = int(m), left.size
     if cells.values.min() == 0:  # strategies that need every cell refuse; the others do not care

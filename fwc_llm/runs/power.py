@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fwc_llm.tasks import Task
 
 REPEATS = (1, 5, 10, 20, 50)
+_ROWS = 20  # prompts counted per arm, at least
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def needed(
     A single arm is asked for its own gap alone. `cost` is a forecast of some requests like those that would
     be made; every request costs its share.
     """
-    step = _step(task, base_parity)
+    step = 1 if base_parity is None else whole_step(task.groups, base_parity)
     for question in QUESTIONS if arms > 1 else ("gap_of_one",):
         for count in sorted({*REPEATS, repeats}):
             strategy = count >= LEAST_SETS
@@ -87,15 +88,7 @@ def sample_cost(
     from fwc_llm.runs.plan import make_plan
     from fwc_llm.runs.settings import Settings
 
-    rows = _step(task, base_parity)
+    rows = 1 if base_parity is None else whole_step(task.groups, base_parity)
     rows *= -(-_ROWS // rows)
     plan = make_plan(task, arms, Settings(m=m, n_test=rows, base_parity=base_parity))
     return forecast(model, plan.calls(), price, batch)
-
-
-def _step(task: "Task", base_parity: float | None) -> int:
-    """The smallest number of test rows that can be drawn."""
-    return 1 if base_parity is None else whole_step(task.groups, base_parity)
-
-
-_ROWS = 20  # prompts counted per arm, at least

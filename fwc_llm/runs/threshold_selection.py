@@ -6,9 +6,8 @@ that file finds the same answers.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,6 @@ from fwc_llm.runs.splits import Split, cell_counts, hold_out, nearest_whole, who
 if TYPE_CHECKING:
     import pandas as pd
 
-    from fwc_llm.metrics.thresholds import Curve
     from fwc_llm.tasks import Task
 
 
@@ -109,13 +107,8 @@ def _chosen(rule: str, rows: Sequence[Row]) -> dict[str, Any]:
         [row["group"] for row in known],
     )
     place = most_accurate(curve) if rule == "fit" else at_base_rate(curve)
-    return found | _of_held(curve, place)
-
-
-def _of_held(curve: "Curve", place: int) -> dict[str, Any]:
-    """What a threshold does on the rows that it was chosen on."""
     value, half, gap = float(curve.thresholds[place]), curve.place(0.5), float(curve.gap[place])
-    return {
+    return found | {
         "threshold": min(value, NEVER),
         "accuracy": float(curve.accuracy[place]),
         "accuracy_at_half": float(curve.accuracy[half]),
@@ -171,7 +164,7 @@ def answered_at(row: Row) -> dict[str, Any]:
     return {**row, "answer": answer, "reason": "" if answer else row["reason"] or UNKNOWN}
 
 
-_TRIED = 8  # questions after which a model that gives no P(yes) is known
+TRIED = 8  # questions after which a model that gives no P(yes) is known
 
 
 def with_logprobs(model: object, settings: Settings, client: Client) -> tuple[Client, str]:
@@ -186,11 +179,6 @@ def with_logprobs(model: object, settings: Settings, client: Client) -> tuple[Cl
 def needs_trial(settings: Settings, model: Model, client: Client) -> bool:
     """Whether a few questions come first: not for decision models, and not in batches, which take hours."""
     return settings.threshold is not None and traits(model).api == "chat" and not client.batch
-
-
-def first_questions(calls: Iterable[Call]) -> list[Call]:
-    """The questions that are asked before all others."""
-    return list(islice(calls, _TRIED))
 
 
 def check_probability(model: Model, calls: Sequence[Call], journal: Journal) -> None:
