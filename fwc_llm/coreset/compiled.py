@@ -91,7 +91,7 @@ _quiet: list[bool] = []
 def _announce() -> None:
     """Says once what happens, and how long it takes."""
     _log.warning(
-        "compiling the solver for this machine: this takes five to ten seconds, once; "
+        "compiling the solver for this machine: this takes ten to twenty seconds, once; "
         "`fwc-llm warm-up` does it ahead of time"
     )
 
