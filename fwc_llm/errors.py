@@ -4,7 +4,40 @@ The command line turns an `FwcError` into one line on standard error and into it
 """
 
 from collections.abc import Iterable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Scored(Protocol):
+    """What an error has of the `Result` of a run that it stopped."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the run lies."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The content of results.json."""
+
+    @property
+    def arms(self) -> list[dict[str, Any]]:
+        """One object per arm."""
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests have no reply."""
+
+    def to_frame(self) -> "pd.DataFrame":
+        """The arms as a table."""
+
+    def answers(self) -> "pd.DataFrame":
+        """Every answer."""
+
+    def report(self, path: str | Path | None = None) -> Path:
+        """Write the report of what was answered."""
 
 
 class FwcError(Exception):
@@ -15,7 +48,7 @@ class FwcError(Exception):
     """
 
     exit_code = 2
-    result: Any = None
+    result: Scored | None = None
 
 
 class InputError(FwcError, ValueError):

@@ -69,7 +69,7 @@ REVEALED = [
     "pathlib.Path",
     "fwc_llm.evaluation.result.RunComparison",
     "fwc_llm.models.base.Model",
-    "Any",
+    "fwc_llm.errors.Scored | None",
     "fwc_llm.coreset.estimator.FairCoreset",
     "fwc_llm.coreset.transport.fair.Transport",
     "fwc_llm.shots.base.Shots",

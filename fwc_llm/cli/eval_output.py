@@ -174,7 +174,7 @@ def ask_all(
             raise _interrupted(jobs, group, error) from None
         except FwcError as error:
             if error.result is not None:
-                results[name] = error.result
+                results[name] = error.result  # type: ignore[assignment]
             if group is None or not isinstance(error, ProviderError):
                 _print_results(jobs, results, group, as_json)
                 raise
