@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
@@ -135,7 +135,10 @@ def _where(job: "Job") -> str:
 
 @contextmanager
 def before_asking(out: Path | None) -> Iterator[None]:
-    """Say what is kept where somebody interrupts before the first request."""
+    """Refuse a folder that the system cannot name; say what is kept at Ctrl-C before the first request."""
+    if out is not None:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            out.stat()
     try:
         yield
     except KeyboardInterrupt:
