@@ -94,6 +94,11 @@ def audit(
     if row is None and (arm or repeat):
         raise FwcError("--arm and --repeat need --row: name the column that says which row was asked about")
     names = [name.strip() for name in protected.split(",") if name.strip()]
+    for name in names:
+        if names.count(name) > 1:
+            raise FwcError(f"--protected names {name!r} twice: name each column once")
+        if name in (label, answer):
+            raise FwcError(f"--protected {name!r} is the label or the answer: name another column")
     named = {name: column for name, column in others.items() if column is not None}
     at = choose_threshold(answer, p_yes, threshold)
     frame = read_predictions(predictions, answer, label, names, positive, named, at)

@@ -170,7 +170,7 @@ def _compiled() -> Iterator[Finding]:
         yield Finding("compiled solver", "note", where, "set NUMBA_CACHE_DIR to a folder that can be written")
         return
     python = f"py{sys.version_info.major}{sys.version_info.minor}"  # another Python has code of its own
-    files = sum(not file.name.startswith("hand_laid_tile.") for file in folder.rglob(f"*.{python}*.nbc"))
+    files = sum(not file.name.startswith("tile.") for file in folder.rglob(f"*.{python}*.nbc"))
     if files:
         yield Finding("compiled solver", "ok", f"{files} functions in {folder}")
     else:
