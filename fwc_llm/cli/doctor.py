@@ -161,9 +161,10 @@ def _data() -> Iterator[Finding]:
 
 def _compiled() -> Iterator[Finding]:
     from fwc_llm.coreset.compiled import quietly
-    from fwc_llm.coreset.warm_up import cache_folder
 
     with quietly():  # looking compiles the tile, which is not the solver
+        from fwc_llm.coreset.warm_up import cache_folder
+
         folder = cache_folder()
     if folder is None:
         where = "no folder can be written, so that every process compiles the solver anew"
