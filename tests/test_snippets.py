@@ -24,8 +24,9 @@ GIVEN = {
     "sensitive = rng.integers(0, 2, 600)\n"
     "X, y = rng.normal(size=(600, 3)), rng.integers(0, 2, 600)\n",
     "docs/statistics.md": "import pandas as pd\n"
-    "groups, labels = ['a', 'b'] * 20, ['yes', 'yes', 'no', 'no'] * 10\n"
-    "answers = pd.DataFrame({'group': groups, 'label': labels, 'answer': labels})\n",
+    "sexes, answers = ['f', 'm'] * 60, ['yes', 'yes', 'no', 'no'] * 30\n"
+    "frame = pd.DataFrame({'sex': sexes, 'race': ['a', 'a', 'b'] * 40, 'hired': answers,"
+    " 'person': range(120)})\n",
     "docs/cookbook.md": "from evals.examples.desk.app import decide\n"
     "from evals.examples.desk.client import PERSON\n",
 }
