@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
 
     own = write_task(folder, table(), outcome='positive = ["yes"]\nnegative = ["no"]')
     shown = {"file": str(own), "shots": "zero,balanced", "n_test": 8, "m": 4}
-    small = TASKS["taskfile"](**shown)
+    small = TASKS["taskfile"](**shown, base_parity=0.5)
     run("plain", TASKS["census"](**CENSUS_ARGUMENTS), "fwc/surrogate")
     run("epochs", TASKS["taskfile"](**shown, repeats=2, counterfactual=True), epochs=2, fail_on_error=False)
     run("limit", small, limit=5, log_format="json", fail_on_error=False, extra_headers={"x": KEY})
