@@ -57,7 +57,7 @@ def test_a_test_is_its_interval_and_agrees_with_the_difference(pair: tuple[Sampl
     found = compare(*values)
     for name, test in both(found).items():
         metric = "accuracy" if name.startswith("accuracy") else "demographic_parity_difference"
-        difference = getattr(values[1], metric).value - getattr(values[0], metric).value
+        difference = values[1][metric].value - values[0][metric].value
         assert test.difference == pytest.approx(difference, nan_ok=True), name
         if np.isnan(test.p_value):
             assert np.isnan([test.low, test.high]).all(), name
