@@ -162,7 +162,7 @@ def test_inspects_own_mock_model_answers_and_is_not_parsed() -> None:
         (NAME, {"params": {"colour": "red"}}, "no option 'colour'"),
         (NAME, {"params": {"cache": True}}, "leave out --param cache"),
         (NAME, {"params": {"api_key": "x"}}, "may hold a key"),
-        (NAME, {"params": {"temperature": "hot"}}, "'temperature'"),
+        (NAME, {"params": {"temperature": "hot"}}, "temperature"),
         (NAME, {"concurrency": 0}, "concurrency"),
         (NAME, {"base_url": "http://me:hush@host/v1"}, "^the base URL of host holds a user, a password"),
     ],
