@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.models import Client
+from fwc_llm.options import facts_of
 from fwc_llm.runs.folder import file_name
 from fwc_llm.runs.plan import Arm, Plan
 from fwc_llm.runs.settings import Settings
@@ -36,11 +37,9 @@ def experiment_text(plan: Plan, client: Client, model: str, folder: Path, **othe
         "model": model,
         "shots": ",".join(dict.fromkeys(_source(plan, arm) for arm in plan.arms)),
     }
-    found |= {
-        _flag(name): "none" if value is None else value
-        for name, value in plan.settings.as_json().items()
-        if value is not None or Settings.model_fields[name].default is not None
-    }
+    for name, value in plan.settings.as_json().items():
+        if value is not None or facts_of(Settings.model_fields[name])["none"]:
+            found[_flag(name)] = "none" if value is None else value
     wordings = [relative(one, folder) if Path(one).is_dir() else one for one in plan.settings.wordings]
     found |= {"template": ",".join(wordings), "templates": []}
     bare = Client()

@@ -322,6 +322,7 @@ class Journal:
                 good += len(line)
                 if not whole:  # only the newline is missing: the record counts
                     good += os.write(self._file, b"\n")
+                    break  # the newline is no further line
         if os.fstat(self._file).st_size != good:
             os.ftruncate(self._file, good)
         return good

@@ -152,9 +152,8 @@ def test_a_run_of_an_earlier_version_is_continued(task: Task, tmp_path: Path) ->
     del described["variations"]
     path.write_text(json.dumps(described))
     again = Dice()
-    result = evaluate(task, again, ("balanced",), **options)
+    evaluate(task, again, ("balanced",), **options)
     assert again.asked == 0
-    assert result.audit().to_dict()["arms"][0]["variation"]["family"] == "balanced"
 
 
 @pytest.mark.parametrize(
