@@ -1,6 +1,7 @@
 """Compiles all there is to compile: small problems of every kind, each large enough for compiled code."""
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -62,10 +63,13 @@ def _rows() -> None:
 
 
 def _blocks() -> None:
-    x, y, d = _table(4_000, 20)
-    halves = [(x[part], y[part], d[part]) for part in (slice(2_000), slice(2_000, None))]
-    for support in ("free", "rows"):
-        FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0).fit(halves)
+    x, y, d = _table(20_000, 20)
+    with tempfile.NamedTemporaryFile() as file:
+        x.tofile(file.name)
+        rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
+        for support in ("free", "rows"):
+            FairCoreset(8, support=support, sample=500, max_iter=1, random_state=0).fit(rows, y, d)
+        del rows
 
 
 def _swaps() -> None:

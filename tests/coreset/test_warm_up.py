@@ -10,6 +10,7 @@ import pytest
 from fwc_llm.coreset.warm_up import problems
 
 FITS = """
+import tempfile
 import numpy as np
 import pandas as pd
 from fwc_llm.coreset import FairCoreset
@@ -29,11 +30,13 @@ for cost in ("l1", "sqeuclidean"):
     for support in ("rows", "features"):
         FairCoreset(12, cost=cost, support=support, max_iter=3, random_state=0).fit(*table(4_500, 60))
     FairCoreset(6, cost=cost, max_iter=2, swaps=True, random_state=0).fit(*table(900, 3))
-x, y, d = table(5_000, 12)
-halves = [(x[half], y[half], d[half]) for half in (slice(2_600), slice(2_600, None))]
-for cost in ("l1", "sqeuclidean"):
-    for support in ("free", "rows"):
-        FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, random_state=0).fit(halves)
+x, y, d = table(40_000, 12)
+with tempfile.NamedTemporaryFile() as file:
+    x.tofile(file.name)
+    rows = np.memmap(file.name, x.dtype, mode="r", shape=x.shape)
+    for cost in ("l1", "sqeuclidean"):
+        for support in ("free", "rows"):
+            FairCoreset(9, cost=cost, support=support, sample=500, max_iter=1, random_state=0).fit(rows, y, d)
 kmedoids(*table(700, 4), 6)
 kmedoids(*table(700, 4), 6, metric="l2")
 FairWASP().fit(*table(4_000, 9))
