@@ -15,7 +15,10 @@ HELP = (
 def warm_up() -> None:
     """Compile what is not compiled yet, with a line for each kind of problem."""
     from fwc_llm.cli.console import out, working
-    from fwc_llm.coreset.warm_up import cache_folder, problems
+    from fwc_llm.coreset.compiled import quietly
+
+    with quietly():  # the tile is compiled when it is imported
+        from fwc_llm.coreset.warm_up import cache_folder, problems
 
     total, compiled = 0.0, 0
     with working("compiling") as say:

@@ -1,4 +1,4 @@
-"""The benchmark of tables beyond memory: the same rows in every form, rates without the sample's fit."""
+"""The benchmark of tables beyond memory: the same rows in every form."""
 
 from pathlib import Path
 
@@ -21,11 +21,3 @@ def test_both_forms_hold_the_same_rows(tmp_path: Path, monkeypatch: pytest.Monke
     assert np.array_equal(frame.drop(columns=names).to_numpy(), x)
     assert frame["y"].tolist() == y.tolist()
     assert frame["d"].tolist() == d.tolist()
-
-
-def test_a_rate_leaves_out_the_fit_of_the_sample() -> None:
-    alone = {"n": scale.SAMPLE, "form": "arrays", "support": "free", "cpu": 8.0, "passes": 1.0}
-    large = {**alone, "n": 10_000_000, "cpu": 76.0, "passes": 9.0}
-    assert scale.per_pass(large, [alone, large]) == pytest.approx(68 / 10 / 9)
-    assert scale.per_pass(alone, [alone, large]) is None
-    assert scale.per_pass({**large, "form": "parquet"}, [alone, large]) is None

@@ -42,7 +42,7 @@ def said(folder: Path) -> str:
 @pytest.mark.slow
 def test_the_surrogate_says_the_same_however_it_is_asked(tmp_path: Path) -> None:
     chat = evaluate(CENSUS, "surrogate", out=tmp_path / "chat", **SMALL)
-    assert "api" not in RunFolder(chat.folder).describe()["settings"], "as earlier versions wrote it"
+    assert RunFolder(chat.folder).describe()["settings"]["api"] == "chat"
     assert chat.data["api"] == "chat"
     with serving() as url:
         for api in ("decisions", "systemone"):

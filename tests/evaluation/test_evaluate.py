@@ -127,7 +127,7 @@ def test_a_folder_of_another_run_is_refused(
     adult: Task, service: tuple[MarriedMeansYes, str], tmp_path: Path
 ) -> None:
     run(adult, service[1], tmp_path / "run")
-    with pytest.raises(FwcError, match=r"holds another run.*seed = 0.*seed = 1"):
+    with pytest.raises(FwcError, match=r"holds another run.*seed': 0.*seed': 1"):
         run(adult, service[1], tmp_path / "run", seed=1)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")

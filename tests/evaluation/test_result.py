@@ -54,14 +54,13 @@ def test_a_result_is_one_line_and_one_table(result: Result) -> None:
     assert len(result.answers()) == 2 * 2 * 80
 
 
-def test_the_picture_has_the_intervals_of_the_report(result: Result) -> None:
+def test_a_notebook_shows_the_intervals_of_the_report(result: Result) -> None:
     drawn = ElementTree.fromstring(result._repr_html_())
     words = "".join(drawn.itertext())
     assert "SIMULATED" in words
     for arm in statistics(read_run(result.folder).answered)["arms"]:
         gap = arm["demographic_parity_difference"]
         assert f"{gap['value']:.3f} ({gap['low']:.3f} to {gap['high']:.3f})" in words
-    assert len(list(drawn.iter("path"))) == 2 * 3  # two groups, of two arms and of the truth
     assert drawn.find(".//script") is None
 
 
