@@ -22,6 +22,7 @@ MENU: dict[str, tuple[str, ...]] = {
         "docs/notebooks/choosing.ipynb",
         "docs/own-data.md",
         "evals/walks/own-table.md",
+        "evals/walks/safe-defaults.md",
         "docs/notebooks/audit.ipynb",
         "docs/data-sets.md",
         "docs/report.md",

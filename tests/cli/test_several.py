@@ -58,8 +58,8 @@ def test_all_models_are_asked_and_one_that_is_rejected_is_asked_again(fwc: Run, 
         assert "not asked to the end: b/c" in first.line
         assert "does not know the model 'b/c'" in first.err
         assert {model: service.asked.count(model) for model in "ad"} == {"a": 16, "d": 16}
-        assert re.search(r"\ba +zero", first.out)
-        assert re.search(r"\bd +random", first.out)
+        assert re.search(r"\ba( · | +)zero", first.out)
+        assert re.search(r"\bd( · | +)random", first.out)
         runs = listed(fwc("runs", tmp_path, "--json"))
         assert {name: run["complete"] for name, run in runs.items()} == {"a": True, "b_c": False, "d": True}
         service.unknown.clear()

@@ -110,7 +110,7 @@ def test_pages_ask_no_other_host_fit_a_phone_and_can_be_searched(site: Path, bro
     window = browser.new_page()
     window.goto((site / "search.html").as_uri() + "?q=noise+floor")
     window.wait_for_selector("ul.search li a")
-    assert "Statistics" in window.inner_text("ul.search")
+    assert "The numbers in plain words" in window.inner_text("ul.search")
     window.close()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals.walks import loans, oracle
+from fwc_llm.cli import console
 from tests.cli.conftest import Outcome
 from tests.cli.conftest import fwc as fwc
 
@@ -38,6 +39,8 @@ def test_what_a_walk_shows_is_printed(
     page: str, fwc: Callable[..., Outcome], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    for place in (console.out, console.err):
+        monkeypatch.setattr(place, "width", 200)
     walked = steps(page)
     for command, shown in walked:
         if command.startswith("["):

@@ -204,7 +204,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
     )
     done = fwc(*options, "--model", "baseline", *more, "--out", tmp_path / "run")
     assert done.code == 0, done.err
-    assert "By P(yes), --threshold base-rate" in done.out
+    assert "At the threshold" in done.out
     assert "80 requests to baseline" in done.err
     again = fwc("eval", tmp_path / "run" / "experiment.toml", "--out", tmp_path / "run")
     assert again.code == 0, again.err
@@ -222,7 +222,7 @@ def test_the_command_announces_and_shows_it(fwc: Run, tmp_path: Path) -> None:
         tmp_path / "b",
     )
     assert both.code == 0, both.err
-    assert both.out.count("By P(yes), --threshold base-rate") == 2
+    assert both.out.count("At the threshold") == 2
 
 
 def shy(messages: Messages) -> float:
