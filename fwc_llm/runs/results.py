@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from fwc_llm.answers import parse_answer, probability
+from fwc_llm.errors import FwcError
 from fwc_llm.metrics.counts import METRICS
 from fwc_llm.models.base import Reply
 from fwc_llm.runs.folder import QUESTION_COLUMNS, THRESHOLD, THRESHOLD_COLUMN, RunFolder
@@ -164,6 +165,10 @@ class Tally:
     def metrics(self, arm: str) -> dict[str, Any]:
         """The arm's metrics: the mean over repeats, the standard deviation, and each repeat."""
         counts = self._counts.get(arm, Counter())
+        if not counts:
+            raise FwcError(
+                f"run.json names the arm {arm!r}, about which no question was asked: restore run.json"
+            )
         by_repeat: dict[int, Counter[_Kind]] = {}
         sizes: Counter[str] = Counter()
         unparsed: Counter[str] = Counter()

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,3 +115,13 @@ def test_a_run_with_missing_replies_is_still_a_document(
     (one,) = json.loads(outcome.out)["runs"]
     assert one["statistics"] is None
     assert one["results"]["unanswered"] == 8
+
+
+def test_an_arm_without_questions_is_named(fwc: Run, run: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(run, tmp_path / "damaged")
+    described = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**described, "arms": [*described["arms"], "ghost"]}))
+    for command in ("rescore", "report"):
+        outcome = fwc(command, folder)
+        assert outcome.code == 2
+        assert "'ghost'" in outcome.line
